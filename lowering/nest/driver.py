@@ -10,7 +10,8 @@ The walk of one statement:
 
     1. `enter` rules of its kind, in order; a rule that returns another kind of statement ends the list, and the result
        is walked from step 1. A rule that replaces a statement by one inside of it returns `Seq((inner,))`; a rule that
-       has rewritten the statements inside itself returns `Done(result)`, and the walk of the statement ends.
+       decides what is walked inside, in which order and under which descents returns `Parts`, and steps 2 and 3 are
+       left out.
     2. the statements inside, under the descent that the entered statement gives them.
     3. `leave` rules of its kind, in order, under the descent of step 1.
 
@@ -21,7 +22,7 @@ walked under `descent.after(old, new)`, so knowledge of a statement reaches to t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
@@ -131,10 +132,22 @@ D = TypeVar("D", bound=Descent)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Done(Stmt):
-    """The result of an `enter` rule that has rewritten the statements inside by itself; never part of a nest."""
+class Parts(Stmt):
+    """The result of an `enter` rule that decides what is walked inside; never a part of a nest.
 
-    result: Stmt
+    Attributes
+    ----------
+    walks: statements to be walked, in this order, each under a descent of its own.
+    build: the rewritten statement, from the results of `walks`.
+    """
+
+    walks: Sequence[tuple[Stmt, Any]]
+    build: Callable[..., Stmt]
+
+
+def done(stmt: Stmt) -> Parts:
+    """The result of an `enter` rule that has rewritten everything inside."""
+    return Parts((), lambda: stmt)
 
 
 StmtRule: TypeAlias = Callable[[Any, D], Stmt]
@@ -225,8 +238,11 @@ class _Walk(Generic[D]):
     def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
         entered = _applied(self._enter, stmt, descent)
         while type(entered) is not type(stmt):
-            if isinstance(entered, Done):
-                return entered.result
+            if isinstance(entered, Parts):
+                results: list[Stmt] = []
+                for part, own in entered.walks:
+                    results.append((yield self.visit(part, own)))  # a comprehension cannot yield
+                return entered.build(*results)
             stmt, entered = entered, _applied(self._enter, entered, descent)
         if isinstance(entered, Seq):
             entered = yield self._sequence(entered, descent)

@@ -15,24 +15,28 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, parameter
 from intset.expr.node import Expr, Var
-from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, If, Let, Seq, Stmt, Store, checked_function
-from lowering.nest.walk import Visit, children, drive, map_operands, replaced, statements, with_children
+from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
+from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, Store, checked_function
+from lowering.nest.walk import map_operands, replaced, statements
 
 
 def unique_names(f: Function) -> Function:
-    """The function with fresh variables for its loops; a name that is in sight already gets a number.
+    """Give each loop, name and allocation a variable or tensor of its own.
 
-    A tensor that is allocated at several places is another one at each but the first.
+    A name that is in sight already gets a number. A tensor that is allocated at several places is another one at each
+    place but the first.
+
+    Guarantee: an alpha-renaming; each variable is bound once.
     """
     checked_function(f, "unique_names")
     taken = frozenset((*(v.name for v in f.sizes), *(p.data[0] for p in f.scalars), *(t.name for t in f.params)))
-    return f.with_body(drive(_visit(with_own_storage(f.body, f.params), taken, {})))
+    return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
 
 
 def with_fresh_names(root: Stmt) -> Stmt:
     """The statement with variables of its own for its loops and names, and tensors of its own for its storage."""
     allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)]
-    return drive(_visit(with_own_storage(root, allocated), frozenset(), {}))
+    return _renamed(with_own_storage(root, allocated), frozenset())
 
 
 def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
@@ -46,24 +50,31 @@ def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
     count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate))
     if all(times == 1 and tensor not in seen for tensor, times in count.items()):
         return root
-    return drive(_storage(root, seen, {}))
+
+    def allocate(stmt: Allocate, here: _Storage) -> Stmt:
+        tensor = stmt.tensor
+        own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
+        seen.add(tensor)
+        return _with_tensors(stmt, own)
+
+    return rewritten(root, _Storage({}), enter={Stmt: (_with_tensors,), Allocate: (allocate,)})
 
 
-def _storage(stmt: Stmt, seen: set[Tensor], new: Mapping[Tensor, Tensor]) -> Visit[Stmt]:
-    """The statement with other tensors; `new` maps those in scope, `seen` collects what is allocated so far."""
-    if isinstance(stmt, Seq):
-        parts: list[Stmt] = []
-        for inner in stmt.stmts:
-            if isinstance(inner, Allocate):
-                tensor = inner.tensor
-                new = {**new, tensor: _another(tensor) if tensor in seen else tensor}
-                seen.add(tensor)
-            parts.append((yield _storage(inner, seen, new)))
-        return Seq(tuple(parts))
-    inside: list[Stmt] = []
-    for child in children(stmt):
-        inside.append((yield _storage(child, seen, new)))  # noqa: PERF401  # a comprehension cannot yield
-    return _of_tensors(with_children(stmt, tuple(inside)) if inside else stmt, new)
+class _Storage(Descent):
+    """The tensors that replace allocated ones in scope."""
+
+    __slots__ = ("new",)
+
+    def __init__(self, new: Mapping[Tensor, Tensor]) -> None:
+        self.new = new
+
+    def after(self, old: Stmt, new: Stmt) -> _Storage:
+        if isinstance(old, Allocate) and isinstance(new, Allocate):
+            return self.extended(old.tensor, new.tensor)
+        return self
+
+    def extended(self, old: Tensor, new: Tensor) -> _Storage:
+        return _Storage({**self.new, old: new})
 
 
 def _another(tensor: Tensor) -> Tensor:
@@ -71,8 +82,9 @@ def _another(tensor: Tensor) -> Tensor:
     return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
 
 
-def _of_tensors(stmt: Stmt, new: Mapping[Tensor, Tensor]) -> Stmt:
+def _with_tensors(stmt: Stmt, storage: _Storage) -> Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
+    new = storage.new
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         return element(new[tensor], indices) if new.get(tensor, tensor) is not tensor else None
@@ -90,50 +102,75 @@ def _of_tensors(stmt: Stmt, new: Mapping[Tensor, Tensor]) -> Stmt:
     return stmt
 
 
-def _visit(stmt: Stmt, taken: frozenset[str], new: dict[Parameter, Parameter]) -> Visit[Stmt]:
-    if isinstance(stmt, Seq):
-        parts = []
-        for inner in stmt.stmts:
-            if isinstance(inner, Let):
-                value = replaced(inner.value, new)
-                var = _named(inner.var, taken)
-                parts.append(Let(var, value))
-                new, taken = {**new, inner.var: var}, taken | {_label(var)}
-            else:
-                parts.append((yield _visit(inner, taken, new)))
-        return Seq(tuple(parts))
-    if isinstance(stmt, For):
-        loop: Stmt = yield _loop(stmt, taken, new)
-        return loop
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then, taken, new)
-        orelse = None if stmt.orelse is None else (yield _visit(stmt.orelse, taken, new))
-        return If(replaced(stmt.cond, new), then, orelse)
-    return map_operands(stmt, lambda e: replaced(e, new))
+def _renamed(root: Stmt, taken: frozenset[str]) -> Stmt:
+    names = _Names({}, taken, {})
+    enter: StmtRules[_Names] = {Stmt: (each_operand(_rename),), For: (_rename_loop,), Let: (_rename_let,)}
+    return rewritten(root, names, enter)
 
 
-def _loop(loop: For, taken: frozenset[str], new: dict[Parameter, Parameter]) -> Visit[Stmt]:
-    inner = dict(new)
-    fresh: list[Var] = []
-    for var in (loop.var, *(c.var for c in loop.carried)):
-        named = _named(var, taken)
-        assert isinstance(named, Var)
-        inner[var] = named
-        taken |= {named.name}
-        fresh.append(named)
-    changed = map_operands(replace(loop, carried=()), lambda e: replaced(e, new))
+class _Names(Descent):
+    """Fresh variables in the place of those in sight.
+
+    Attributes
+    ----------
+    new: what replaces a variable or parameter of the nest that is renamed.
+    taken: the names in sight.
+    old: for each fresh variable the variable that it replaces, over the whole walk.
+    """
+
+    __slots__ = ("new", "old", "taken")
+
+    def __init__(
+        self, new: Mapping[Parameter, Parameter], taken: frozenset[str], old: dict[Parameter, Parameter]
+    ) -> None:
+        self.new, self.taken, self.old = new, taken, old
+
+    def binding(self, *fresh: Parameter) -> _Names:
+        return _Names(
+            {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(_label, fresh)), self.old
+        )
+
+    def inside(self, loop: For) -> _Names:
+        return self.binding(loop.var, *(c.var for c in loop.carried))
+
+    def after(self, old: Stmt, new: Stmt) -> _Names:
+        return self.binding(new.var) if isinstance(new, Let) else self
+
+    def fresh(self, *variables: Parameter) -> list[Parameter]:
+        """Fresh variables for those that a statement binds, each with a name that none in sight has."""
+        taken = self.taken
+        made: list[Parameter] = []
+        for var in variables:
+            made.append(_named(var, taken))
+            self.old[made[-1]] = var
+            taken |= {_label(made[-1])}
+        return made
+
+
+def _rename(operand: Operand, names: _Names) -> Operand:
+    return replaced(operand, names.new)
+
+
+def _rename_let(stmt: Let, names: _Names) -> Let:
+    (var,) = names.fresh(stmt.var)
+    return Let(var, replaced(stmt.value, names.new))
+
+
+def _rename_loop(loop: For, names: _Names) -> For:
+    fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
+    inner = names.binding(*fresh).new
+    renamed = map_operands(replace(loop, carried=()), lambda e: replaced(e, names.new))
     carried = tuple(
         Carry(
             var,
-            replaced(c.first, new),
+            replaced(c.first, names.new),
             replaced(c.following, inner),
             c.after_last,
             None if c.fact is None else replaced(c.fact, inner),
         )
         for var, c in zip(fresh[1:], loop.carried, strict=True)
     )
-    body = yield _visit(loop.body, taken, inner)
-    return replace(changed, var=fresh[0], body=body, carried=carried)
+    return replace(renamed, var=fresh[0], carried=carried)
 
 
 def _label(var: Var | Value) -> str:

@@ -68,12 +68,6 @@ OWN_WALKERS = frozenset(
     """
     lowering.build.checks lowering.build.pipeline lowering.build.scans lowering.build.stages lowering.codegen.c_nest
     lowering.codegen.python_nest lowering.forms.model lowering.padding.alike lowering.padding.trace
-    lowering.passes.alpha_renaming lowering.passes.branches lowering.passes.loops.distribution
-    lowering.passes.loops.fusion lowering.passes.loops.index_set_splitting lowering.passes.loops.interchange
-    lowering.passes.loops.tightening lowering.passes.loops.unswitching lowering.passes.simplify
-    lowering.passes.stores.assumptions lowering.passes.stores.copy_elimination lowering.passes.stores.dead_code
-    lowering.passes.stores.overcompute lowering.passes.stores.scalar_replacement
-    lowering.passes.stores.sequential_access lowering.passes.stores.undef_removal
     """.split()
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
-from bound.tir.value import Truth
+from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
@@ -18,20 +18,9 @@ from lowering.errors import LayoutError
 from lowering.nest.ir import MOVABLE, Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, written_in
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import (
-    Visit,
-    children,
-    drive,
-    map_operands,
-    operands,
-    replaced,
-    statements,
-    tensors_read,
-    with_children,
-)
+from lowering.nest.walk import operands, statements, tensors_read
 from lowering.passes.loops.dependence import Meeting, StaysError, earlier
-
-Names = dict[Any, Any]
+from lowering.passes.values.cse import with_inlined_names
 
 
 class Nest(NamedTuple):
@@ -96,7 +85,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     LayoutError: what stands in a loop belongs together.
     """
     found: list[Nest] = []
-    stack = [_Part(_without_names(root))]
+    stack = [_Part(with_inlined_names(root, _is_plain))]
     written = written_in(root)
     while stack:
         part = stack.pop()
@@ -108,25 +97,6 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in found) > 1:
         raise LayoutError("host calls would be made in another order")
     return found
-
-
-def _without_names(root: Stmt) -> Stmt:
-    """A statement with the values of names for integers that depend on loops and sizes alone in their places."""
-
-    def visit(stmt: Stmt, names: Names) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            made = yield visit(child, names)
-            if isinstance(made, Let) and _is_plain(made):
-                names = {**names, made.var: made.value}
-            else:
-                inner.append(made)
-        if isinstance(stmt, Seq):
-            return seq(*inner)
-        made = map_operands(stmt, lambda operand: replaced(operand, names)) if names else stmt
-        return with_children(made, tuple(inner)) if inner else made
-
-    return drive(visit(root, {}))
 
 
 def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
@@ -185,10 +155,9 @@ def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
     return found
 
 
-def _is_plain(stmt: Let) -> bool:
-    """Whether a name stands for an integer that depends on loops and sizes alone."""
-    value = stmt.value
-    return isinstance(stmt.var, Var) and isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
+def _is_plain(value: Operand) -> bool:
+    """Whether a value is an integer that depends on loops and sizes alone."""
+    return isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
 
 
 def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:

@@ -21,32 +21,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from bound.tir import walk
-from bound.tir.value import ValueOp
+from bound.tir.value import Operand, ValueOp
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
+from lowering.nest.driver import Descent, Parts, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq
 from lowering.nest.scope import scope_of, written_in
 from lowering.nest.text import end_of
-from lowering.nest.walk import (
-    Visit,
-    children,
-    drive,
-    map_operands,
-    operands,
-    range_ends,
-    statements,
-    tensors_read,
-    transform,
-)
+from lowering.nest.walk import children, operands, range_ends, statements, tensors_read, transform
 from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.profitability import UNENDING, VECTOR, Around, Worth
+from lowering.passes.simplify import drop_idle_branch
 from lowering.passes.stores.dead_code import without_unused
 from lowering.passes.values.constant_folding import folded, order_of
 from lowering.passes.values.cse import inline_values
@@ -60,7 +52,7 @@ _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Breakpoint:
     """A value of a loop variable from which on a condition holds (`rises`), or does not hold any more.
 
     Attributes
@@ -81,14 +73,60 @@ class Change:
 
 
 def partition_loops(f: Function, of: Function | None = None) -> Function:
-    """The same function with loops in pieces, so that conditions inside are decided.
+    """Index-set splitting: cut loops into subranges in which their conditions are decided.
 
-    `of`: what `f` was before a pass that came first; both have one budget.
+    Guarantee: the subranges are the loop, in its order, so a reduction of floats is what it was.
+
+    Parameters
+    ----------
+    of: what `f` was before a pass that came first; both have one budget.
     """
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    return f.with_body(drive(_Partition(f, of or f).visit(with_fresh_names(f.body), _sizes(f), {})))
+    rules = _Splitting(f, of or f)
+    enter: StmtRules[_Surroundings] = {
+        Stmt: (each_operand(_fold),),
+        For: (rules.split,),
+        If: (each_operand(_fold), _take_decided),
+        Assert: (),  # what is known of sizes may be its word
+        Seq: (),
+    }
+    leave: StmtRules[_Surroundings] = {Seq: (_drop_unused_storage,), If: (drop_idle_branch,)}
+    return f.with_body(rewritten(with_fresh_names(f.body), _Surroundings(_sizes(f), {}), enter, leave))
+
+
+class _Surroundings(Descent):
+    """What is known on the way down.
+
+    Attributes
+    ----------
+    loops: the loops around, with their ends.
+    around: the work of the loops around, in the time of one iteration of the innermost one.
+    subrange: of a loop that is a subrange of another one, what is known inside that one: its ends, and the work.
+    """
+
+    __slots__ = ("around", "loops", "subrange")
+
+    def __init__(self, loops: Loops, around: Around, subrange: tuple[Loops, Around] | None = None) -> None:
+        self.loops, self.around, self.subrange = loops, around, subrange
+
+
+def _fold(operand: Operand, here: _Surroundings) -> Operand:
+    answer: Operand = folded(operand, here.loops.decided)
+    return answer
+
+
+def _take_decided(branch: If, _: _Surroundings) -> Stmt:
+    """Replace a branch on a constant by the side that is taken."""
+    if branch.cond.op is not ops.BOOL:
+        return branch
+    side = branch.then if branch.cond.data else branch.orelse
+    return Seq() if side is None else Seq((side,))
+
+
+def _drop_unused_storage(block: Seq, _: _Surroundings) -> Stmt:
+    return without_unused(block)
 
 
 def _sizes(f: Function) -> Loops:
@@ -110,47 +148,27 @@ def _has_conditions(stmt: Stmt) -> bool:
     )
 
 
-class _Partition:
+class _Splitting:
+    """The rule of `partition_loops`, with its budget.
+
+    Attributes
+    ----------
+    left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
+        innermost ones.
+    """
+
     def __init__(self, f: Function, of: Function) -> None:
         size = _statements(of.body)
         more = _statements(f.body) - size
-        self.left = max(FEWEST, TIMES * size) - more  # statements that copies of loops with others inside may make
+        self.left = max(FEWEST, TIMES * size) - more
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
         self._dues: dict[Stmt, int] = {}
         self._worth = Worth()
         self._written = written_in(f.body)
 
-    def visit(self, stmt: Stmt, loops: Loops, around: Around) -> Visit[Stmt]:
-        if isinstance(stmt, Seq):
-            parts = []
-            for inner in stmt.stmts:
-                parts.append((yield self.visit(inner, loops, around)))  # noqa: PERF401
-            return without_unused(seq(*parts))
-        if isinstance(stmt, For):
-            made: Stmt = yield self._loop(stmt, loops, around)
-            return made
-        if isinstance(stmt, Assert):  # what is known of sizes may be its word
-            return stmt
-        stmt = map_operands(stmt, lambda e: folded(e, loops.decided))
-        if isinstance(stmt, If):
-            made = yield self._branch(stmt, loops, around)
-            return made
-        return stmt
-
-    def _branch(self, stmt: If, loops: Loops, around: Around) -> Visit[Stmt]:
-        if stmt.cond.op is ops.BOOL:
-            taken = stmt.then if stmt.cond.data else stmt.orelse
-            made: Stmt = Seq() if taken is None else (yield self.visit(taken, loops, around))
-            return made
-        then = yield self.visit(stmt.then, loops, around)
-        orelse = None if stmt.orelse is None else (yield self.visit(stmt.orelse, loops, around))
-        return Seq() if is_empty(then) and orelse is None else If(stmt.cond, then, orelse)
-
-    def _loop(
-        self, loop: For, loops: Loops, around: Around, known: Loops | None = None, inner: Around | None = None
-    ) -> Visit[Stmt]:
-        """The pieces of a loop. Of a piece, `known` is what it is between besides its ends, and `inner` is that of the
-        loop it is made of."""
+    def split(self, loop: For, here: _Surroundings) -> Stmt:
+        """Cut a loop where its conditions change; drop it where it has no iteration, inline it where it has one."""
+        loops = here.loops
         low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
         end = end_of(low, extent)
         count = difference(low, end)
@@ -158,35 +176,31 @@ class _Partition:
             return Seq()
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
-        inside = self._inside(loops, loop.var, low, end) if known is None else known
-        body = transform(loop.body, lambda e: folded(e, inside.decided))  # what is known hides nothing inside of it
+        known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
+        body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
         loop = replace(loop, range=Range(low, extent if count is None else count), body=body)
-        only = None if not is_steady else low if count == 1 else _only_value(loop.var, inside)
+        only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
-            body = yield self.visit(_at(loop.body, loop.var, only), loops, around)
-            return body if count == 1 and not _makes_names(body) else _unless_empty(replace(loop, body=body))
-        inner = self._worth.inside(around, loop) if inner is None else inner
-        changes = [] if loop.carried or not is_steady else self._changes(loop, inside, around, inner)
+            outside = _Surroundings(loops, here.around)
+            return Parts([(_at(loop.body, loop.var, only), outside)], partial(_single_iteration, loop, count == 1))
+        inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner)
+        changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
         if loop.kind in _WHOLE:
-            body = yield self._chosen(loop, changes, inside, inner)
-            return _unless_empty(replace(loop, body=body))
-        pieces = _pieces(low, end, changes, loops)
-        more = (len(pieces) - 1) * _statements(loop)
+            return self._tested(loop, changes, inside)
+        subranges = _subranges(low, end, changes, loops)
+        more = (len(subranges) - 1) * _statements(loop)
         is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
-        left = self.left_innermost if is_innermost else self.left - len(pieces) * self._due(loop.body)
-        if len(pieces) < 2 or more > left or not (is_innermost or _is_mostly_decided(pieces)):
-            body = yield self.visit(loop.body, inside, inner)
-            return _unless_empty(replace(loop, body=body))
+        left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
+        if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
+            return Parts([(loop.body, inside)], partial(_with_body, loop))
         if is_innermost:
             self.left_innermost -= more
         else:
             self.left -= more
-        made: dict[int, Stmt] = {}
-        for k in sorted(
-            range(len(pieces)), key=lambda k: not pieces[k].is_interior
-        ):  # the interior has the budget first
-            made[k] = yield self._piece(loop, pieces[k], loops, inside, around)
-        return seq(*(made[k] for k in range(len(pieces))))
+        # the interior has the budget first
+        order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
+        walks = [self._subloop(loop, subranges[k], here, known) for k in order]
+        return Parts(walks, lambda *made: seq(*(stmt for _, stmt in sorted(zip(order, made, strict=True), key=_first))))
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
         """These loops and one more, with those of its ends that are the same wherever they are asked for."""
@@ -207,39 +221,39 @@ class _Partition:
             )
         return found
 
-    def _piece(self, loop: For, piece: Piece, loops: Loops, inside: Loops, around: Around) -> Visit[Stmt]:
-        """A piece of a loop. `inside`: what the whole loop knows, which its pieces know as well."""
-        body = _holding(loop.body, piece.truths)
-        count = difference(piece.low, piece.end)
+    def _subloop(self, loop: For, subrange: Subrange, here: _Surroundings, whole: Loops) -> tuple[For, _Surroundings]:
+        """A subrange as a loop of its own, to be split further; `whole` is what is known inside the whole loop."""
+        body = _holding(loop.body, subrange.truths)
+        count = difference(subrange.low, subrange.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
-        part = replace(
-            loop,
-            range=Range(piece.low, extent(piece.low, piece.end)),
-            body=body,
-            kind=LoopKind.SERIAL if is_short else loop.kind,
-        )
-        highs = [high - 1 for high in piece.highs if self._is_fixed(high)]
-        lows = [low for low in piece.lows if self._is_fixed(low)]
-        known = loops.inside(loop.var, lows, highs, within=inside.ends[loop.var])
-        made: Stmt = yield self._loop(part, loops, around, known, self._worth.inside(around, loop))
-        return made
+        kind = LoopKind.SERIAL if is_short else loop.kind
+        part = replace(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
+        highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
+        lows = [low for low in subrange.lows if self._is_fixed(low)]
+        known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
+        inner = self._worth.inside(here.around, loop)
+        return part, _Surroundings(here.loops, here.around, (known, inner))
 
-    def _chosen(self, loop: For, changes: Sequence[Change], inside: Loops, inner: Around) -> Visit[Stmt]:
-        """The body of a loop that stays whole: the interior behind a test of each condition, one after another."""
+    def _tested(self, loop: For, changes: Sequence[Breakpoint], inside: _Surroundings) -> Parts:
+        """A loop that stays whole: the interior behind a test of each condition, one after another."""
         size, due = _statements(loop.body), self._due(loop.body)
         most = min(PIECES, max(self.left - due, 0) // (size + due))
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
         self.left -= size * len(conds)
-        made: Stmt = yield self.visit(_holding(loop.body, dict.fromkeys(conds, True)), inside, inner)
-        for k in range(len(conds) - 1, -1, -1):
-            truths = {**dict.fromkeys(conds[:k], True), conds[k]: False}
-            made = If(conds[k], made, (yield self.visit(_holding(loop.body, truths), inside, inner)))
-        return made
+        decided: list[Mapping[Cond, bool | None]] = [dict.fromkeys(conds, True)]
+        decided += [{**dict.fromkeys(conds[:k], True), conds[k]: False} for k in reversed(range(len(conds)))]
+
+        def build(interior: Stmt, *others: Stmt) -> Stmt:
+            for cond, other in zip(reversed(conds), others, strict=True):
+                interior = If(cond, interior, other)
+            return _with_body(loop, interior)
+
+        return Parts([(_holding(loop.body, truths), inside) for truths in decided], build)
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
-    def _changes(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Change]:
-        found: dict[tuple[Any, bool, Cond], Change] = {}
+    def _breakpoints(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Breakpoint]:
+        found: dict[tuple[Any, bool, Cond], Breakpoint] = {}
         for cond, path in _conditions(loop.body, self._worth):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
@@ -275,7 +289,7 @@ def _copies(loop: For, worth: Worth) -> int:
     return min(len(conds), 2) * _statements(loop)
 
 
-def _is_beyond(change: Change, var: Var, inside: Loops) -> bool:
+def _is_beyond(change: Breakpoint, var: Var, inside: Loops) -> bool:
     """Whether a value is on neither side of a change, as the ends of the loop tell."""
     ahead = change.form.minus(form_of(var))
     return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
@@ -310,7 +324,7 @@ def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...
                     yield node, path
 
 
-def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Change]:
+def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Breakpoint]:
     """Where a comparison changes, as far as that is known before the loop begins."""
     forms = says(cond)
     if forms is None or len(forms) != 1:
@@ -323,9 +337,9 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
             continue
         is_exact = not set(inner) & set(cond.free_vars())
         if step > 0:  # var >= ceil(-rest / step)
-            yield Change(quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact)
+            yield Breakpoint(quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact)
         else:  # var <= floor(rest / -step)
-            yield Change(quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
+            yield Breakpoint(quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
         return
 
 
@@ -333,7 +347,7 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
 
 
 @dataclass(frozen=True)
-class Piece:
+class Subrange:
     """Iterations of a loop: their ends, what else they are known to be between, and what is decided in them."""
 
     low: Expr
@@ -344,7 +358,7 @@ class Piece:
     is_interior: bool
 
 
-def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> list[Piece]:
+def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops) -> list[Subrange]:
     """The pieces between the changes whose order is known.
 
     Each ends at the next change, or at the end of the loop if that comes first; behind it nothing is left then. So in a
@@ -356,7 +370,7 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
     stops = [*ups.values(), *downs.values()]
     if len(stops) >= PIECES:  # only the interior, and what is on both sides of it
         stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
-    found: list[Piece] = []
+    found: list[Subrange] = []
     begin = low
     for k, ahead in enumerate((*stops, None)):
         stop = end if ahead is None else clamped(ahead.at, begin, end, loops)
@@ -367,12 +381,12 @@ def _pieces(low: Expr, end: Expr, changes: Sequence[Change], loops: Loops) -> li
             truths = {
                 c.cond: t for c in (*rising, *falling) if (t := _truth(c, stops[:k], ahead, is_apart)) is not None
             }
-            found.append(Piece(begin, stop, lows, highs, truths, is_interior))
+            found.append(Subrange(begin, stop, lows, highs, truths, is_interior))
         begin = stop
     return found
 
 
-def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
+def _is_mostly_decided(pieces: Sequence[Subrange]) -> bool:
     """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
     counts = [difference(piece.low, piece.end) for piece in pieces]
     known = [min(count, UNENDING) for count in counts if count is not None]
@@ -380,7 +394,7 @@ def _is_mostly_decided(pieces: Sequence[Piece]) -> bool:
     return len(known) < len(pieces) or decided >= SHARE * sum(known)
 
 
-def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_apart: bool) -> bool | None:
+def _truth(change: Breakpoint, behind: Sequence[Breakpoint], ahead: Breakpoint | None, is_apart: bool) -> bool | None:
     """Whether a condition holds between changes.
 
     is_apart: whether all rising changes come before all falling ones.
@@ -396,14 +410,14 @@ def _truth(change: Change, behind: Sequence[Change], ahead: Change | None, is_ap
     return True if not change.rises else False if change.is_exact else None
 
 
-def _distance(one: Change, other: Change) -> int:
+def _distance(one: Breakpoint, other: Breakpoint) -> int:
     """By how much the other of two changes in one chain is later."""
     difference = other.form.minus(one.form)
     assert difference.is_const
     return difference.const
 
 
-def _chain(changes: Sequence[Change]) -> list[Change]:
+def _chain(changes: Sequence[Breakpoint]) -> list[Breakpoint]:
     """The changes whose distances from the first are known, in their order."""
     kept = [c for c in changes if c.form.minus(changes[0].form).is_const]
     return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
@@ -419,5 +433,15 @@ def _makes_names(body: Stmt) -> bool:
     return any(isinstance(part, (Allocate, Let)) for part in parts)
 
 
-def _unless_empty(loop: For) -> Stmt:
-    return Seq() if is_empty(loop.body) else loop
+def _with_body(loop: For, body: Stmt) -> Stmt:
+    """A loop with another body; nothing where that does nothing."""
+    return Seq() if is_empty(body) else replace(loop, body=body)
+
+
+def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:
+    """The body of a loop of one iteration, in the loop where it makes storage or names or `runs` is not certain."""
+    return body if runs and not _makes_names(body) else _with_body(loop, body)
+
+
+def _first(pair: tuple[int, Stmt]) -> int:
+    return pair[0]

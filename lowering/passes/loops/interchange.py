@@ -31,17 +31,15 @@ from lowering.errors import LayoutError
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.scope import Scope, proof_of
 from lowering.nest.walk import (
-    Visit,
     bound_in,
     children,
-    drive,
     map_operands,
     operands,
     range_ends,
+    rebuilt,
     replaced,
     statements,
     substitute,
-    with_children,
 )
 from lowering.passes.loops.dependence import Meeting, earlier
 from lowering.passes.loops.distribution import Nest, stored_indices
@@ -280,12 +278,9 @@ def _assumed(stmt: Assume, unless: Cond) -> Assume:
 def _placed(root: Stmt, held: Operand, new: Operand) -> Stmt:
     """A statement with another word for an element."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        made = map_operands(with_children(stmt, tuple(inner)), lambda operand: replaced(operand, {held: new}))
+    def change(stmt: Stmt) -> Stmt:
+        changed = map_operands(stmt, lambda operand: replaced(operand, {held: new}))
         is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is held
-        return replace(made, indices=read_indices(new)) if is_stored and isinstance(made, Store) else made
+        return replace(changed, indices=read_indices(new)) if is_stored and isinstance(changed, Store) else changed
 
-    return drive(visit(root))
+    return rebuilt(root, change)

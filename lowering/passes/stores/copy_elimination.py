@@ -22,17 +22,7 @@ from bound.tir.value import Operand
 from intset.expr.node import Expr, Var, constant_value
 from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, Evaluate, For, Function, Seq, Stmt, Store, seq
-from lowering.nest.walk import (
-    Visit,
-    children,
-    drive,
-    map_operands,
-    operands,
-    range_ends,
-    rebuilt,
-    statements,
-    with_children,
-)
+from lowering.nest.walk import map_operands, operands, range_ends, rebuilt, statements
 
 _FORMS = Normalizer({})
 
@@ -142,13 +132,10 @@ def _moved(root: Stmt, copy: _Copy) -> Stmt:
     def on_load(tensor: Tensor, at: tuple[Expr, ...]) -> Operand | None:
         return element(copy.target, copy.place(at)) if tensor is copy.source else None
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        new = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+    def change(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         if isinstance(new, Store) and new.tensor is copy.source:
             return Store(copy.target, copy.place(new.indices), new.value)
         return new
 
-    return drive(visit(root))
+    return rebuilt(root, change)

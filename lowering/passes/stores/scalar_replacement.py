@@ -12,7 +12,6 @@ which no loop among them changes; the first stores to it, whatever the sizes, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from bound.declare import placeholder
@@ -22,8 +21,9 @@ from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
+from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
-from lowering.nest.walk import Visit, children, drive, map_operands, operands, range_ends, statements, with_children
+from lowering.nest.walk import map_operands, operands, range_ends, rebuilt, statements
 from lowering.passes.loops.licm import bound_inside
 from lowering.passes.stores.dead_code import without_unused
 
@@ -33,36 +33,44 @@ _FORMS: Final = Normalizer({})
 
 
 def accumulate(f: Function) -> Function:
-    """The same function with variables for elements that loops combine into."""
+    """Scalar replacement: keep elements that loops combine into in variables.
+
+    Guarantee: the same operations in the same order on each element.
+    """
     single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
-    return f.with_body(drive(_visit(f.body, single)))
+    enter: StmtRules[_Variables] = {Seq: (_keep_run,), For: (_keep_around_loop,)}
+    return f.with_body(rewritten(f.body, _Variables(single), enter, {Seq: (_drop_unused_storage,)}))
+
+
+class _Variables(Descent):
+    """The tensors that are variables already: of one element. Rules add those that they make."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: set[Tensor]) -> None:
+        self.tensors = tensors
 
 
 def _is_single(stmt: Allocate) -> bool:
     return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
-def _visit(stmt: Stmt, made: set[Tensor]) -> Visit[Stmt]:
-    """`made`: the tensors that are variables already, of one element."""
-    if isinstance(stmt, Seq):
-        stmts = list(stmt.stmts)
-        for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
-            if tensor not in made:
-                stmts = _kept(stmts, tensor, made)
-        parts = []
-        for inner in stmts:
-            parts.append((yield _visit(inner, made)))  # noqa: PERF401
-        return without_unused(seq(*parts))
-    if isinstance(stmt, For):
-        alone = _alone(stmt, made)
-        if alone is not None:
-            kept: Stmt = yield _visit(alone, made)
-            return kept
-        return replace(stmt, body=(yield _visit(stmt.body, made)))
-    if isinstance(stmt, If):
-        then = yield _visit(stmt.then, made)
-        return If(stmt.cond, then, None if stmt.orelse is None else (yield _visit(stmt.orelse, made)))
-    return stmt
+def _keep_run(block: Seq, variables: _Variables) -> Stmt:
+    """Keep the elements that runs of statements in a sequence combine into in variables."""
+    stmts = list(block.stmts)
+    for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
+        if tensor not in variables.tensors:
+            stmts = _kept(stmts, tensor, variables.tensors)
+    return seq(*stmts)
+
+
+def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
+    """Keep an element that a loop certainly stores to in a variable around the loop."""
+    return _alone(loop, variables.tensors) or loop
+
+
+def _drop_unused_storage(block: Seq, _: Descent) -> Stmt:
+    return without_unused(block)
 
 
 def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
@@ -174,14 +182,11 @@ def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...],
     def on_load(read: Tensor, _indices: tuple[Expr, ...]) -> Any:
         return element(acc, start) if read is tensor else None
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401
-        stmt = map_operands(with_children(stmt, tuple(inner)), lambda e: walk.rewrite(e, on_load=on_load))
+    def change(stmt: Stmt) -> Stmt:
+        stmt = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         return Store(acc, start, stmt.value) if isinstance(stmt, Store) and stmt.tensor is tensor else stmt
 
-    changed = [drive(visit(stmt)) for stmt in stmts]
+    changed = [rebuilt(stmt, change) for stmt in stmts]
     first = stmts[0]
     is_read = not isinstance(first, Store) or any(
         walk.loaded_tensor(node) is tensor for node in walk.nodes(*operands(first))

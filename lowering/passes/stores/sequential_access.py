@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bound.tensor import Tensor
 from lowering.errors import LayoutError
-from lowering.nest.driver import Cursor, Done, rewritten
+from lowering.nest.driver import Cursor, done, rewritten
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, Seq, Stmt, Store, checked_function, seq
 from lowering.nest.tensors import storage_of, tensor_named
 from lowering.nest.walk import statements
@@ -52,7 +52,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     def run_in_order(loop: For, cursor: Cursor) -> Stmt:
         if not touches(loop, tensor) or _allocates(loop, tensor):
             return loop
-        return Done(_in_order(f, loop, cursor, tensor, axes, is_stored, said))
+        return done(_in_order(f, loop, cursor, tensor, axes, is_stored, said))
 
     body = rewritten(f.body, Cursor.root(f), enter={For: (run_in_order,)})
     said.give(report)

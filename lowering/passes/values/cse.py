@@ -12,7 +12,7 @@ What a name saves is counted (`counted.py`), how it is called is read from what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -243,14 +243,20 @@ MOST: Final = 9  # nodes of what is written at each of its uses
 
 
 def inline_values(f: Function, most: int = MOST) -> Function:
-    """The function without the names of integer expressions of at most so many nodes: the inverse of `name_values` for
-    these.
+    """Replace names of integer expressions of at most `most` nodes by the expressions; the inverse of `name_values`.
 
     It is for what looks at the form of indices, as partitioning does and compilers do, which find what loops do not
     change by themselves. Names of choices, of long expressions and of what is read from elements stay.
+
+    Guarantee: equal values.
     """
-    enter = {Stmt: (each_operand(_use_values),), Let: (_drop_short_name,)}
-    return f.with_body(rewritten(f.body, _Inlining({}, most), enter))
+    return f.with_body(with_inlined_names(f.body, lambda value: _is_short(value, most)))
+
+
+def with_inlined_names(root: Stmt, is_inlined: Callable[[Operand], bool]) -> Stmt:
+    """A nest without the names of integer variables whose values, names inlined, satisfy a condition."""
+    enter = {Stmt: (each_operand(_use_values),), Let: (_drop_inlined_name,)}
+    return rewritten(root, _Inlining({}, is_inlined), enter)
 
 
 def _is_short(value: Operand, most: int) -> bool:
@@ -260,25 +266,25 @@ def _is_short(value: Operand, most: int) -> bool:
 
 
 class _Inlining(Descent):
-    """The short values of the names in sight.
+    """The inlined values of the names in sight.
 
     Invariant: values hold no name that is inlined.
     """
 
-    __slots__ = ("known", "most")
+    __slots__ = ("is_inlined", "known")
 
-    def __init__(self, known: dict[Parameter, Operand], most: int) -> None:
-        self.known, self.most = known, most
+    def __init__(self, known: dict[Parameter, Operand], is_inlined: Callable[[Operand], bool]) -> None:
+        self.known, self.is_inlined = known, is_inlined
 
     def after(self, old: Stmt, new: Stmt) -> _Inlining:
         if not isinstance(old, Let) or not is_empty(new):
             return self
-        return _Inlining({**self.known, old.var: replaced(old.value, self.known)}, self.most)
+        return _Inlining({**self.known, old.var: replaced(old.value, self.known)}, self.is_inlined)
 
 
-def _drop_short_name(stmt: Let, names: _Inlining) -> Stmt:
+def _drop_inlined_name(stmt: Let, names: _Inlining) -> Stmt:
     value = replaced(stmt.value, names.known)
-    return Seq() if isinstance(stmt.var, Var) and _is_short(value, names.most) else replace(stmt, value=value)
+    return Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else replace(stmt, value=value)
 
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
