@@ -82,8 +82,8 @@ def infer_bound(
     if compute == "auto":
         chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
         return chosen
-    given = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
-    name = config.current(domain or given.domain).domain
+    context = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
+    name = config.current(domain or context.domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = ScheduleSizes(normalized, at)
     state = InferenceState(
@@ -91,7 +91,7 @@ def infer_bound(
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        LoopEnvironment(given, sizes.free, name, create_account(len(normalized.stages))),
+        LoopEnvironment(context, sizes.free, name, create_account(len(normalized.stages))),
         name,
         _boxed(normalized, compute),
         frozenset(normalized.stages if compact else ()),
@@ -172,11 +172,11 @@ class BoundsMap(Configured):
 
     def __getitem__(self, axis: IterVar) -> Range:
         """The range of a root, intermediate or leaf axis."""
-        found = self._all_ranges().get(axis)
-        if found is None:
+        limits = self._all_ranges().get(axis)
+        if limits is None:
             name = axis.name if isinstance(axis, Var) else shown(axis)
             raise InputError(f"{name} is no axis of a stage of this schedule that is computed")
-        return found
+        return limits
 
     def __contains__(self, axis: object) -> bool:
         return axis in self._all_ranges()
@@ -244,10 +244,10 @@ class BoundsMap(Configured):
         storage shared by threads holds the elements of all of them, and buffer copies have equal size.
         """
         now = self._current(tensor)
-        found = self._storages.get(now)
-        if found is None:
-            found = self._storages[now] = storage_of(self._state, self._bounds(now), now)
-        return found
+        storage = self._storages.get(now)
+        if storage is None:
+            storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
+        return storage
 
     def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names())
@@ -331,8 +331,8 @@ class BoundsMap(Configured):
         A loop that is not its leaf belongs to another stage; this one is recomputed in each iteration.
         """
         stage = self.stage(key)
-        path, place = self._state.sharing.path.get(stage, ()), attachment(stage)[1]
-        start = next((k + 1 for k, iv in enumerate(path) if iv is place), 0)
+        path, attach_point = self._state.sharing.path.get(stage, ()), attachment(stage)[1]
+        start = next((k + 1 for k, iv in enumerate(path) if iv is attach_point), 0)
         return path[start:]
 
     def shared_loop(self, leaf: IterVar) -> StageLoop:
@@ -415,13 +415,13 @@ class BoundsMap(Configured):
     def _bounds(self, tensor: Tensor) -> StageBounds:
         """The bounds of the stage of a tensor; those of placeholders are computed on first use."""
         stage = self.stage(tensor)
-        found = self._stages.get(stage)
-        if found is None:
+        bounds = self._stages.get(stage)
+        if bounds is None:
             if stage.attach_type is AttachType.INLINED_ALREADY:
                 raise ScheduleError(f"stage {stage.name} is inlined: nothing of {tensor.name} is stored")
-            found = self._stages[stage] = initial_bounds(self._state, stage)
-            infer_root_bound(self._state, found)
-        return found
+            bounds = self._stages[stage] = initial_bounds(self._state, stage)
+            infer_root_bound(self._state, bounds)
+        return bounds
 
     def __repr__(self) -> str:
         return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"

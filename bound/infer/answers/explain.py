@@ -87,8 +87,8 @@ def explain(
     needed = _region(state, words, required) + _counts(region(required))
     lines.append(f"  required: {needed}")
     if computed is not None:
-        made = needed if computed is required else _region(state, words, computed) + _counts(region(computed))
-        lines.append(f"  computed: {'what is required' if made == needed else made}")
+        computed_text = needed if computed is required else _region(state, words, computed) + _counts(region(computed))
+        lines.append(f"  computed: {'what is required' if computed_text == needed else computed_text}")
     if bounds.guards:
         lines.append(f"  its body runs where {words.all(bounds.guards)}")
     folds = storage.folds or (None,) * len(storage.ranges)

@@ -89,7 +89,7 @@ class Outside:
 
 def find_outside(state: InferenceState) -> tuple[Outside, ...]:
     """All accesses without a proof that they stay inside their tensors, producers first."""
-    found: list[Outside] = []
+    accesses_outside: list[Outside] = []
     for stage in state.schedule.stages:
         bounds = state.bounds.get(stage)
         if bounds is None or bounds.computed is None:
@@ -99,8 +99,8 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
             space = spaces.get(read.at_start)
             if space is None:
                 space = spaces[read.at_start] = _EvaluationPoints(state, bounds, read.at_start)
-            found += space.outside(read)
-    return tuple(found)
+            accesses_outside += space.outside(read)
+    return tuple(accesses_outside)
 
 
 def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
@@ -302,12 +302,12 @@ def requirement(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], is
     if is_refuted and not any(v not in loops for v in mentioned(inside, goals)):
         return SizeRequirement(ALWAYS)  # the counterexample is independent of sizes
     try:
-        found = _by_projection(env, inside, goals, loops)
+        condition = _by_projection(env, inside, goals, loops)
     except BudgetError:
-        found = None
-    if found is None:
-        found = _by_ends(env, inside, goals, loops)
-    return SizeRequirement(DATA) if found is None else found
+        condition = None
+    if condition is None:
+        condition = _by_ends(env, inside, goals, loops)
+    return SizeRequirement(DATA) if condition is None else condition
 
 
 def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
@@ -352,8 +352,8 @@ def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
 
 def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape | None:
     """The sizes with a nonempty iteration domain, as a set of parameters; `None` if inexact."""
-    found = image_in_instances(points, tuple(loops), tuple(env.size_ranges), env.regions)
-    return None if found.notes else found.shape.project(())
+    image = image_in_instances(points, tuple(loops), tuple(env.size_ranges), env.regions)
+    return None if image.notes else image.shape.project(())
 
 
 # -- products of sizes: the ends of an index as expressions of sizes ---------------------------------------------------

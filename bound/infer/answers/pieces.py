@@ -156,7 +156,7 @@ def pieces_of(
 
 def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[set[int]]) -> LoopOverhead:
     """The overhead of a nest; `leaves`: the positions of the loops of each axis."""
-    depth: dict[Var, int] = {loop.iv: _depth(place, leaves) for place, loop in enumerate(nest.loops)}
+    depth: dict[Var, int] = {loop.iv: _depth(position, leaves) for position, loop in enumerate(nest.loops)}
     tests, ends = [0] * (len(leaves) + 1), [0] * len(leaves)
     for guard in nest.guards:
         for part in conjuncts(guard):
@@ -168,15 +168,15 @@ def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[se
     return LoopOverhead(tuple(iterations), tuple(tests), tuple(ends))
 
 
-def _depth(place: int, leaves: Sequence[set[int]]) -> int:
-    """The innermost axis of the loop at `place`; reduction loops are inside all axes."""
-    return max((k for k, places in enumerate(leaves) if place in places), default=len(leaves) - 1)
+def _depth(position: int, leaves: Sequence[set[int]]) -> int:
+    """The innermost axis of the loop at `position`; reduction loops are inside all axes."""
+    return max((k for k, places in enumerate(leaves) if position in places), default=len(leaves) - 1)
 
 
 def _lattice_region(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
     """A footprint in coordinates of its lattice; `None` if it is empty."""
-    found = footprint.shape(env).lattice()
-    return None if found is None else LatticeRegion(env, footprint, bounds.fixed, *found)
+    lattice = footprint.shape(env).lattice()
+    return None if lattice is None else LatticeRegion(env, footprint, bounds.fixed, *lattice)
 
 
 def _straight(folding: LatticeRegion) -> LatticeRegion:
@@ -204,12 +204,12 @@ def _is_simple(bounds: StageBounds) -> bool:
 
 def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
     """The positions of the loops of each root axis."""
-    place = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
+    positions = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
     for relation in reversed(bounds.relations):
-        below = {k for child in children(relation) for k in place.get(child, ())}
+        below = {k for child in children(relation) for k in positions.get(child, ())}
         for parent in parents(relation):
-            place[parent] = place.get(parent, set()) | below
-    return {iv: place.get(iv, set()) for iv in bounds.op.root_iter_vars}
+            positions[parent] = positions.get(parent, set()) | below
+    return {iv: positions.get(iv, set()) for iv in bounds.op.root_iter_vars}
 
 
 def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
@@ -244,11 +244,11 @@ class _PieceBuilder:
     def build(self) -> StagePiece | None:
         """The nest, or `None` if no loops run over exactly this piece."""
         numbers = [Var(f"t{k}") for k in range(len(self.axes))]
-        found = _lattice_region(self.env, self.bounds, self.footprint)
-        if found is None:
+        region = _lattice_region(self.env, self.bounds, self.footprint)
+        if region is None:
             return None
-        lattice = Storage(found.offset(), found.steps(), ())
-        inside = self.footprint if lattice.is_identity else found.numbers
+        lattice = Storage(region.offset(), region.steps(), ())
+        inside = self.footprint if lattice.is_identity else region.numbers
         lines = inside.shape(self.env).loops(numbers)
         if lines is None:
             return None
@@ -348,11 +348,11 @@ class _PieceBuilder:
             for number, iv in zip(numbers, self.axes, strict=True):
                 values[number] = straight[iv] if iv in straight else substitute(at.values[iv], values)
             elements = self.around.at_numbers(lattice.at_numbers([values[number] for number in numbers]))
-            place = dict(zip(self.axes, elements, strict=True))
+            element_of = dict(zip(self.axes, elements, strict=True))
             return replace(
                 at,
                 loops=tuple(replace(loop, range=_at(ranges.get(loop.iv, loop.range), values)) for loop in at.loops),
-                values={iv: place.get(iv, e) for iv, e in at.values.items()},
+                values={iv: element_of.get(iv, e) for iv, e in at.values.items()},
                 guards=tuple(substitute(g, values) for g in at.guards),
             )
 
@@ -360,24 +360,24 @@ class _PieceBuilder:
 
     def _moved(self, nest: StageNest) -> dict[Var, Expr]:
         """The loops of the guarded nest as expressions in those of `nest`."""
-        found: dict[Var, Expr] = {}
+        replacements: dict[Var, Expr] = {}
         for iv in self.axes:
             leaf = _only_loop(self.bounds, iv)
             if leaf is not None:
                 start = low(self.bounds.ranges[iv])
-                found[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - start).expr()
-        return found
+                replacements[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - start).expr()
+        return replacements
 
     def _iterations(self) -> list[int | None]:
-        found: list[int | None] = []
+        numbers: list[int | None] = []
         for k in range(1, len(self.axes) + 1):
             part = footprint_of_shape(self.env, k, self.footprint.shape(self.env).project(range(k)), True)
             try:
                 number = StageRegion(self.env, part, self.bounds.fixed).count_max()
             except CountError:
                 number = None
-            found.append(number if isinstance(number, int) else None)
-        return found
+            numbers.append(number if isinstance(number, int) else None)
+        return numbers
 
 
 def _with_equations(guard: Box) -> Box:

@@ -99,11 +99,11 @@ class Box:
 
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The membership conditions of `point`, guard included."""
-        found = [form.expr() >= 0 for form in self.where] + list(self.also)
+        conditions = [form.expr() >= 0 for form in self.where] + list(self.also)
         for x, side in zip(point, self.sides, strict=True):
-            found += [x >= low.expr() for low in side.lows]
-            found += [x <= high.expr() for high in side.highs]
-        return found
+            conditions += [x >= low.expr() for low in side.lows]
+            conditions += [x <= high.expr() for high in side.highs]
+        return conditions
 
 
 def whole_tensor(env: LoopEnvironment, shape: Iterable[Expr]) -> Box:
@@ -175,9 +175,9 @@ def divided_by_content(form: Linear) -> Linear:
     return form if g < 2 else Linear(form.const // g, {e: k // g for e, k in form.terms.items()})
 
 
-def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, given: Sequence[Linear] = ()) -> list[Linear]:
+def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequence[Linear] = ()) -> list[Linear]:
     """The gaps of an interval without a proof of nonnegativity."""
-    return [gap for gap in side.gaps() if not env.is_nonneg(gap, given)]
+    return [gap for gap in side.gaps() if not env.is_nonneg(gap, assumed)]
 
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
@@ -190,7 +190,7 @@ def is_empty(env: LoopEnvironment, box: Box) -> bool:
 
 def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
     """Boxes with the same union, joined pairwise until no join applies."""
-    found: list[Box] = []
+    disjoint: list[Box] = []
     seen: set[object] = set()
     for box in boxes:
         key = box.key()
@@ -201,14 +201,14 @@ def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
         progress = True
         while progress:
             progress = False
-            for k, other in enumerate(found):
+            for k, other in enumerate(disjoint):
                 both = join_boxes(env, other, joined)
                 if both is not None:
-                    del found[k]
+                    del disjoint[k]
                     joined, progress = both, True
                     break
-        found.append(joined)
-    return found
+        disjoint.append(joined)
+    return disjoint
 
 
 def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
@@ -229,25 +229,25 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
         return None
     k = differing[0]
     x, y = a.sides[k], b.sides[k]
-    given = list(a.where)
-    if unproved_gaps(env, x, given) or unproved_gaps(env, y, given):
+    assumed = list(a.where)
+    if unproved_gaps(env, x, assumed) or unproved_gaps(env, y, assumed):
         if not _is_translation(x, y):
             return None
-        given += [divided_by_content(gap) for gap in unproved_gaps(env, x, given)]
-    if not (_reaches(env, x, y, given) and _reaches(env, y, x, given)):
+        assumed += [divided_by_content(gap) for gap in unproved_gaps(env, x, assumed)]
+    if not (_reaches(env, x, y, assumed) and _reaches(env, y, x, assumed)):
         return None
     lows = _lower(env, x.lows, y.lows)
     highs = _lower(env, tuple(f.scale(-1) for f in x.highs), tuple(f.scale(-1) for f in y.highs))
     if lows is None or highs is None:
         return None
     joined = SymbolicInterval(lows, tuple(form.scale(-1) for form in highs))
-    return Box((*a.sides[:k], joined, *a.sides[k + 1 :]), tuple(given), a.also)
+    return Box((*a.sides[:k], joined, *a.sides[k + 1 :]), tuple(assumed), a.also)
 
 
 def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
     """Whether `inner` is proved to be a subset of `outer` in every instance."""
-    given = inner.where
-    if not all(env.is_nonneg(form, given) for form in outer.where):
+    assumed = inner.where
+    if not all(env.is_nonneg(form, assumed) for form in outer.where):
         return False
     for big, small in zip(outer.sides, inner.sides, strict=True):
         if not _at_most(env, big.lows, small.lows):
@@ -267,9 +267,9 @@ def _lower(env: LoopEnvironment, a: EndForms, b: EndForms) -> EndForms | None:
     return a if _at_most(env, a, b) else b if _at_most(env, b, a) else None
 
 
-def _reaches(env: LoopEnvironment, a: SymbolicInterval, b: SymbolicInterval, given: Sequence[Linear]) -> bool:
+def _reaches(env: LoopEnvironment, a: SymbolicInterval, b: SymbolicInterval, assumed: Sequence[Linear]) -> bool:
     """Whether `b` is proved to start at or before the element after `a`."""
-    return all(env.is_nonneg(high.shift(1).minus(low), given) for low, high in product(b.lows, a.highs))
+    return all(env.is_nonneg(high.shift(1).minus(low), assumed) for low, high in product(b.lows, a.highs))
 
 
 def _is_translation(a: SymbolicInterval, b: SymbolicInterval) -> bool:

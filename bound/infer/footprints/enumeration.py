@@ -43,10 +43,10 @@ def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence
     if elements is None:
         return None
     most = total = 0
-    for found in elements:
-        if found is None:
+    for instance in elements:
+        if instance is None:
             return None
-        most, total = max(most, len(found[1])), total + len(found[1])
+        most, total = max(most, len(instance[1])), total + len(instance[1])
     return most, total
 
 
@@ -63,10 +63,10 @@ def listed(env: LoopEnvironment, footprints: Sequence[Footprint]) -> tuple[list[
         elements = _elements(env, footprint, order, MAX_POINTS // 10)
         if elements is None:
             return None
-        for found in elements:
-            if found is None or len(points) > MAX_LISTED:
+        for entry in elements:
+            if entry is None or len(points) > MAX_LISTED:
                 return None
-            instance, inside = found
+            instance, inside = entry
             points.update((*instance, *x) for x in inside)
     return order, sorted(points)
 

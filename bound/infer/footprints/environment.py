@@ -57,8 +57,8 @@ class LoopEnvironment:
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
         self.domain, self.account = domain, account
         self._shapes: Shape | None = None
-        given = context.ranges
-        self.sizes = tuple(var for var in sizes if var not in given)
+        ranges = context.ranges
+        self.sizes = tuple(var for var in sizes if var not in ranges)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
         frame = self.context.frame
         self.ranges: dict[Var, Range] = {}
@@ -123,7 +123,7 @@ class LoopEnvironment:
 
         `None` for disjunctions and disequalities.
         """
-        found = []
+        forms = []
         for part in conjuncts(self._plain.cond(cond)):
             if part.op is ops.BOOL:
                 if part.data:
@@ -134,8 +134,8 @@ class LoopEnvironment:
             kind, form = self._plain.compared[part]
             if kind is ops.NE:
                 return None
-            found.append(("ge" if kind is ops.GE else "eq", form))
-        return found
+            forms.append(("ge" if kind is ops.GE else "eq", form))
+        return forms
 
     def bounds(self, form: Linear) -> Ends:
         """Numeric bounds of `form` over all ranges; `None` for an open end."""
@@ -151,14 +151,14 @@ class LoopEnvironment:
             high = None if high is None or last is None else high + k * last
         return low, high
 
-    def is_nonneg(self, form: Linear, given: Iterable[Linear] = ()) -> bool:
-        """Whether `form >= 0` is proved wherever all forms of `given` are nonnegative."""
+    def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
+        """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
         low, high = self.bounds(form)
         if low is not None and low >= 0:
             return True
-        if high is not None and high < 0 and not given:
+        if high is not None and high < 0 and not assumed:
             return False
-        for fact in given:
+        for fact in assumed:
             low = self.bounds(form.minus(fact))[0]
             if low is not None and low >= 0:
                 return True

@@ -55,8 +55,8 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     visited = enumerate_extents(env, hull, varying) if footprint.has_ends and not hull.is_affine() else None
     if visited is not None:
         return as_expr(max((extents[k] for extents in visited), default=0))
-    found = _asked(env, footprint, k, fixed) if footprint.has_ends else None
-    return _bounded(env, hull.sides[k], most) if found is None else found
+    extent = _asked(env, footprint, k, fixed) if footprint.has_ends else None
+    return _bounded(env, hull.sides[k], most) if extent is None else extent
 
 
 def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> bool:
@@ -123,12 +123,12 @@ def _asked(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[V
         around = instances(env, (*footprint.variables(), *fixed))
         with env.budget(_OPERATIONS):
             inside = shape.within(around)
-            found = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
+            extent = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
     except BudgetError:
         return None
-    if found is None or has_select(found) or any(v in env.ranges for v in found.free_vars()):
+    if extent is None or has_select(extent) or any(v in env.ranges for v in extent.free_vars()):
         return None
-    return found
+    return extent
 
 
 def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:

@@ -31,10 +31,10 @@ def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
     Guarantee: a superset of the instances, exact unless the budget ends.
     """
     key = tuple(v for v in dict.fromkeys(variables) if v in env.ranges)
-    found = env.instances.get(key)
-    if found is None:
-        found = env.instances[key] = _instances(env, key)
-    return found
+    shape = env.instances.get(key)
+    if shape is None:
+        shape = env.instances[key] = _instances(env, key)
+    return shape
 
 
 def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
@@ -78,10 +78,10 @@ def _asked_instances(env: LoopEnvironment, ranges: Mapping[Var, Range], variable
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
     # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
     context = env.context.extended(dict.fromkeys(ranges), inside)
-    found = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
-    if found.notes:
-        raise BudgetError(found.notes[0])
-    return found.shape.fibred(variables)
+    image = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
+    if image.notes:
+        raise BudgetError(image.notes[0])
+    return image.shape.fibred(variables)
 
 
 def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
@@ -111,8 +111,8 @@ def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Itera
     order = list(ranges)
     places = [order.index(v) for v in variables]
     points = _satisfying(compiled(logical_and(*inside), order), product(*spans))
-    found = (tuple(point[k] for k in places) for point in points)
-    return found if len(order) == len(variables) else iter(dict.fromkeys(found))
+    projected = (tuple(point[k] for k in places) for point in points)
+    return projected if len(order) == len(variables) else iter(dict.fromkeys(projected))
 
 
 def _satisfying(test: Any, points: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
@@ -126,14 +126,14 @@ def _satisfying(test: Any, points: Iterable[tuple[int, ...]]) -> Iterator[tuple[
 
 def transitive_ranges(env: LoopEnvironment, variables: Iterable[Expr]) -> dict[Var, Range]:
     """The ranges of loop variables and of all loops that those ranges mention, transitively."""
-    found: dict[Var, Range] = {}
+    ranges: dict[Var, Range] = {}
     waiting = list(variables)
     while waiting:
         v = waiting.pop()
-        if isinstance(v, Var) and v not in found and v in env.ranges:
-            found[v] = env.ranges[v]
+        if isinstance(v, Var) and v not in ranges and v in env.ranges:
+            ranges[v] = env.ranges[v]
             waiting.extend(env.ranges[v].free_vars())
-    return found
+    return ranges
 
 
 # -- sampling ---------------------------------------------------------------------------------------------------------

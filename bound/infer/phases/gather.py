@@ -144,10 +144,10 @@ def gather_bound(
         is_cut = any(form.is_const for form in side.extents())
         is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(env, bounds, k, iv, is_uniform, iv in threaded, shape[k])
-        wanted = started(bounds, iv, threads) if iv in threaded and threads else None
+        number = started(bounds, iv, threads) if iv in threaded and threads else None
         has = simple.number(as_expr(bounds.ranges[iv].extent))
-        if wanted is not None and has is not None and has < wanted:
-            bounds.ranges[iv] = Range(bounds.ranges[iv].min, wanted)
+        if number is not None and has is not None and has < number:
+            bounds.ranges[iv] = Range(bounds.ranges[iv].min, number)
             bounds.widened.add(iv)
     for iv in op.root_iter_vars:
         if iv not in bounds.sides:
@@ -324,10 +324,10 @@ def _listed(
 ) -> Footprint | None:
     """A union by enumeration; `None` beyond its budget."""
     try:
-        found = listed(env, footprints)
-        if found is None:
+        points_of_union = listed(env, footprints)
+        if points_of_union is None:
             return None
-        order, points = found
+        order, points = points_of_union
         return footprint_of_shape(env, dims, env.shapes.listing(points, order, dims), exact, notes)
     except BudgetError:
         return None

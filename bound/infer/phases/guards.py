@@ -66,10 +66,12 @@ def membership_guards(
         with config.using(isl_operations=env.account.allowed(_MEMBERSHIP_OPERATIONS)):
             within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
         with env.budget(_MEMBERSHIP_OPERATIONS):
-            found: Cond | None = footprint.unguarded.simplified(within).condition(values)
+            condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
     except BudgetError:
-        found = None
-    parts = footprint.conditions(values) if found is None else [*footprint.guard.conditions(()), *conjuncts(found)]
+        condition = None
+    parts = (
+        footprint.conditions(values) if condition is None else [*footprint.guard.conditions(()), *conjuncts(condition)]
+    )
     return [part for part in parts if not is_known(env, part)]
 
 
@@ -148,14 +150,14 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         tiers=config.tiers_within(config.Effort.SETS),
         isl_operations=env.account.allowed(_PROOF_OPERATIONS),
     ):
-        asked = _Implication(env.context, ranges, guard, tuple(others))
-        if asked.is_proved():
+        implication = _Implication(env.context, ranges, guard, tuple(others))
+        if implication.is_proved():
             return True
         terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
         products = _in_products(terms)
         if not products and not _in_divisors(terms):
             return False
-        solved = asked.at(_solved(env.context, ranges, terms))
+        solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         return all(case.is_proved() for case in cases) or solved.is_refuted()
 
@@ -224,21 +226,21 @@ def _range_conditions(v: Var, r: Range) -> tuple[Cond, Cond]:
 
 def _differences(conditions: Iterable[Cond]) -> list[Expr]:
     """The nonnegative differences that inequalities state."""
-    found: list[Expr] = []
+    differences: list[Expr] = []
     for cond in conditions:
         if cond.op in (ops.GE, ops.LE, ops.GT, ops.LT):
             small, large = cond.args if cond.op in (ops.LE, ops.LT) else cond.args[::-1]
-            found.append(large - small if cond.op in (ops.LE, ops.GE) else large - small - 1)
-    return found
+            differences.append(large - small if cond.op in (ops.LE, ops.GE) else large - small - 1)
+    return differences
 
 
 def _in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
     """The variables in products of nonconstant factors."""
-    found: dict[Var, None] = {}
+    variables: dict[Var, None] = {}
     for node in postorder(tuple(terms)):
         if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
-            found.update(dict.fromkeys(node.free_vars()))
-    return list(found)
+            variables.update(dict.fromkeys(node.free_vars()))
+    return list(variables)
 
 
 def _in_divisors(terms: Iterable[Expr | Cond]) -> list[Var]:
@@ -272,19 +274,19 @@ def _cases(
 def _solved(context: Context, loops: Collection[Var], terms: Iterable[Expr | Cond]) -> dict[Expr, Expr]:
     """Sizes determined by equations among the facts: `n == e`, or `n % m == r` as `n == m*q + r`."""
     sizes = {v for term in terms for v in term.free_vars() if v not in loops}
-    found: dict[Expr, Expr] = {}
+    solutions: dict[Expr, Expr] = {}
     for fact in context.frame.conditions:
         if fact.op is not ops.EQ:
             continue
         left, right = fact.args
-        if isinstance(left, Var) and left in sizes and left not in found and left not in right.free_vars():
-            if not any(v in found for v in right.free_vars()):
-                found[left] = right
+        if isinstance(left, Var) and left in sizes and left not in solutions and left not in right.free_vars():
+            if not any(v in solutions for v in right.free_vars()):
+                solutions[left] = right
         elif left.op is ops.FLOORMOD and right.is_const and left.args[1].is_const:
             v = left.args[0]
-            if isinstance(v, Var) and v in sizes and v not in found:
-                found[v] = Var(f"{v.name}.part") * left.args[1] + right
-    return found
+            if isinstance(v, Var) and v in sizes and v not in solutions:
+                solutions[v] = Var(f"{v.name}.part") * left.args[1] + right
+    return solutions
 
 
 class _QuotientVariables:
@@ -319,19 +321,19 @@ class _QuotientVariables:
         return substitute(cond, self._instead)
 
     def _quotient(self, of: Expr, divisor: Expr) -> Var:
-        found = self._of.get((of, divisor))
-        if found is None:
-            found = self._of[of, divisor] = Var(f"q{len(self.variables)}")
-            self.variables.append(found)
-            rest = of - divisor * found
+        variable = self._of.get((of, divisor))
+        if variable is None:
+            variable = self._of[of, divisor] = Var(f"q{len(self.variables)}")
+            self.variables.append(variable)
+            rest = of - divisor * variable
             self.facts += [divisor >= 1, rest >= 0, rest <= divisor - 1]
-        return found
+        return variable
 
 
 def _sizes_in_products(conditions: Sequence[Cond], loops: Collection[Var]) -> list[Expr]:
     """The loop-free factors of products."""
-    found: dict[Expr, None] = {}
+    factors: dict[Expr, None] = {}
     for node in postorder(tuple(conditions)):
         if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
-            found.update((e, None) for e in node.args if not any(v in loops for v in e.free_vars()))
-    return list(found)
+            factors.update((e, None) for e in node.args if not any(v in loops for v in e.free_vars()))
+    return list(factors)

@@ -90,12 +90,12 @@ class InferenceState:
 
     def accesses(self, op: Operation, tensor: Tensor) -> list[TensorAccess]:
         """The accesses of an operation to a tensor, at the fixed sizes."""
-        found = self._accesses.get(op)
-        if found is None:
-            found = self._accesses[op] = {}
+        by_tensor = self._accesses.get(op)
+        if by_tensor is None:
+            by_tensor = self._accesses[op] = {}
             for access in accesses(op):
-                found.setdefault(access.tensor, []).append(self.sizes.access(access))
-        return found.get(tensor, [])
+                by_tensor.setdefault(access.tensor, []).append(self.sizes.access(access))
+        return by_tensor.get(tensor, [])
 
 
 def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
@@ -195,11 +195,11 @@ def _iterations(
     shared = state.sharing.loops
     leaves = initialise_leaves(bounds.stage, path, reader.stage, reader.path, shared)
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))
-    found = state._propagations.get(key)
-    if found is None:
+    propagation = state._propagations.get(key)
+    if propagation is None:
         it = pass_up(state.env, reader, leaves)
-        found = state._propagations[key] = Propagation(state.env, it)
-    return found, leaves
+        propagation = state._propagations[key] = Propagation(state.env, it)
+    return propagation, leaves
 
 
 def initial_bounds(state: InferenceState, stage: Stage) -> StageBounds:

@@ -58,12 +58,12 @@ def initialise_leaves(
     around = {iv for _, iv in producer_path}
     own = tuple((consumer, iv) for iv in reversed(consumer.leaf_iter_vars))
     states = []
-    found = False
+    is_inside = False
     for stage, iv in (*own, *consumer_path):
-        found = found or iv in around
-        is_fixed = found and (iv in shared or not needs_relax(tag_of(stage, iv), rank, True))
+        is_inside = is_inside or iv in around
+        is_fixed = is_inside and (iv in shared or not needs_relax(tag_of(stage, iv), rank, True))
         states.append(LoopState(stage, iv, is_fixed))
-    if not found and producer_path:
+    if not is_inside and producer_path:
         at, axis = producer_path[0]
         raise ScheduleError(
             f"stage {producer.name}: it is computed at {axis.name} of {at.name}, "

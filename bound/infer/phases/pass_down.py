@@ -74,11 +74,11 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
     """The split with the shrinking inner loop `iv`, if its outer loop is further out; else `None`."""
-    place = {leaf: k for k, leaf in enumerate((*bounds.outer, *bounds.stage.leaf_iter_vars))}
+    position = {leaf: k for k, leaf in enumerate((*bounds.outer, *bounds.stage.leaf_iter_vars))}
     for relation in bounds.relations:
         if isinstance(relation, Split) and relation.inner is iv and relation.tail is Tail.SHRINK:
             is_thread = thread_of(bounds.stage, iv) is not None
-            ordered = relation.outer in place and iv in place and place[relation.outer] < place[iv]
+            ordered = relation.outer in position and iv in position and position[relation.outer] < position[iv]
             return relation if ordered and not is_thread else None
     return None
 
@@ -88,28 +88,28 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 
 def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """All guards of the body, ordered by their innermost loop."""
-    found: dict[Cond, None] = dict.fromkeys(region_guards(env, bounds, values))
-    found.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values)))
+    guards: dict[Cond, None] = dict.fromkeys(region_guards(env, bounds, values))
+    guards.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values)))
     depth: dict[Var, int] = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
-    return sorted(found, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))
+    return sorted(guards, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))
 
 
 def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """Guards that keep the loops inside the computed region."""
     footprint = bounds.region
-    found: list[Cond] = []
+    guards: list[Cond] = []
     axes = data_axes(bounds.op)
     if axes and footprint.box is None:
         point = [values[iv] for iv in axes if iv in values]
-        found += membership_guards(env, bounds, point, overrun_roots(bounds))
+        guards += membership_guards(env, bounds, point, overrun_roots(bounds))
     elif axes and footprint.box is not None:
         kept = _kept(env, bounds, values)
         where = (form for form in footprint.box.where if not any(form.same(other) for other in kept))
-        found += [form.expr() >= 0 for form in where] + list(footprint.box.also)
+        guards += [form.expr() >= 0 for form in where] + list(footprint.box.also)
     for iv in bounds.widened:
         if iv in values:
-            found += within_side(env, bounds, iv, values[iv], end=_kept_end(env, bounds, iv))
-    return found
+            guards += within_side(env, bounds, iv, values[iv], end=_kept_end(env, bounds, iv))
+    return guards
 
 
 def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
@@ -122,17 +122,17 @@ def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear 
 
 def _kept(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
     """Forms that are nonnegative because loops never pass the ends of aligned roots."""
-    found: list[Linear] = []
+    forms: list[Linear] = []
     for iv in bounds.aligned:
         end = _kept_end(env, bounds, iv)
         if end is None or iv not in values:
             continue
         value = values[iv]
-        found.append(end.minus(env.form(value)))
+        forms.append(end.minus(env.form(value)))
         if value.op is ops.FLOORMOD:
             whole, divisor = value.args
-            found.append(end.minus(env.form(whole - divisor * floordiv(whole, divisor))))
-    return found
+            forms.append(end.minus(env.form(whole - divisor * floordiv(whole, divisor))))
+    return forms
 
 
 def within_side(
@@ -155,12 +155,12 @@ def within_side(
 def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
     """The unproved conditions that a value is at most the upper end of an interval."""
     form = env.form(value)
-    found = []
+    conditions = []
     for high in side.highs:
         ends = [e for e in end_forms(env, high.expr(), ops.MIN) if end is None or not e.same(end)]
         if not all(_ordered(env, form, e) for e in ends):
-            found.append(value <= high.expr())
-    return found
+            conditions.append(value <= high.expr())
+    return conditions
 
 
 def _ordered(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
@@ -185,20 +185,20 @@ def split_guards(
     env: LoopEnvironment, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
 ) -> list[Cond]:
     """Guards that keep the loops of splits inside their parents."""
-    found: list[Cond] = []
+    guards: list[Cond] = []
     above = roots_above(bounds)
     for relation in relations:
         if not isinstance(relation, Split) or relation.parent not in values or shrinks(bounds, relation):
             continue
         root = above.get(relation.parent)
         if root is not None and (overruns(relation, bounds.ranges) or runs_over(bounds, relation)):
-            found += within_side(env, bounds, root, values[root])
+            guards += within_side(env, bounds, root, values[root])
         elif overruns(relation, bounds.ranges):
             end = extent(bounds.ranges[relation.parent]) - 1
             value = values[relation.parent]
             if not env.is_nonneg(env.form(end - value)):
-                found.append(value <= env.form(end).expr())
-    return found
+                guards.append(value <= env.form(end).expr())
+    return guards
 
 
 def overrun_roots(bounds: StageBounds) -> set[IterVar]:

@@ -194,8 +194,8 @@ class Propagation:
         env = self.env
         if not env.has_regions:
             return footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
-        found = image_in_instances(context, exprs, kept, env.regions)
-        return footprint_of_shape(env, len(exprs), found.shape, not found.notes, found.notes)
+        image = image_in_instances(context, exprs, kept, env.regions)
+        return footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes)
 
     def _has_terms(self, footprint: Footprint) -> bool:
         """Whether the footprint depends on a nonlinear term over loops."""
@@ -391,10 +391,10 @@ def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | 
         number *= len(side)
     if number > _MAX_FORMS:
         return None
-    found = []
+    sums = []
     for choice in pairs(*(side for side, _ in terms)):
         total = rest
         for form, (_, k) in zip(choice, terms, strict=True):
             total = total.plus(form, k)
-        found.append(total)
-    return found
+        sums.append(total)
+    return sums

@@ -35,13 +35,13 @@ _MAX_NODES: Final = 60  # of these ends; beyond it, the ends of the footprint
 
 def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBounds) -> list[Cond]:
     """The guards of outer stages over loops around the stage: they hold whenever it is reached."""
-    found: list[Cond] = []
+    guards: list[Cond] = []
     for stage in dict.fromkeys(stage for stage, _ in bounds.path):
         loops = {iv for at, iv in bounds.path if at is stage}
         further_in = {iv for iv in stage.leaf_iter_vars if iv not in loops}
         parts = [part for guard in all_bounds[stage].guards for part in conjuncts(guard)]
-        found += [part for part in parts if not further_in.intersection(part.free_vars())]
-    return found
+        guards += [part for part in parts if not further_in.intersection(part.free_vars())]
+    return guards
 
 
 def new_elements(
@@ -61,13 +61,13 @@ def new_elements(
             advance = _advance(env, bounds, footprint, new)
         if advance is not None:
             return advance
-        found = footprint_of_shape(env, footprint.dims, new, footprint.exact, footprint.notes)
-        found.write_hull_within(env, _END_OPERATIONS, _MAX_NODES, footprint.hull(env))
+        difference = footprint_of_shape(env, footprint.dims, new, footprint.exact, footprint.notes)
+        difference.write_hull_within(env, _END_OPERATIONS, _MAX_NODES, footprint.hull(env))
     except BudgetError as error:
         bounds.slid = ()
         return footprint.with_notes(f"{error}: what earlier iterations computed is not kept")
-    found.limits = footprint.limits
-    return found
+    difference.limits = footprint.limits
+    return difference
 
 
 def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, new: Shape) -> Footprint | None:
@@ -98,14 +98,14 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     here, there = shape_of(env, box).within(run), new.within(run)
     if not (here.includes(there) and there.includes(here)):
         return None
-    found = Footprint(footprint.dims, box, new, footprint.exact, footprint.notes)
+    advanced = Footprint(footprint.dims, box, new, footprint.exact, footprint.notes)
     if _moves_on(env, bounds.slid, start):
         choices = [e for e in postorder((start,)) if isinstance(e, Expr) and e.op is ops.SELECT]
         chosen = {e: as_expr(e.args[2]) for e in choices if e.args[0] is is_first}
         starts = [(first, substitute(ends[0].expr(), begins)), (substitute(start, chosen), ends[0].expr())]
         filled = [SymbolicInterval(tuple(map(env.form, chain(ops.MAX, a))), (env.form(z),)) for a, z in starts]
-        bounds.window = SlidingWindow(found, moving[0], tuple(filled))
-    return found
+        bounds.window = SlidingWindow(advanced, moving[0], tuple(filled))
+    return advanced
 
 
 def _moves_on(env: LoopEnvironment, slid: Sequence[Var], start: Expr) -> bool:

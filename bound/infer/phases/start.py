@@ -29,12 +29,12 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
         return None
     kinds = _constituents(bounds)
     reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
-    place = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
+    position = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(children(r)))
-    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, kinds, place)]
+    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, kinds, position)]
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
-        for iv in (*bounds.outer, *leaves[:place])
+        for iv in (*bounds.outer, *leaves[:position])
         if iv not in reducing
     }
     for iv, loop in loops:
@@ -44,9 +44,9 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     values = pass_up_index(relations, bounds.ranges, points)
     values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
     apart = replace(bounds, relations=relations, values=values)
-    around = [*(iv for _, iv in bounds.path), *leaves[:place], *(loop.iv for _, loop in loops)]
+    around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for _, loop in loops)]
     guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
-    return ReductionInit(place, tuple(loop for _, loop in loops), values, guards)
+    return ReductionInit(position, tuple(loop for _, loop in loops), values, guards)
 
 
 def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
@@ -56,16 +56,16 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
     """
     reduced = {iv for iv in bounds.op.root_iter_vars if iv.is_reduce and constant_extent(bounds.ranges[iv]) != 1}
     leaves = (*bounds.outer, *bounds.stage.leaf_iter_vars)
-    found = {iv: (iv in reduced, iv not in reduced) for iv in (*leaves, *bounds.op.root_iter_vars)}
+    kinds = {iv: (iv in reduced, iv not in reduced) for iv in (*leaves, *bounds.op.root_iter_vars)}
     for relation in bounds.relations:
-        starts = [found.setdefault(iv, (False, True)) for iv in parents(relation)]
+        starts = [kinds.setdefault(iv, (False, True)) for iv in parents(relation)]
         both = any(reduces for reduces, _ in starts), any(data for _, data in starts) or not starts
-        found.update(dict.fromkeys(children(relation), both))
-    return found
+        kinds.update(dict.fromkeys(children(relation), both))
+    return kinds
 
 
-def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], place: int) -> list[IterVar]:
-    """The data axes with loops from position `place` inwards, ordered by their first loops."""
+def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], position: int) -> list[IterVar]:
+    """The data axes with loops from `position` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
     first = {iv: k for k, iv in enumerate(leaves)}
     for relation in reversed(bounds.relations):
@@ -79,7 +79,7 @@ def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], pla
         for iv in parents(relation)
         if not kinds[iv][0]
     ]
-    return sorted((*(iv for iv in leaves[place:] if not kinds[iv][0]), *fused), key=first.__getitem__)
+    return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first.__getitem__)
 
 
 def _loop(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, StageLoop]:

@@ -46,15 +46,15 @@ def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: Sc
 
 def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
-    found: dict[IterVar, int] = {}
+    idle: dict[IterVar, int] = {}
     for iv, limits in bounds.loops.items():
         thread, number = thread_of(bounds.stage, iv), constant_extent(limits)
         if thread is None or number is None:
             continue
         above = with_ancestors(bounds.relations, (iv,))
         if any(isinstance(r, Split) and r.parent in above and overruns(r, bounds.ranges) for r in bounds.relations):
-            found[thread] = number
-    return found
+            idle[thread] = number
+    return idle
 
 
 def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> int | None:

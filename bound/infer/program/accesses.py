@@ -138,12 +138,12 @@ def _region(tensor: Tensor, region: tuple[Range, ...]) -> TensorAccess:
 
 def loads(roots: Iterable[Any]) -> tuple[TensorAccess, ...]:
     """The elements read below `roots`, each under the integer conditions of selections and reductions around it."""
-    found: dict[TensorAccess, None] = {}
+    read: dict[TensorAccess, None] = {}
     for node, paths in path_conditions(tuple(roots), implied, _common, _MAX_PATHS):
         tensor = loaded_tensor(node)
         if tensor is not None:
-            found.update((TensorAccess(tensor, node.args, path), None) for path in paths)
-    return tuple(found)
+            read.update((TensorAccess(tensor, node.args, path), None) for path in paths)
+    return tuple(read)
 
 
 def _common(paths: list[PathCondition]) -> PathCondition:
@@ -265,21 +265,21 @@ class ElementRead:
     at_start: bool = False
 
 
-def reads(op: Operation, wanted: Iterable[Tensor]) -> tuple[ElementRead, ...]:
-    """The reads of an operation that computes the outputs `wanted`."""
+def reads(op: Operation, outputs: Iterable[Tensor]) -> tuple[ElementRead, ...]:
+    """The reads of an operation that computes the given `outputs`."""
     if isinstance(op, ExternOp):
         return ()  # its arguments are whole tensors
     if isinstance(op, ComputeOp):
-        return _of_formula(op, frozenset(wanted))
+        return _of_formula(op, frozenset(outputs))
     conditioned = (
         ElementRead(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op)
     )
     return (*conditioned, *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
 
 
-def _of_formula(op: ComputeOp, wanted: frozenset[Tensor]) -> tuple[ElementRead, ...]:
+def _of_formula(op: ComputeOp, outputs: frozenset[Tensor]) -> tuple[ElementRead, ...]:
     if op.reduction is None:
-        return reached(body for body, t in zip(op.body, op.outputs, strict=True) if t in wanted)
+        return reached(body for body, t in zip(op.body, op.outputs, strict=True) if t in outputs)
     top = op.body[0]
     assert isinstance(top, Value)
     starts = reached(initial(top) or op.reduction.combiner.identity)

@@ -116,8 +116,8 @@ def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
     nodes = list(dict.fromkeys(loops.loop_of.values()))
     variable: dict[SharedLoop, IterVar] = {}
     for node in nodes:
-        op, place = loops.owner(node)
-        variable[node] = leaves[op][place]
+        op, position = loops.owner(node)
+        variable[node] = leaves[op][position]
         if len(node.leaves) > 1:
             _join_attrs(schedule, leaves, node, variable[node])
     moved: dict[tuple[Stage, IterVar], SharedLoop] = {}
@@ -168,7 +168,7 @@ def _moved_attachment(
 def _with_unit_loops(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
     """Relations with extent 1 for leading loops run by other stages; the remaining loops cover the footprint."""
     foreign = set(first)
-    found: list[Relation] = []
+    changed: list[Relation] = []
     for relation in reversed(relations):
         if isinstance(relation, Split) and not (relation.outer in foreign and relation.inner in foreign):
             if relation.outer in foreign:
@@ -177,8 +177,8 @@ def _with_unit_loops(relations: Sequence[Relation], first: Iterable[IterVar]) ->
                 relation = replace(relation, factor=as_expr(1), nparts=None, tail=Tail.GUARD)
         elif any(iv in foreign for iv in children(relation)):
             foreign.update(parents(relation))
-        found.append(relation)
-    return found[::-1]
+        changed.append(relation)
+    return changed[::-1]
 
 
 def _runner(schedule: Schedule, loops: SharedNest, node: SharedLoop) -> Stage:
@@ -213,15 +213,15 @@ def _rename(
     outer: list[IterVar] = []
     joined: list[Leaf] = []
     apart: set[Leaf] = set()
-    for place, leaf in enumerate(leaves):
-        node = loops.loop_of.get((op, place))
+    for position, leaf in enumerate(leaves):
+        node = loops.loop_of.get((op, position))
         if node is None:
             continue
-        joined.append((op, place))
-        if (op, place) not in loops.links:
+        joined.append((op, position))
+        if (op, position) not in loops.links:
             continue
-        if loops.kind((op, place)) == BROADCAST and variable[node] is not leaf:
-            apart.add((op, place))
+        if loops.kind((op, position)) == BROADCAST and variable[node] is not leaf:
+            apart.add((op, position))
             continue  # a broadcast axis takes no part in the loop
         loop = variable[node]
         if loop is not leaf:
@@ -229,7 +229,7 @@ def _rename(
             stage.all_iter_vars = [loop if iv is leaf else iv for iv in stage.all_iter_vars]
             stage.leaf_iter_vars = [loop if iv is leaf else iv for iv in stage.leaf_iter_vars]
             sharing.replacements[leaf] = (stage, loop)
-        if not loops.owns((op, place)):
+        if not loops.owns((op, position)):
             stage.leaf_iter_vars = [iv for iv in stage.leaf_iter_vars if iv is not loop]
             outer.append(loop)
     shared = {variable[loops.loop_of[leaf]] for leaf in joined}  # broadcast axes move inside of them
@@ -250,13 +250,13 @@ def _rename(
 
 def _with_leaf(relations: list[Relation], leaf: IterVar, loop: IterVar) -> list[Relation]:
     """The relations with another variable for one leaf."""
-    found: list[Relation] = []
+    changed: list[Relation] = []
     replaced = False
     for relation in relations:
         is_result = any(child is leaf for child in children(relation))
         replaced = replaced or is_result
-        found.append(_with_child(relation, leaf, loop) if is_result else relation)
-    return found if replaced else [*found, Rebase(leaf, loop)]
+        changed.append(_with_child(relation, leaf, loop) if is_result else relation)
+    return changed if replaced else [*changed, Rebase(leaf, loop)]
 
 
 def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
@@ -271,7 +271,7 @@ def _join_attrs(
     schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: SharedLoop, loop: IterVar
 ) -> None:
     """Merge the annotations of all stages for a shared loop."""
-    said = [schedule[op].iter_var_attrs.get(leaves[op][place]) for op, place in node.leaves]
+    said = [schedule[op].iter_var_attrs.get(leaves[op][position]) for op, position in node.leaves]
     kinds = [attr.iter_type for attr in said if attr is not None and attr.iter_type is not None]
     threads = [attr.bind_thread for attr in said if attr is not None and attr.bind_thread is not None]
     pragmas = tuple(dict.fromkeys(pragma for attr in said if attr is not None for pragma in attr.pragmas))

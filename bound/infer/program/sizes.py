@@ -61,12 +61,12 @@ class ScheduleSizes:
             return key
         if not isinstance(key, str):
             raise InputError(f"at maps variables or their names to integers, {shown(key)} is neither")
-        found = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
-        if len(found) > 1:
+        matches = [v for v in dict.fromkeys((*self.all, *others)) if v.name == key]
+        if len(matches) > 1:
             raise InputError(
-                f"at: {len(found)} sizes of this schedule are named {shown(key)}: give the variables themselves"
+                f"at: {len(matches)} sizes of this schedule are named {shown(key)}: give the variables themselves"
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     @property
     def free(self) -> tuple[Var, ...]:
@@ -165,18 +165,18 @@ def _refuse_repeated(stage: Stage, split: Split) -> None:
 
 def _variables(schedule: Schedule) -> Iterable[Var]:
     """The variables of formulas and relations, without loop axes."""
-    found: dict[Var, None] = {}
+    used: dict[Var, None] = {}
     for stage in schedule.stages:
         if isinstance(stage.op, ComputeOp):
-            found.update(dict.fromkeys(variables(*stage.op.body)))
+            used.update(dict.fromkeys(variables(*stage.op.body)))
         for relation in stage.relations:
             if isinstance(relation, Split):
                 sizes = [e for e in (relation.factor, relation.nparts) if e is not None]
-                found.update(dict.fromkeys(free_vars(*sizes)))
+                used.update(dict.fromkeys(free_vars(*sizes)))
         for iv in stage.op.root_iter_vars:
             if iv.dom is not None:
-                found.update(dict.fromkeys(iv.dom.free_vars()))
-    return [v for v in found if not isinstance(v, IterVar)]
+                used.update(dict.fromkeys(iv.dom.free_vars()))
+    return [v for v in used if not isinstance(v, IterVar)]
 
 
 def _folded(e: Expr) -> Expr:

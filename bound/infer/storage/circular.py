@@ -54,18 +54,20 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     footprints = [
         request.footprint for tensor in bounds.op.outputs for request in requests_of(state, bounds, tensor, path)
     ]
-    found = within_tensor(env, union_footprints(env, len(shape), footprints), shape)
+    required = within_tensor(env, union_footprints(env, len(shape), footprints), shape)
     is_exact = bounds.region.exact and bounds.stage not in state.boxed
     if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
-        return found
+        return required
     try:  # computed is a proper superset of required
         with env.budget(_OPERATIONS):
             run = instances(env, (*bounds.region.variables(), *bounds.fixed))
-            made = project_variables(bounds.region.shape(env).within(run), bounds.slid)
-            return footprint_of_shape(env, len(shape), made.union(found.shape(env)), found.exact, found.notes)
+            computed = project_variables(bounds.region.shape(env).within(run), bounds.slid)
+            return footprint_of_shape(
+                env, len(shape), computed.union(required.shape(env)), required.exact, required.notes
+            )
     except BudgetError as error:
         return Footprint(
-            len(shape), whole_tensor(env, shape), None, False, (*found.notes, f"{error}: all of it is stored")
+            len(shape), whole_tensor(env, shape), None, False, (*required.notes, f"{error}: all of it is stored")
         )
 
 
@@ -80,8 +82,8 @@ def fold_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor, storag
             apart = _differences(env, live_elements(state, bounds, tensor), storage)
             folds: dict[int, Expr] = {}
             while True:
-                found = {k: _fold(env, apart, k, folds) for k in range(apart.dims) if k not in folds}
-                gains = {k: f for k, f in found.items() if f is not None and _saves(env, f, storage, k)}
+                moduli = {k: _fold(env, apart, k, folds) for k in range(apart.dims) if k not in folds}
+                gains = {k: f for k, f in moduli.items() if f is not None and _saves(env, f, storage, k)}
                 if not gains:
                     break
                 best = min(gains, key=lambda k: _share(gains[k], storage, k))
@@ -122,9 +124,9 @@ def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) ->
     def run(footprint: Footprint) -> Shape:
         return reached_footprint(env, bounds, footprint, running)
 
-    made, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
-    computed = made.union(in_earlier_iterations(env, made, slid))
-    return computed.intersect(read.union(in_later_iterations(env, read, slid))).union(made)
+    new, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
+    computed = new.union(in_earlier_iterations(env, new, slid))
+    return computed.intersect(read.union(in_later_iterations(env, read, slid))).union(new)
 
 
 def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
@@ -155,8 +157,8 @@ def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr])
     if isinstance(last, Expr) and last.is_const:
         if last.data > _MAX_LISTED:
             return last + 1
-        found = [d for (d,) in numbers.listed() if d > 0]
-        return as_expr(next(f for f in range(1, last.data + 2) if not any(d % f == 0 for d in found)))
+        distances = [d for (d,) in numbers.listed() if d > 0]
+        return as_expr(next(f for f in range(1, last.data + 2) if not any(d % f == 0 for d in distances)))
     longest = alone.end(0, 1)
     if isinstance(longest, Infinity) or has_select(longest):
         return None

@@ -96,10 +96,10 @@ def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], bo
         return box
     try:
         with env.budget(_OPERATIONS):
-            found = footprint.unguarded.lattice()
-        if found is None:
+            lattice = footprint.unguarded.lattice()
+        if lattice is None:
             return box
-        around, params = found
+        around, params = lattice
         if not all(_is_visible(env, p, fixed) for p in params):
             return box
         return _smallest(LatticeRegion(env, footprint, tuple(fixed), around, params), box)
@@ -139,11 +139,11 @@ class LatticeRegion:
         env, footprint = self.env, self.footprint
         with env.budget(_OPERATIONS):
             inside = footprint.unguarded.counted(self.around.origin, self.all_vectors)
-        found = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
-        if found.box is not None:
-            box = guarded(env, found.box, footprint.guard)
+        counted = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
+        if counted.box is not None:
+            box = guarded(env, counted.box, footprint.guard)
             return Footprint(footprint.dims, box, inside, footprint.exact)
-        return Footprint(footprint.dims, None, found.unguarded, footprint.exact, (), footprint.guard)
+        return Footprint(footprint.dims, None, counted.unguarded, footprint.exact, (), footprint.guard)
 
     def storage(self) -> Storage | None:
         """The bounding box of the lattice coordinates as a storage; `None` without visible ends."""
@@ -165,11 +165,11 @@ class LatticeRegion:
         """`storage` under a small budget, with a short origin; else `None`."""
         try:
             with self.env.budget(_SHEAR_OPERATIONS):
-                found = self.storage()
+                storage = self.storage()
         except BudgetError:
             return None
-        lows = () if found is None else tuple(low(r) for r in found.ranges)
-        return found if all(is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
+        lows = () if storage is None else tuple(low(r) for r in storage.ranges)
+        return storage if all(is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
 
     @property
     def all_vectors(self) -> list[tuple[int | None, Vector]]:
@@ -253,12 +253,12 @@ def improved(folding: LatticeRegion, storage: Storage) -> tuple[Storage, Lattice
     places = places_of(storage)
     assert places is not None
     for _ in range(0 if folding.numbers.box is not None else _MAX_SHEARS):
-        found = [(other, option) for option in folding.sheared() if (other := option.cheap_storage()) is not None]
-        numbers = [n for other, _ in found if (n := places_of(other)) is not None]
+        sheared = [(other, option) for option in folding.sheared() if (other := option.cheap_storage()) is not None]
+        numbers = [n for other, _ in sheared if (n := places_of(other)) is not None]
         if not numbers or min(numbers) >= places:
             break
         places = min(numbers)
-        storage, folding = next(pair for pair in found if places_of(pair[0]) == places)
+        storage, folding = next(pair for pair in sheared if places_of(pair[0]) == places)
     return storage, folding, places
 
 

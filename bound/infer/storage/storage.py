@@ -106,20 +106,20 @@ class Storage:
 
         Meaningless for a point outside the region.
         """
-        place = given_point(point, len(self.offset))
-        rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(place, self.offset, strict=True)]
-        found = []
+        element = given_point(point, len(self.offset))
+        rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(element, self.offset, strict=True)]
+        coordinates = []
         for row in inverse(self.steps):
             divisor = lcm(*(f.denominator for f in row))
             form = constant(0)
             for f, x in zip(row, rest, strict=True):
                 form = form.plus(x, int(f * divisor)) if f else form
-            found.append(FORMS.form(form.expr() // divisor).expr())
+            coordinates.append(FORMS.form(form.expr() // divisor).expr())
         for k, fold in enumerate(self.folds):
             if fold is not None:
                 start = FORMS.form(low(self.ranges[k]))
-                found[k] = start.plus(FORMS.form(FORMS.form(found[k]).minus(start).expr() % fold)).expr()
-        return tuple(found)
+                coordinates[k] = start.plus(FORMS.form(FORMS.form(coordinates[k]).minus(start).expr() % fold)).expr()
+        return tuple(coordinates)
 
     def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The place of an element: nonnegative coordinates below the extents of the axes."""
@@ -137,13 +137,13 @@ class Storage:
     def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
         """The element with the lattice coordinates `numbers`."""
         forms = [FORMS.form(t) for t in numbers]
-        found = []
+        coordinates = []
         for start, row in zip(self.offset, self.steps, strict=True):
             form = FORMS.form(start)
             for step, t in zip(row, forms, strict=True):
                 form = form.plus(t, step) if step else form
-            found.append(form.expr())
-        return tuple(found)
+            coordinates.append(form.expr())
+        return tuple(coordinates)
 
     def __repr__(self) -> str:
         place = [Var(f"y{k}") for k in range(len(self.offset))]
