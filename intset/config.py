@@ -1,4 +1,4 @@
-"""Configuration: an argument wins over a `with using(...)` block, that over the environment, that over a file.
+"""Configuration: an argument overrides a `with using(...)` block, which overrides the environment, then a file.
 
 Environment: `INTSET_DOMAIN`, `INTSET_ISL_OPERATIONS`, ...: `INTSET_` and the field's name in capitals. File: the table
 `[tool.intset]` of the nearest `pyproject.toml` at or above the working directory.
@@ -28,17 +28,17 @@ TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Config:
-    """What a query may choose and spend. Budgets count operations, so that answers do not depend on the machine.
+    """Choices and budgets of a query. Budgets count operations, so answers do not depend on the machine.
 
     Attributes
     ----------
     domain: name of the domain that answers (see `intset.domain_names()`).
-    isl_operations: isl's own operations for one query.
-    points: points of a box that may be enumerated for one query.
-    z3_rlimit: z3's resource units for one question.
-    z3_timeout_ms: milliseconds after which z3 is stopped all the same; 0 for never. A question that is stopped by the
-        clock may be answered on a faster machine: its answer says so, and is not kept.
-    tiers: the tiers the prover may climb, cheapest first.
+    isl_operations: isl operations of one query.
+    points: enumerated points of one query.
+    z3_rlimit: z3 resource units of one proof.
+    z3_timeout_ms: wall-clock limit of z3 in milliseconds, 0 for none. An answer after a timeout says so and is not
+        cached, since a faster machine may decide it.
+    tiers: tiers of the prover, cheapest first.
     """
 
     domain: str = "auto"
@@ -56,18 +56,18 @@ class Config:
 
 
 class Effort(IntEnum):
-    """What a question to the prover may cost: a look-up in the linear form, sets as well, or all that there is."""
+    """Effort of a proof: the linear form alone, sets as well, or every tier."""
 
     LOOK_UP = 0
     SETS = 1
     SEARCH = 2
 
 
-_EFFORTS = {"linear": Effort.LOOK_UP, "isl": Effort.SETS}  # of the tiers; of all others a search
+_EFFORTS = {"linear": Effort.LOOK_UP, "isl": Effort.SETS}  # of a tier; all others need a search
 
 
 def tiers_within(effort: Effort) -> tuple[str, ...]:
-    """Of the tiers in force those that cost no more."""
+    """The configured tiers within an effort, cheapest first."""
     return tuple(tier for tier in current().tiers if _EFFORTS.get(tier, Effort.SEARCH) <= effort)
 
 
@@ -75,7 +75,7 @@ _FIELDS = {field.name: field for field in fields(Config)}
 
 
 def current(domain: Any = None) -> Config:
-    """The configuration in force here; `domain` is the argument of the call."""
+    """The active configuration; `domain` is the argument of the query."""
     config = _ambient(_environment_key(), os.getcwd())
     if entered := using.entered.get():
         if len(entered) == 1 and (only := entered[0]()) is not None:
@@ -91,15 +91,15 @@ def current(domain: Any = None) -> Config:
 
 @lru_cache(maxsize=64)
 def _answered_by(config: Config, domain: str) -> Config:
-    """`config` with another domain: the same object every time, so that it serves as a key."""
+    """`config` with another domain, cached so that identity serves as a key."""
     return replace(config, domain=checked("domain", domain, "the argument domain="))
 
 
 class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(...)`
     """Choose fields of `Config` for a block: `with using(domain="isl"): ...`.
 
-    The choice holds in the thread or task that enters the block, and in tasks started inside of it, until it ends, in
-    whatever order blocks end; of two blocks that choose the same field the one entered last wins.
+    The choice is active in the entering thread or task and in tasks started inside the block, until it ends. Blocks may
+    end in any order; of two active blocks that choose one field, the innermost wins.
     """
 
     entered = entered_blocks("intset_using")
@@ -107,31 +107,31 @@ class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(..
 
     def __init__(self, **choices: Any) -> None:
         self.choices = {name: checked(name, value, "using(...)") for name, value in choices.items()}
-        self._made: tuple[list[Mapping[str, Any]], Config, Config] | None = None
+        self._cached: tuple[list[Mapping[str, Any]], Config, Config] | None = None
         self._alone: tuple[Config, Config] | None = None
 
     def enter(self) -> Config:
         return self.config([*(block.choices for block in using.in_force()), self.choices], _ambient_here())
 
     def alone(self, ambient: Config) -> Config:
-        """The configuration while no other block was entered; `ambient` when this one has ended."""
+        """The configuration inside this block without others; `ambient` after its end."""
         if self._owner is None:
             return ambient
-        made = self._alone
-        if made is None or made[0] is not ambient:
-            made = self._alone = (ambient, self.config([self.choices], ambient))
-        return made[1]
+        cached = self._alone
+        if cached is None or cached[0] is not ambient:
+            cached = self._alone = (ambient, self.config([self.choices], ambient))
+        return cached[1]
 
     def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
-        """The configuration while this is the innermost block; the same object as long as `choices` are the same."""
-        made = self._made
-        if made is None or made[0] != choices or made[1] is not ambient:
-            made = self._made = (choices, ambient, replace(ambient, **ChainMap(*reversed(choices))))
-        return made[2]
+        """The configuration inside this block as the innermost one; one object for equal `choices`."""
+        cached = self._cached
+        if cached is None or cached[0] != choices or cached[1] is not ambient:
+            cached = self._cached = (choices, ambient, replace(ambient, **ChainMap(*reversed(choices))))
+        return cached[2]
 
 
 def is_in_force(config: Config) -> bool:
-    """Whether `config` is the configuration in force here, pinned or not; cheap where it was pinned last."""
+    """Whether `config` is the active configuration; cheap directly inside `pinned(config)`."""
     entered = using.entered.get()
     last = entered[-1]() if entered else None
     if isinstance(last, pinned) and last.is_entered:
@@ -140,9 +140,9 @@ def is_in_force(config: Config) -> bool:
 
 
 class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config): ...`
-    """Put a whole configuration in force for a block, whatever is in force around it.
+    """Activate a whole configuration for a block, overriding all outer blocks.
 
-    Blocks of `using` inside of it choose fields as elsewhere.
+    Inner `using` blocks choose fields as usual.
     """
 
     def __init__(self, config: Config) -> None:
@@ -154,12 +154,12 @@ class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config):
         return ambient if self._owner is None else self.whole
 
     def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
-        """The same object every time, so that it serves as a key."""
+        """The pinned object itself, so that identity serves as a key."""
         return self.whole
 
 
 def checked(name: str, value: Any, where: str) -> Any:
-    """`value` as field `name` wants it; the error names `where` it came from."""
+    """`value` validated for field `name`; the error names its source `where`."""
     if name not in _FIELDS:
         raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_FIELDS)}")
     if name == "domain":
@@ -168,16 +168,16 @@ def checked(name: str, value: Any, where: str) -> Any:
 
 
 def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
-    given = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(given, (list, tuple)):
+    tiers = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(tiers, (list, tuple)):
         raise InputError(f"{where}: tiers must be a list of names, not {shown(value)} of type {type(value).__name__}")
-    unknown = [tier for tier in given if not isinstance(tier, str) or tier not in TIERS]
+    unknown = [tier for tier in tiers if not isinstance(tier, str) or tier not in TIERS]
     if unknown:
         raise InputError(f"{where}: unknown tier {shown(unknown[0])}; known: {', '.join(TIERS)}")
-    return tuple(given)
+    return tuple(tiers)
 
 
-# What a budget may be: isl and z3 read 0, and what does not fit their counters, as no budget at all.
+# Valid budgets: isl and z3 treat 0, and numbers beyond their counters, as unlimited.
 _LIMITS = {
     "isl_operations": (1, 2**62),
     "points": (0, None),
@@ -199,14 +199,14 @@ def _checked_number(name: str, value: Any, where: str) -> int:
 
 _PREFIX = "INTSET_"
 _VARIABLES = {f"{_PREFIX}{name.upper()}": name for name in _FIELDS}
-# Every query asks whether the environment says something. CPython keeps it in a plain dict under encoded names, and
-# five look-ups there cost a tenth of five in `os.environ`; other interpreters take the public way.
+# Every query checks the environment. CPython stores it in a plain dict under encoded names, ten times faster than
+# `os.environ`; other interpreters use the public mapping.
 _RAW = getattr(os.environ, "_data", None)
 _ENCODED = () if _RAW is None else tuple(os.environ.encodekey(variable) for variable in _VARIABLES)
 
 
 def _environment_key() -> tuple[int, tuple[tuple[str, str], ...]]:
-    """What the environment says, and how many variables it has: another number may mean another `INTSET_` name."""
+    """The values of our variables, and the size of the environment, which reveals unknown `INTSET_` names."""
     if _RAW is not None and _RAW.keys().isdisjoint(_ENCODED):
         return (len(_RAW), ())
     named = tuple((variable, os.environ[variable]) for variable in _VARIABLES if variable in os.environ)
@@ -221,7 +221,7 @@ def _project_file(folder: str) -> Path | None:
 
 
 def _ambient_here() -> Config:
-    """What holds outside of every block."""
+    """The configuration outside all blocks."""
     return _ambient(_environment_key(), os.getcwd())
 
 
@@ -252,12 +252,12 @@ def _file_table(file: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         if "tool.intset" in text:
             raise InputError(f"[tool.intset] in {file} cannot be read: {error}") from None
-        return {}  # not ours to report: a broken pyproject.toml has other readers
+        return {}  # ignored: other tools report a broken pyproject.toml
     for k, key in enumerate(("tool", "intset")):
         table = table.get(key, {})
         if not isinstance(table, dict):
-            place = ".".join(("tool", "intset")[: k + 1])
-            raise InputError(f"{place} in {file} must be a table, not {shown(table)}")
+            key_path = ".".join(("tool", "intset")[: k + 1])
+            raise InputError(f"{key_path} in {file} must be a table, not {shown(table)}")
     return dict(table)
 
 
@@ -272,23 +272,26 @@ _OPERATORS = ("__or__", "__and__", "__sub__")
 
 
 class Configured:
-    """Keeps the configuration in force when the object was made; copies and pickles keep it as well.
+    """Base of lazy objects that store the configuration active at construction; copies and pickles keep it.
 
-    Guarantee: a method marked `as_configured` gives one answer, wherever and in whatever order it is asked.
+    Budgets and domain come from the stored configuration. Facts and ranges come from a private context
+    (`Context.extended()`), out of reach of blocks entered on the caller's context.
+
+    Guarantee: methods marked `as_configured` return one answer, independent of active blocks and of the order of calls.
     """
 
     __slots__ = ()
-    _config: Config | None = None  # None: of an object whose class makes its instances in another way; not pinned
+    _config: Config | None = None  # None: instance made without __new__; not pinned
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
         make: Any = super().__new__
-        made: Self = make(cls) if make is object.__new__ else make(cls, *args, **named)
-        object.__setattr__(made, "_config", current())
-        return made
+        instance: Self = make(cls) if make is object.__new__ else make(cls, *args, **named)
+        object.__setattr__(instance, "_config", current())
+        return instance
 
 
 def as_configured(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Run a method of a `Configured` object under the configuration of that object."""
+    """Decorate a method to run under the stored configuration of its object."""
 
     @wraps(method)
     def asked(self: S, *args: P.args, **named: P.kwargs) -> T:
@@ -302,16 +305,16 @@ def as_configured(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
 
 def all_as_configured(cls: C) -> C:
-    """Mark every public method, operator and property that a class defines itself with `as_configured`."""
+    """Apply `as_configured` to the public methods, operators and properties in the body of a class."""
     for name, member in tuple(vars(cls).items()):
         if name.startswith("_") and name not in _SPECIAL and name not in _OPERATORS:
             continue
         if isinstance(member, property) and member.fget is not None:
             setattr(cls, name, property(as_configured(member.fget), member.fset, member.fdel, member.__doc__))
         elif isinstance(member, cached_property):
-            found: cached_property[Any] = cached_property(as_configured(member.func))
-            found.__set_name__(cls, name)
-            setattr(cls, name, found)
+            pinned_property: cached_property[Any] = cached_property(as_configured(member.func))
+            pinned_property.__set_name__(cls, name)
+            setattr(cls, name, pinned_property)
         elif callable(member) and not isinstance(member, type):
             setattr(cls, name, as_configured(member))
     return cls

@@ -1,4 +1,4 @@
-"""`Context`: variables with ranges, facts with provenance, and every question that can be asked of them."""
+"""`Context`: variables with ranges, facts with provenance, and the queries that users ask."""
 
 from __future__ import annotations
 
@@ -42,21 +42,24 @@ from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equatio
 
 
 class Context:
-    """Variables with ranges, and facts: what an analysis may rely on.
+    """Ranges of variables and facts, the assumptions of an analysis.
 
     Parameters
     ----------
-    ranges: `{Var: Range}`; `None` in place of a range means every integer. A variable without an entry stays symbolic
-        in every answer, within the bounds it declares.
-    assume: conditions that hold, on the user's word; `Fact`s keep their own provenance.
-    domain: name of the domain that answers, instead of the configured one.
+    ranges: `{Var: Range}`; `None` instead of a range means all integers. A variable without an entry is a parameter: it
+        stays symbolic in answers, within its declared bounds.
+    assume: assumed conditions; a `Fact` keeps its own provenance.
+    domain: name of the domain, overriding the configured one.
 
     Raises
     ------
-    InputError: a key that is no variable, a range that depends on itself, a condition that is not one.
+    InputError: wrong type of a key, range or assumption; a range that depends on itself.
 
-    Facts that exclude one another are no error: everything is proved, `vacuous`, and a `ContradictionWarning` names
-    them as soon as that is found.
+    Contradictory facts are no error: every condition is then proved `vacuous`, and a `ContradictionWarning` lists the
+    facts when the contradiction is found.
+
+    Guarantee: returned sets are supersets of the true sets, and proofs and refutations are correct, under every
+    configuration and budget.
 
     Example
     -------
@@ -74,9 +77,9 @@ class Context:
     ) -> None:
         table, ends = checked_ranges(ranges)
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        facts = (*ends, *(part for given in _listed(assume) for part in _facts_of(given, ASSUMED)))
+        facts = (*ends, *(part for item in _listed(assume) for part in _facts_of(item, ASSUMED)))
         self._root = root = Frame(table, facts)
-        root.fingerprint  # noqa: B018  # made here, so that the first question need not
+        root.fingerprint  # noqa: B018  # computed early: the first query needs it
         if root.known.empty and (excluding := root.contradiction):
             report(excluding)
 
@@ -84,12 +87,12 @@ class Context:
     def from_constraints(
         cls, vars: Sequence[Var], conditions: Iterable[Cond | Fact], domain: str | None = None
     ) -> Context:
-        """The context of the integer points at which all the conditions hold.
+        """The context of the integer points that satisfy all conditions.
 
         Parameters
         ----------
-        vars: the variables that run over these points; every other variable of the conditions is a parameter.
-        conditions: `i >= 0`, `i < n`, `i + j <= 7`, ...; those that bound one variable serve as its range.
+        vars: the coordinates of these points; all other variables are parameters.
+        conditions: `i >= 0`, `i < n`, `i + j <= 7`, ...; conditions that bound one variable become its range.
         domain: as for `Context`.
 
         Example
@@ -109,25 +112,24 @@ class Context:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The facts in force, oldest first."""
+        """The active facts, oldest first."""
         return self.frame.facts
 
     @property
     def contradiction(self) -> tuple[Fact, ...]:
-        """Facts that exclude one another whatever the ranges are, as far as that is known; empty when none do."""
+        """A minimal set of facts found contradictory without the ranges; empty if none is found."""
         return self.frame.contradiction
 
     def assuming(self, *conditions: Cond | Fact, provenance: str = ASSUMED) -> Assuming[Context]:
-        """Facts that hold inside the `with` block only; nothing derived from them outlives it.
+        """Assume facts inside a `with` block; nothing derived from them outlives the block.
 
-        They hold in the thread or task that enters the block, until the block ends, in whatever order blocks end; the
-        end of a block removes its own facts only. Other threads and tasks, those started inside of the block included,
-        do not have them. (A generator that is suspended in a block has not left it.) `extended`, `renamed` and a
-        pickled copy take over what is in force where they are made, for good.
+        The facts are active in the thread or task that enters the block; tasks started inside it do not inherit them.
+        Blocks may end in any order; the end removes the block's own facts. A suspended generator stays inside its
+        block. `extended`, `renamed` and pickling copy the active facts permanently.
 
-        A condition that contradicts what is known makes the block unreachable: there everything is proved, `vacuous`.
+        A condition that contradicts the context makes the block unreachable: every condition is proved `vacuous`.
         """
-        return Assuming(self, self._root, tuple(part for given in conditions for part in _facts_of(given, provenance)))
+        return Assuming(self, self._root, tuple(part for item in conditions for part in _facts_of(item, provenance)))
 
     def extended(
         self,
@@ -135,24 +137,24 @@ class Context:
         facts: Iterable[Cond | Fact] = (),
         provenance: str = DERIVED,
     ) -> Context:
-        """A new context with further variables and facts; this one is not changed."""
+        """A new context with further variables and facts."""
         frame = self.frame
         new = Context.__new__(type(self))
         new.domain = self.domain
-        added = tuple(part for given in _listed(facts) for part in _facts_of(given, provenance))
+        added = tuple(part for item in _listed(facts) for part in _facts_of(item, provenance))
         new._root = frame.extended(as_ranges(ranges), added)
         return new
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
-        """The context in which expressions stand in the place of variables; every fact survives, with its provenance.
+        """The context under a substitution of variables; facts keep their provenance.
 
         Parameters
         ----------
-        replacements: what stands for each variable: `{i: io * 4 + ii}`.
-        ranges: the ranges of the new variables.
+        replacements: an expression for each replaced variable: `{i: io * 4 + ii}`.
+        ranges: ranges of new variables.
 
-        What the old variables' ranges and declarations say becomes facts about the expressions (derived and declared).
-        A plain variable that replaces another and has no range takes over its range.
+        Ranges and declarations of old variables become derived and declared facts about the expressions. A plain
+        variable without a range inherits the range of the variable it replaces.
 
         Example
         -------
@@ -168,13 +170,13 @@ class Context:
     # -- questions ----------------------------------------------------------------------------------------------
 
     def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> Bounds:
-        """The two ends of the values of `e`.
+        """Both ends of the values of `e`.
 
         Parameters
         ----------
         e: the expression.
-        keep: variables that stay symbolic in the answer although they have a range.
-        domain: name of the domain to ask, instead of the configured one.
+        keep: variables with ranges that stay symbolic in the answer.
+        domain: name of the domain, overriding the configured one.
         """
         answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain)
         return answer
@@ -185,7 +187,7 @@ class Context:
         return answer
 
     def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
-        """The points that the tuple `exprs` reaches; parameters as for `bounds`."""
+        """The image of the context under the tuple `exprs`; parameters as for `bounds`."""
         answer: Region = self._ask("region", _tuple_of_exprs(exprs, "image takes a tuple"), keep, domain)
         return answer
 
@@ -196,13 +198,13 @@ class Context:
         keep: Sequence[Var] = (),
         domain: str | None = None,
     ) -> Relation:
-        """The pairs that the tuples `sources` and `targets` reach together; parameters as for `bounds`."""
-        first, last = (_tuple_of_exprs(given, "relation takes two tuples") for given in (sources, targets))
+        """The relation between the tuples `sources` and `targets`; parameters as for `bounds`."""
+        first, last = (_tuple_of_exprs(exprs, "relation takes two tuples") for exprs in (sources, targets))
         return Relation(self.image((*first, *last), keep, domain), len(first))
 
     def as_iter_map(self, exprs: Sequence[IntLike]) -> IterMap:
-        """The map from the variables that have ranges here to a tuple of indices: its split-and-fuse structure, whether
-        it is injective and surjective, its inverse, and what it leaves out; see `IterMap`.
+        """The map from the variables with ranges to a tuple of indices; see `IterMap` for its properties, inverse and
+        padding.
 
         >>> i, j = Var("i"), Var("j")
         >>> Context({i: Range(0, 4), j: Range(0, 3)}).as_iter_map([i * 4 + j]).surjective.points
@@ -211,14 +213,13 @@ class Context:
         return iter_map(self, tuple(self.frame.ranges), exprs)
 
     def prove(self, condition: Cond) -> Proof:
-        """Whether `condition` holds at every point of this context: proved, refuted by a counterexample, or unknown."""
+        """Prove `condition` for all points of this context, refute it by a counterexample, or answer unknown."""
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame if Assuming.entered.get() else self._root
-        found = frame.answers.get((goal, chosen, generation()))
-        if found is not None:
-            answer: Proof = found
-            return answer
+        cached: Proof | None = frame.answers.get((goal, chosen, generation()))
+        if cached is not None:
+            return cached
         return prove_once(frame, goal, chosen)
 
     @overload
@@ -236,22 +237,21 @@ class Context:
     def simplify(
         self, e: IntLike | Cond, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
     ) -> Node | Simplified:
-        """The cheapest expression (or condition) that is found to be equal to `e` wherever `e` is defined.
+        """The cheapest expression (or condition) found equal to `e` wherever `e` is defined.
 
         Parameters
         ----------
         e: the expression or condition.
-        cost: weights of operations by name, each at least 1, in place of those of `intset.COST`.
-        steps: whether to say why: the answer is a `Simplified` with `.expr`, `.steps` and `.requires`. A replacement
-            for which no proof with a certificate is found is not done.
-        bits: a width; no form is taken one of whose steps may need more bits than that, where none of `e` does.
+        cost: weights of operations by name, at least 1, overriding `intset.COST`.
+        steps: return a `Simplified` with `.expr`, `.steps` and `.requires`; only certified replacements are applied.
+        bits: register width; excludes forms whose intermediate values may overflow it, unless `e` itself may.
 
-        Neither its cost (`intset.cost`) nor its number of operations is above that of `e`; simplified again, it stays
-        as it is. What `e` needs to be defined may be dropped, never added to: what stands under a branch stays there.
+        Guarantee: neither cost (`intset.cost`) nor number of operations exceeds that of `e`, and simplification is
+        idempotent. Definedness may grow but never shrink: a partial operation never leaves its branch.
 
         Raises
         ------
-        InputError: `cost` names an operation that does not exist, or a weight below 1.
+        InputError: `cost` has an unknown operation or a weight below 1.
 
         Example
         -------
@@ -267,11 +267,11 @@ class Context:
         seen: Node | None = settled(root, self.frame.known) if table is COST else None
         if seen is not None:
             return seen
-        for _ in range(MAX_ROUNDS):  # what a round leaves alone is the answer
+        for _ in range(MAX_ROUNDS):  # until a fixed point
             frame = self.frame.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
-            found = frame.answers.get(key)
-            new: Any = frame.remember(key, simplified(root, frame.known, table, width)) if found is None else found
+            cached = frame.answers.get(key)
+            new: Any = frame.remember(key, simplified(root, frame.known, table, width)) if cached is None else cached
             if new is root:
                 break
             root = new
@@ -282,9 +282,9 @@ class Context:
     @overload
     def canonical(self, e: IntLike) -> Expr: ...
     def canonical(self, e: IntLike | Cond) -> Node:
-        """The linear form of `e` as an expression (or the canonical condition): one for all that have that form.
+        """The linear form of `e` as an expression (or the canonical condition), unique for expressions of that form.
 
-        It equals `e` wherever `e` is defined, and may be longer: it is for comparing and proving. `simplify` is for
+        Equal to `e` wherever `e` is defined. It may be longer than `e`: use it to compare and prove, and `simplify` to
         print.
 
         Example
@@ -298,7 +298,7 @@ class Context:
         return self.frame.canonical(as_expr(e, "the expression"))
 
     def solve(self, cond: Cond, x: Var) -> IntSet:
-        """The values of `x` for which `cond` can hold, with ends in the other variables; a superset, as every set.
+        """The values of `x` that satisfy `cond`, with ends over the other variables; exact or a superset.
 
         Example
         -------
@@ -309,9 +309,9 @@ class Context:
         return solutions(self, cond, x)
 
     def narrow(self, cond: Cond, keep: Sequence[Var]) -> Narrowed:
-        """The weakest condition over `keep` that implies `cond` for all values that the other variables may take.
+        """The weakest condition over `keep` that implies `cond` for all values of the other variables.
 
-        `.cond` is never weaker than that, `truth(False)` at worst; `.is_exact` says whether it is the very one.
+        `.cond` is sufficient, `truth(False)` at worst; `.is_exact` tells whether it is proved weakest.
 
         Example
         -------
@@ -324,12 +324,12 @@ class Context:
     def solve_equations(self, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
         """The integer solutions of equations that are linear in `variables`.
 
-        `.values` says what each variable is, over fresh variables; `.context` what the ranges and facts say of these;
-        `.cond` what must hold of all other variables for a solution to exist.
+        `.values` expresses each variable over fresh variables, `.context` has the ranges and facts of these, and
+        `.cond` is the solvability condition on all other variables.
 
         Raises
         ------
-        InputError: a condition is no equation, or not linear in the variables.
+        InputError: a condition is not an equation linear in the variables.
 
         Example
         -------
@@ -341,20 +341,19 @@ class Context:
         return solved_equations(self, conds, variables)
 
     def fits(self, e: IntLike, bits: int = 32) -> Proof:
-        """Whether `e`, computed step by step in signed registers of `bits` bits, never overflows."""
+        """Prove that no intermediate value of `e` overflows signed registers of `bits` bits."""
         width = as_width(bits, "bits")
         return fits(self, as_expr(e, "the expression"), width)
 
     def explain(self, question: Any) -> Explanation:
-        """Why the answer to a condition (`prove`) or an expression (`bounds`) is what it is, in words."""
+        """Explain the answer for a condition (`prove`) or an expression (`bounds`) in words."""
         return explain(self, question)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     @property
     def frame(self) -> Frame:
-        """The scope that a question asked here is asked in: what the context was made with, and the blocks that this
-        thread or task has entered. It never changes."""
+        """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
@@ -363,12 +362,12 @@ class Context:
         registered = generation()
         key = (what, exprs, kept, chosen, registered)
         stated = self.frame.where_defined(exprs)
-        frame = stated.reading
-        found = frame.answers.get(key)
-        if found is not None:
-            return found
+        frame = stated.bounded
+        cached = frame.answers.get(key)
+        if cached is not None:
+            return cached
         answer = self._answered(what, frame, exprs, kept, chosen)
-        if not _is_certified(answer) and (narrower := frame.narrowest) is not None:
+        if not _is_certified(answer) and (narrower := frame.tightened) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
             asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
@@ -378,12 +377,12 @@ class Context:
     def _answered(
         self, what: str, frame: Frame, exprs: tuple[Expr, ...], kept: tuple[Var, ...], chosen: configuration.Config
     ) -> Any:
-        """What the domain says at the points of a frame."""
+        """The answer of the domain in one frame."""
         query = frame.query(exprs, kept, chosen)
         if what == "region" and (stated := self.frame.where_defined(exprs)) is not self.frame:
-            alone = [self.frame.where_defined((e,)).reading for e in exprs]
-            if frame is not stated.reading:
-                alone = [one.narrowest or one for one in alone]
+            alone = [self.frame.where_defined((e,)).bounded for e in exprs]
+            if frame is not stated.bounded:
+                alone = [one.tightened or one for one in alone]
             query.alone = tuple(one.query((e,), kept, chosen) for one, e in zip(alone, exprs, strict=True))
         return _ASKED[what](query, domain_named(chosen.domain))
 
@@ -403,7 +402,7 @@ def _is_certified(answer: Any) -> bool:
 
 
 def _better(answer: Any, other: Any) -> Any:
-    """Of two sound answers the one that is certified for more; the box of a region is no looser than that of either."""
+    """The answer with the stronger certificate; regions combine the boxes of both."""
     if _is_certified(other) or (isinstance(other, IntSet) and other.is_tight and not answer.is_tight):
         return other
     if isinstance(answer, Region) and other.sides is not None:
@@ -420,7 +419,7 @@ _ASKED: dict[str, Callable[[Query, Domain], Any]] = {"bounds": bounds_by, "image
 
 
 def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Nonempty | None:
-    """Where the parameters leave a point, if any are spoken of: one object for all questions of a scope."""
+    """The condition on parameters for a point to exist, one object for each scope; `None` if there are none."""
     if not kept and not frame.speaks_of_sizes:
         return None
     key = ("nonempty", kept, chosen, registered)

@@ -1,6 +1,6 @@
 """Old names of public functions and classes, kept with a warning until 1.0.
 
-The table of renamed names stands in CHANGELOG.md; here is the one mechanism that serves them.
+CHANGELOG.md has the table of renamed names.
 
 >>> import types
 >>> shop = types.ModuleType("shop")
@@ -29,7 +29,7 @@ def renamed(namespace: Mapping[str, Any], names: Mapping[str, str]) -> Callable[
     Parameters
     ----------
     namespace: `globals()` of the module that had the old names.
-    names: each old name with its new one in the same module, or as `package.module:name`.
+    names: old name to new name, in the same module or as `package.module:name`.
     """
     module = namespace["__name__"]
 

@@ -12,12 +12,12 @@ class InputError(IntSetError, ValueError):
 
 
 class ParseError(InputError):
-    """A text is not what it should be: an expression, a nest.
+    """A text is not a well-formed expression or nest.
 
     Attributes
     ----------
-    position: the offset of the first character that is wrong.
-    line, column: the same of a text of several lines, both counted from 1.
+    position: offset of the first offending character.
+    line, column: its line and column in a text of several lines, counted from 1.
     """
 
     def __init__(
@@ -31,40 +31,40 @@ class ParseError(InputError):
 
 
 class EvaluationError(IntSetError, ArithmeticError):
-    """An expression has no value at the given point."""
+    """An expression is undefined at the given point."""
 
 
 class UndefinedError(EvaluationError):
-    """A division by 0, a negative shift, or an assertion that does not hold at the given point."""
+    """Division by 0, a negative shift or a failed assertion at the given point."""
 
 
 class MachineOverflowError(EvaluationError, OverflowError):
-    """A step of an expression leaves the fixed width it was asked to be computed in."""
+    """An intermediate value of an expression overflows the requested width."""
 
 
 class CountError(IntSetError):
-    """A set cannot be counted: the message says why (`count` never guesses)."""
+    """A set cannot be counted; the message gives the reason."""
 
 
 class DomainError(IntSetError):
-    """A domain from outside answered with what is no answer, raised, or cannot be loaded; the message names it."""
+    """A third-party domain gave an invalid answer, raised, or cannot be loaded; the message names it."""
 
 
 class PluginWarning(UserWarning):
-    """A domain that an installed package announces cannot be loaded; it is left out."""
+    """A domain announced by an installed package cannot be loaded and is ignored."""
 
 
 class UndecidedError(IntSetError):
-    """Whether a point is an element of a set is not known, or cannot be written: the message says why."""
+    """Membership in a set cannot be decided or expressed; the message gives the reason."""
 
 
 class ContradictionWarning(UserWarning):
-    """Declared, asserted or assumed facts exclude one another: nothing satisfies them, so everything is proved."""
+    """Declared, asserted or assumed facts contradict each other, so every condition is proved vacuously."""
 
 
 class ShapeWarning(UserWarning):
-    """A plain variable is used as a shape: it counts as a size, at least 0, although it does not say so itself."""
+    """A plain variable used as a shape is taken as a nonnegative size, without being declared as one."""
 
 
 class BudgetError(IntSetError):
-    """An exact computation ran out of its budget. Queries catch it and answer with a sound superset."""
+    """An exact computation exceeded its budget; queries catch it and answer with a sound superset."""

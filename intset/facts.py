@@ -16,13 +16,13 @@ PROVENANCES = (DECLARED, ASSERTED, ASSUMED, DERIVED)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A condition that holds, and why: `provenance` is one of `PROVENANCES`."""
+    """An assumed condition and its provenance, one of `PROVENANCES`."""
 
     condition: Cond
     provenance: str = ASSUMED
 
     def substitute(self, replacements: Mapping[Expr, IntLike]) -> Fact:
-        """The fact about what stands in the place of its variables; its provenance stays."""
+        """The fact under a substitution; keeps its provenance."""
         condition: Cond = self.condition.substitute(replacements)
         return self if condition is self.condition else Fact(condition, self.provenance)
 

@@ -1,4 +1,4 @@
-"""`Frame`: one scope, in which every question is asked: what is known in it, and what was answered."""
+"""`Frame`: one scope of ranges and facts, with its normalizer and its cached answers; `Assuming`: facts of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.linear.assumptions import narrow
 from intset.linear.canonical import Normalizer
-from intset.ranges import base_normalizer, checked_ranges, is_known, occupied, stated_as_ranges
+from intset.ranges import base_normalizer, checked_ranges, is_known, open_nonempty_conditions, ranges_from_facts
 from intset.scopes import Block, entered_blocks
 
 MAX_CACHED_ANSWERS = 4096
@@ -22,13 +22,19 @@ T = TypeVar("T")
 
 
 class Frame:
-    """One scope: the facts that hold in it, canonical forms under them, and the answers found in it.
+    """One scope: ranges, facts, and the `Normalizer` that assumes them.
 
-    `defined` lists the conditions under which the question and the facts have a value; `requires` the side conditions
-    among them that do not follow from facts. `running` lists the conditions that no fact states: `defined`, and
-    nonempty symbolic ranges.
+    Attributes
+    ----------
+    base: the normalizer under the ranges alone.
+    known: the normalizer under ranges and facts; the assumptions object that every analysis of this scope uses.
+    conditions: the facts as conditions that do not follow from the ranges, with definedness and nonempty ranges.
+    defined: definedness conditions of the query.
+    requires: the side conditions among `defined` that do not follow from facts.
+    running: the conditions without a fact behind them: `defined` and nonempty symbolic ranges.
+    answers: cached answers by query.
 
-    A frame is never changed after it is made; leaving a scope drops the frame with everything that was cached in it.
+    Invariant: a frame never changes; its caches die with it, so nothing derived in a scope outlives the scope.
     """
 
     def __init__(
@@ -45,16 +51,16 @@ class Frame:
         self.requires = requires
         self._fingerprint: tuple[object, ...] | None = None
         self._sized: bool | None = None
-        # `None` where it is this frame itself, which would be a circle; nothing before it was looked for.
-        self._reading: tuple[Frame | None, ...] = ()
-        self._narrowest: tuple[Frame | None, ...] = ()
+        # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
+        self._bounded: tuple[Frame | None, ...] = ()
+        self._tightened: tuple[Frame | None, ...] = ()
         self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
-        full = occupied(ranges, self.base) if self.base.assumptions.limits else ()
+        full = open_nonempty_conditions(ranges, self.base) if self.base.assumptions.limits else ()
         self.running: tuple[Cond, ...] = ()
         if not facts and not defined and not multiples and not full:
             self.conditions: tuple[Cond, ...] = ()
@@ -66,7 +72,7 @@ class Frame:
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
         held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
-        if partial:  # a fact holds where it is defined
+        if partial:  # a fact implies its own definedness
             held += [need for need in definedness(partial) if not is_met(self.base, need)]
         self.conditions = tuple(dict.fromkeys(held))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
@@ -75,99 +81,99 @@ class Frame:
 
     @classmethod
     def of(cls, ranges: Mapping[Var, Range | None], facts: Iterable[Fact] = ()) -> Frame:
-        """The scope of ranges that may have no first element, and facts."""
+        """The scope of ranges, lower half lines included, and facts."""
         table, ends = checked_ranges(ranges)
         return cls(table, (*ends, *facts))
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Ranges and facts as a key: equal for frames that state the same. Its parts are compared by identity."""
-        found = self._fingerprint
-        if found is None:
+        """Ranges and facts as a key, compared part by part by identity; equal for equal scopes."""
+        fingerprint = self._fingerprint
+        if fingerprint is None:
             parts: list[object] = [len(self.ranges)]
             for var, limits in self.ranges.items():
                 parts += (var, limits.min, limits.extent)
             for fact in self.facts:
                 parts += (fact.condition, fact.provenance)
-            found = self._fingerprint = tuple(parts)
-        return found
+            fingerprint = self._fingerprint = tuple(parts)
+        return fingerprint
 
     def extended(self, ranges: Mapping[Var, Range | None], facts: tuple[Fact, ...]) -> Frame:
-        """The frame with further variables and facts; this one where there are none."""
+        """The frame with further variables and facts; `self` without any."""
         if not ranges and not facts:
             return self
         table, ends = checked_ranges({**self.ranges, **ranges})
         return Frame(table, (*self.facts, *ends, *facts))
 
     def stating(self, facts: tuple[Fact, ...]) -> Frame:
-        """The frame of the same ranges under other facts."""
+        """A frame of equal ranges under other facts."""
         return Frame(self.ranges, facts)
 
     @property
     def speaks_of_sizes(self) -> bool:
-        """Whether ranges or facts mention a variable that has no range, or other variables with one."""
-        found = self._sized
-        if found is None:
+        """Whether ranges or facts mention parameters, or ranges mention other variables."""
+        sized = self._sized
+        if sized is None:
             limits, ranges = self.base.assumptions.limits, self.ranges
-            found = self._sized = bool(limits) or any(v not in ranges for c in self.conditions for v in c.free_vars())
-        return found
+            sized = self._sized = bool(limits) or any(v not in ranges for c in self.conditions for v in c.free_vars())
+        return sized
 
     @property
-    def reading(self) -> Frame:
-        """The same points, with facts that could have been ranges as ranges; this frame where there are none."""
+    def bounded(self) -> Frame:
+        """An equivalent frame in which facts that bound variables with infinite ends are ranges."""
         if not self.facts:
             return self
-        found = self._reading
-        if not found:
-            narrower = stated_as_ranges(self.ranges, self.facts, self.base)
-            found = self._reading = (None if narrower is None else Frame(*narrower, self.defined, self.requires),)
-        return found[0] or self
+        cached = self._bounded
+        if not cached:
+            bounded = ranges_from_facts(self.ranges, self.facts, self.base)
+            cached = self._bounded = (None if bounded is None else Frame(*bounded, self.defined, self.requires),)
+        return cached[0] or self
 
     @property
-    def narrowest(self) -> Frame | None:
-        """The same points, with facts also as ends of ranges that have some; `None` where no fact over sizes is one."""
-        if not self._narrowest:
+    def tightened(self) -> Frame | None:
+        """An equivalent frame in which facts over sizes also tighten finite ranges; `None` without such facts."""
+        if not self._tightened:
             sized = any(v not in self.ranges for fact in self.facts for v in fact.condition.free_vars())
-            found = stated_as_ranges(self.ranges, self.facts, self.base, also_closed=True) if sized else None
-            self._narrowest = (None if found is None else Frame(*found, self.defined, self.requires),)
-        return self._narrowest[0]
+            tightened = ranges_from_facts(self.ranges, self.facts, self.base, tighten=True) if sized else None
+            self._tightened = (None if tightened is None else Frame(*tightened, self.defined, self.requires),)
+        return self._tightened[0]
 
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
-        """The question for the values of `exprs` at the points of this frame."""
-        asked = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
-        asked.verdicts = self.verdicts
-        return asked
+        """The query for the values of `exprs` in this scope."""
+        query = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
+        query.verdicts = self.verdicts
+        return query
 
     def where_defined(self, roots: Sequence[Node]) -> Frame:
-        """This frame with the conditions under which `roots` are defined as facts."""
+        """This frame with definedness of `roots` as further assumptions."""
         for root in roots:
             if is_partial(root):
                 break
         else:
             return self
         key = tuple(roots)
-        found = self._defined.get(key)
-        if found is None:
+        cached = self._defined.get(key)
+        if cached is None:
             if len(self._defined) >= MAX_CACHED_ANSWERS:
                 self._defined.clear()
             inside = _where_defined(self, roots)
-            found = self._defined[key] = (None if inside is self else inside,)
-        return found[0] or self
+            cached = self._defined[key] = (None if inside is self else inside,)
+        return cached[0] or self
 
     def canonical(self, e: Expr) -> Expr:
-        """The linear form of `e` as an expression: equal to `e` wherever that is defined."""
+        """The linear form of `e` as an expression, equal to `e` wherever `e` is defined."""
         known = self.where_defined((e,)).known
         return known.regroup(known.form(e)).expr()
 
     @property
     def contradiction(self) -> tuple[Fact, ...]:
-        """Facts that exclude one another whatever the ranges are, as far as that is known; empty when none do."""
+        """A minimal set of facts found contradictory without the ranges; empty if none is found."""
         if self._contradiction is None:
             self._contradiction = _contradicting(self.facts)
         return self._contradiction
 
     def remember(self, key: object, answer: T) -> T:
-        """Keep an answer to give again."""
+        """Cache an answer and return it."""
         if len(self.answers) >= MAX_CACHED_ANSWERS:
             self.answers.clear()
         self.answers[key] = answer
@@ -179,14 +185,14 @@ def _is_true(base: Normalizer, condition: Cond) -> bool:
 
 
 def is_met(known: Normalizer, need: Cond) -> bool:
-    """Whether a need always holds: one of a branch, `not guard or need`, where its guard implies it."""
+    """Whether a definedness condition always holds; a guarded one, `not guard or need`, under its guard."""
     if need.op is ops.OR:
         return _is_true(known, need) or is_met(known.narrowed(~need.args[0]), need.args[1])
     return is_known(known, need)
 
 
 def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Facts of which none can be left out and that no values of the variables satisfy; empty when none are found."""
+    """A minimal subset of contradictory facts, by deletion; empty if they are not found contradictory."""
     if not facts or not Frame({}, tuple(facts)).known.empty:
         return ()
     kept = list(facts)
@@ -198,7 +204,7 @@ def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:
 
 
 def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
-    """`frame` restricted to the points where the roots have a value: their assertions hold, no divisor is 0."""
+    """`frame` restricted to the points at which the roots are defined."""
     needs = [need for need in definedness(roots) if not is_met(frame.known, need)]
     if not needs:
         return frame
@@ -215,40 +221,35 @@ class Assuming(Block[T]):
 
     Parameters
     ----------
-    given: the context that the block belongs to; `as` gives it.
-    root: the scope of the context outside of all blocks. Contexts may share one: it does not identify a context.
+    context: the owner of the block and the value of `as`.
+    root: the scope of the context outside all blocks. Several contexts may share it.
     """
 
     entered = entered_blocks("intset_assuming")
     inherited = False
 
-    def __init__(self, given: T, root: Frame, facts: tuple[Fact, ...]) -> None:
-        self._given, self.root, self.facts = given, root, facts
-        self._made: tuple[tuple[Fact, ...], Frame] | None = None
+    def __init__(self, context: T, root: Frame, facts: tuple[Fact, ...]) -> None:
+        self._context, self.root, self.facts = context, root, facts
+        self._cached: tuple[tuple[Fact, ...], Frame] | None = None
 
     def enter(self) -> T:
-        self.frame((*within_blocks(self._given, self.root).facts, *self.facts))
-        return self._given
+        self.frame((*within_blocks(self._context, self.root).facts, *self.facts))
+        return self._context
 
     def frame(self, facts: tuple[Fact, ...]) -> Frame:
-        """The scope while this is the innermost block and `facts` hold; kept until there are others."""
-        made = self._made
-        if made is None or made[0] != facts:
-            made = self._made = (facts, self.root.stating(facts))
-        return made[1]
+        """The scope inside this block as the innermost one, cached for the last `facts`."""
+        cached = self._cached
+        if cached is None or cached[0] != facts:
+            cached = self._cached = (facts, self.root.stating(facts))
+        return cached[1]
 
 
 def within_blocks(context: object, root: Frame) -> Frame:
-    """The scope of a context inside the blocks of that context that this thread or task has entered.
-
-    Parameters
-    ----------
-    root: the scope of the context outside of all blocks.
-    """
+    """The scope of a context inside its blocks entered by this thread or task; `root` is its scope outside."""
     if not Assuming.entered.get():
         return root
     entered: tuple[Assuming[Any], ...] = Assuming.in_force()
-    blocks = [block for block in entered if block._given is context]
+    blocks = [block for block in entered if block._context is context]
     if not blocks:
         return root
     return blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))

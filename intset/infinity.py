@@ -1,4 +1,4 @@
-"""The two ends an unbounded set has instead of numbers."""
+"""`POS_INF` and `NEG_INF`, the ends of unbounded sets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Infinity:
-    """`POS_INF` or `NEG_INF`: ordered against numbers and expressions, equal to itself alone, negated at most.
+    """`POS_INF` or `NEG_INF`: comparable with numbers and expressions, with negation as its only operation.
 
     >>> NEG_INF < -10**100 < POS_INF
     True

@@ -1,4 +1,4 @@
-"""The distribution that this project is installed as, and others that own its import names.
+"""The distribution name of this project, and a warning about others with the same import names.
 
 `intset` 1.1.0 and `bound` 1.0.1 on the package index are other people's distributions with modules of these names:
 whichever is installed last overwrites files of the other.

@@ -1,4 +1,4 @@
-"""Libraries that are imported on first use, and what they do that no interrupt may fall into."""
+"""Import on first use, and library calls that no interrupt may abort."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ T = TypeVar("T")
 
 
 def load(name: str) -> None:
-    """Import a module, if nobody has.
+    """Import a module once.
 
-    An extension module that is interrupted while it starts ends the process. An interrupt is raised here, the import
-    goes on, and who asks next has all of it.
+    Guarantee: an interrupt raises in the caller while the import completes in the background, because interrupting the
+    initialization of an extension module may abort the process.
     """
     if name not in sys.modules:
         uninterrupted(partial(importlib.import_module, name))
 
 
 def uninterrupted(work: Callable[[], T]) -> T:
-    """What `work` returns or raises, done in a thread of its own: Python runs signal handlers in the main thread alone.
+    """Run `work` in another thread and return or raise its outcome.
 
-    An interrupt is raised here, and the work goes on. What it made dies in that thread, too: where Python calls
-    something then, an interrupt would be lost.
+    Guarantee: an interrupt raises in the caller and never inside `work`, since Python runs signal handlers in the main
+    thread. Temporaries of `work` die in its thread, where finalizers cannot swallow an interrupt.
     """
-    found: list[T] = []
+    outcome: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(work())
+            outcome.append(work())
         except BaseException as error:
             failed.append(error)
 
@@ -42,4 +42,4 @@ def uninterrupted(work: Callable[[], T]) -> T:
     thread.join()
     if failed:
         raise failed[0]
-    return found[0]
+    return outcome[0]

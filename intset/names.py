@@ -1,4 +1,4 @@
-"""The names of domains: which may be asked for, whether what they stand for is loaded or not."""
+"""The valid names of domains, whether or not their implementations are loaded."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _generation = 0
 
 
 def announce(name: str) -> None:
-    """Let `name` be asked for, from now on."""
+    """Add a valid name."""
     _registered[name] = None
     _change()
 
 
 def withdraw(name: str) -> None:
-    """Forget a name that was announced."""
+    """Remove a name added by `announce`."""
     _registered.pop(name, None)
     _change()
 
@@ -37,13 +37,12 @@ def _change() -> None:
 
 
 def generation() -> int:
-    """A number for what the names stand for: part of the key under which an answer is kept, for a name may come to
-    stand for another domain."""
+    """A counter of changes to names; part of cache keys, since a name may be registered again for another domain."""
     return _generation
 
 
 def announced() -> tuple[str, ...]:
-    """The names of all domains, built in, registered or to be loaded from a plugin."""
+    """All names of domains: built in, registered, and of plugins not loaded yet."""
     return tuple(dict.fromkeys((*BUILT_IN, *_registered, *(point.name for point in entry_points()))))
 
 
@@ -54,7 +53,7 @@ def entry_points() -> tuple[metadata.EntryPoint, ...]:
 
 
 def check_name(name: object, where: str) -> str:
-    """`name` if it is known, else an error that lists what is."""
+    """`name` if valid; raises `InputError` listing valid names."""
     if isinstance(name, str) and (name in BUILT_IN or name in _registered):
         return name
     known = announced()

@@ -1,8 +1,7 @@
-"""What ranges are given, and what they say of other variables.
+"""Ranges: validation, the normalizer of a table of ranges, ranges read out of facts, and substitution.
 
-A range is two facts, `min <= v` and `v <= max`, about everything that they mention. Where nothing else speaks of `v`,
-they may be forgotten but for one thing: that they hold together for some `v`, a condition on what the ends mention.
-These conditions are facts of every frame, unless they are known to hold, so that no domain has to look for them.
+A range denotes two facts, `min <= v` and `v <= max`. Projecting `v` out leaves one condition on the ends: the range is
+nonempty. Every frame assumes the unproved ones (`open_nonempty_conditions`), so that domains need not derive them.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ def checked_var(var: object) -> Var:
 
 
 def listed_vars(given: object, what: str) -> tuple[Var, ...]:
-    """Variables as a user lists them; one alone stands for the list of it."""
+    """Distinct variables of a sequence; a single variable counts as a sequence of one."""
     if isinstance(given, Var):
         return (given,)
-    if isinstance(given, Set) or not isinstance(given, Iterable):  # a set has no order of its own
+    if isinstance(given, Set) or not isinstance(given, Iterable):  # sets are unordered
         raise refusal(what, "a sequence of variables", given)
     parts = listed(given, what, "a sequence of variables")
     return tuple(dict.fromkeys(of_kind(Var, part, f"a part of {what}", "a variable") for part in parts))
 
 
 def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
-    """The table of ranges, and what it cannot say: the last element of a range that has no first one."""
+    """The validated table of ranges; a lower half line becomes all integers and a fact `v <= last`."""
     table: dict[Var, Range] = {}
     constant = True
     for var, limits in as_ranges(ranges).items():
@@ -91,20 +90,24 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
                 stack.extend((v, False) for v in table[var].free_vars())
 
 
-def occupied(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
-    """The conditions under which no range that depends on other variables with ranges, or on data, is empty, and its
-    ends have a value.
+def open_nonempty_conditions(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:
+    """The open conditions for dependent ranges to be nonempty with defined ends.
 
-    A range that depends on sizes alone gives none: where it is empty, no answer says anything.
+    A range is dependent if its ends mention other variables with ranges, or loads. Ranges over sizes alone need no
+    condition: answers speak only of sizes for which these are nonempty.
     """
     limits = {var: ranges[var] for var in base.assumptions.limits}
     dependent = [var for var, r in limits.items() if any(v in ranges for v in r.free_vars()) or r.loads()]
-    found = [cond for var in dependent for cond in (*has_ends((ranges[var],)), *is_occupied(var, ranges[var]))]
-    return tuple(cond for cond in found if not is_known(base, cond))
+    needs = [
+        cond
+        for var in dependent
+        for cond in (*definedness_of_ends((ranges[var],)), *nonempty_conditions(var, ranges[var]))
+    ]
+    return tuple(cond for cond in needs if not is_known(base, cond))
 
 
 def is_known(base: Normalizer, cond: Cond) -> bool:
-    """Whether signs tell that a condition holds."""
+    """Whether a condition is proved by bounds and signs."""
     return all(isinstance(part, tuple) and _is_clear(base, *part) for part in base.clauses(cond))
 
 
@@ -112,13 +115,13 @@ def _is_clear(base: Normalizer, kind: ops.Op, form: Linear) -> bool:
     return not base.may_be_zero(form) if kind is ops.NE else kind is ops.GE and base.is_nonneg(form)
 
 
-def has_ends(limits: Iterable[Range]) -> tuple[Cond, ...]:
-    """That the ends of ranges have a value."""
+def definedness_of_ends(limits: Iterable[Range]) -> tuple[Cond, ...]:
+    """The definedness conditions of the ends of ranges."""
     return definedness([end for r in limits for end in (r.min, r.max) if isinstance(end, Expr)])
 
 
-def is_occupied(var: Var, limits: Range) -> Iterator[Cond]:
-    """That some integer lies in the range and within what the variable declares."""
+def nonempty_conditions(var: Var, limits: Range) -> Iterator[Cond]:
+    """The conditions for a range to meet the declared bounds of its variable."""
     first, last = limits.min, limits.max
     low, high, _ = var.declared()
     if isinstance(limits.extent, Expr):
@@ -130,7 +133,7 @@ def is_occupied(var: Var, limits: Range) -> Iterator[Cond]:
 
 
 def base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
-    """Canonical forms under what the ranges say of their own variables."""
+    """The normalizer that assumes the ranges and nothing else."""
     numeric: dict[Var, Interval] = {}
     symbolic: dict[Var, Range] = {}
     empty = False
@@ -152,7 +155,7 @@ def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
 
 
 def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
-    """The ends of a range, met with what the variable declares."""
+    """The ends of a range intersected with the declared bounds of its variable."""
     low, high, _ = var.declared()
     if low is not None:
         first = maximum(first, low) if isinstance(first, Expr) else as_expr(low)
@@ -162,7 +165,7 @@ def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
 
 
 def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
-    """Numeric ends of symbolic ranges, outer variables first; the symbolic ends are kept beside them."""
+    """The normalizer with symbolic ranges: both numeric and symbolic ends, outer variables first."""
     limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
     pending = dict(symbolic)
     while pending:
@@ -189,7 +192,7 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
 
 
 def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
-    """At every point of the domain no range is empty, `width >= 0`; of `[0, n)` that says `n >= 1`."""
+    """Tighten a size by `width >= 0`, which holds at every point; for `[0, n)` it gives `n >= 1`."""
     if len(width.terms) != 1:
         return
     ((size, k),) = width.terms.items()
@@ -199,7 +202,7 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
 
 
-MAX_ENDS = 4  # facts that bound one side of one variable; what is beyond stays a fact
+MAX_ENDS = 4  # facts used for one end of one variable; further ones stay facts
 LOWER, UPPER = -1, 1
 
 
@@ -211,51 +214,56 @@ class StatedEnd(NamedTuple):
     value: Expr
 
 
-class _Table:
-    """The ends found so far of variables, and the facts that gave them: of those whose range is open, or of all."""
+class _StatedEnds:
+    """Ends collected from facts, for variables with an infinite end, or for all if `tighten`."""
 
-    def __init__(self, ranges: Mapping[Var, Range], also_closed: bool) -> None:
-        self.ranges, self.also_closed = ranges, also_closed
+    def __init__(self, ranges: Mapping[Var, Range], tighten: bool) -> None:
+        self.ranges, self.tighten = ranges, tighten
         self.ends: dict[tuple[Var, int], list[Expr]] = {}
-        self.given: dict[Var, list[Fact]] = {}
+        self.facts: dict[Var, list[Fact]] = {}
 
     def is_open(self, end: StatedEnd) -> bool:
         limits = self.ranges.get(end.var)
-        if self.also_closed:
+        if self.tighten:
             return limits is not None
         return limits is not None and (limits.min is NEG_INF if end.side == LOWER else limits.extent is POS_INF)
 
     def take(self, fact: Fact, ends: Sequence[StatedEnd]) -> bool:
-        """Let the fact be these ends, if all of them may be."""
+        """Record a fact as these ends; False if some end is not accepted."""
         for end in ends:
             if not self.is_open(end) or len(self.ends.get((end.var, end.side), ())) >= MAX_ENDS:
                 return False
         for end in ends:
             self.ends.setdefault((end.var, end.side), []).append(end.value)
-        self.given.setdefault(ends[0].var, []).append(fact)
+        self.facts.setdefault(ends[0].var, []).append(fact)
         return True
 
 
-def stated_as_ranges(
-    ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer, also_closed: bool = False
+def ranges_from_facts(
+    ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer, tighten: bool = False
 ) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
-    """The same points by narrower ranges and fewer facts; `None` where no fact can serve as the end of a range.
+    """Equivalent narrower ranges and fewer facts; `None` if no fact is the end of a range.
 
-    Only facts over sizes serve; one that relates two variables that run stays a fact. `also_closed`: an end that there
-    is already is met with those of facts, `[0, 100)` with `i < n`.
+    `i >= 0` and `i < n` become the range `[0, n)`. Facts that relate two variables with ranges stay facts.
+
+    Parameters
+    ----------
+    tighten: whether facts also tighten finite ends, such as `i < n` the range `[0, 100)`.
+
+    Guarantee: ranges and facts together denote the same set of points as before.
     """
-    if not also_closed and not any(limits.extent is POS_INF for limits in ranges.values()):
+    if not tighten and not any(limits.extent is POS_INF for limits in ranges.values()):
         return None
-    table = _Table(ranges, also_closed)
+    table = _StatedEnds(ranges, tighten)
     for fact in facts:
         for ends in _ends_of(base, fact.condition, table):
             if not any(v in ranges for v in ends[0].value.free_vars()) and table.take(fact, ends):
                 break
-    return _with_stated_ends(table, facts, base)
+    return _with_ends(table, facts, base)
 
 
-def _ends_of(base: Normalizer, condition: Cond, table: _Table) -> Iterator[tuple[StatedEnd, ...]]:
-    """Each way to read a condition as ends of one variable; an equation is both ends."""
+def _ends_of(base: Normalizer, condition: Cond, table: _StatedEnds) -> Iterator[tuple[StatedEnd, ...]]:
+    """The ways to read a condition as ends of one variable; an equation gives both ends."""
     if definedness((condition,)) or opaque_terms(condition):
         return
     clauses = base.clauses(condition)
@@ -273,26 +281,26 @@ def _ends_of(base: Normalizer, condition: Cond, table: _Table) -> Iterator[tuple
 
 
 def _stated_end(base: Normalizer, var: Var, k: int, rest: Linear) -> StatedEnd:
-    """What `k*var + rest >= 0` says of `var`: it is at least the ceiling of `-rest/k`, or at most the floor."""
+    """The end of `var` by `k*var + rest >= 0`: lower end ceil(-rest/k) or upper end floor(rest/-k)."""
     quotient = rest if abs(k) == 1 else base.form(rest.expr() // abs(k))
     return StatedEnd(var, LOWER, quotient.scale(-1).expr()) if k > 0 else StatedEnd(var, UPPER, quotient.expr())
 
 
-def _with_stated_ends(
-    table: _Table, facts: Sequence[Fact], base: Normalizer
+def _with_ends(
+    table: _StatedEnds, facts: Sequence[Fact], base: Normalizer
 ) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
-    found = dict(table.ranges)
+    ranges = dict(table.ranges)
     dropped: set[Fact] = set()
-    for var, given in table.given.items():
+    for var, facts_of in table.facts.items():
         limits = _range_of_ends(table, var, base)
         if limits is not None:
-            found[var] = limits
-            dropped.update(given)
-    return (found, tuple(fact for fact in facts if fact not in dropped)) if dropped else None
+            ranges[var] = limits
+            dropped.update(facts_of)
+    return (ranges, tuple(fact for fact in facts if fact not in dropped)) if dropped else None
 
 
-def _range_of_ends(table: _Table, var: Var, base: Normalizer) -> Range | None:
-    """The range between the ends found; `None` where the lower one is missing, or the two exclude one another."""
+def _range_of_ends(table: _StatedEnds, var: Var, base: Normalizer) -> Range | None:
+    """The range between the collected ends; `None` for a missing lower end or an empty range."""
     limits = table.ranges[var]
     own = {side: [end] if isinstance(end, Expr) else [] for side, end in ((LOWER, limits.min), (UPPER, limits.max))}
     lows, highs = ([*own[side], *table.ends.get((var, side), ())] for side in (LOWER, UPPER))
@@ -308,7 +316,7 @@ def _range_of_ends(table: _Table, var: Var, base: Normalizer) -> Range | None:
 
 
 def _tightest(side: int, ends: Sequence[Expr]) -> Expr:
-    """One end that says what several do; constants are compared here."""
+    """The tightest of several ends, with constants folded."""
     numbers = [int(end) for end in ends if end.is_const]
     best = [const(max(numbers) if side == LOWER else min(numbers))] if numbers else []
     every = (*best, *(end for end in dict.fromkeys(ends) if not end.is_const))
@@ -323,7 +331,7 @@ def renamed(
     replacements: Mapping[Var, IntLike],
     ranges: Mapping[Var, Range | None] | None,
 ) -> tuple[dict[Var, Range | None], tuple[Fact, ...]]:
-    """The ranges and facts of a context that has the ranges `own` and states these facts; see `Context.renamed`."""
+    """Ranges and facts after a substitution; see `Context.renamed`."""
     new: dict[Expr, Expr] = {}
     for var, value in mapped(replacements, "replacements", "a mapping {Var: expression}").items():
         if not isinstance(var, Var):
@@ -360,7 +368,7 @@ def _inside(e: Expr, limits: Range) -> Iterator[Fact]:
 
 
 def declared_of(var: Var, e: Expr) -> Iterator[Fact]:
-    """What `var` says of itself, said of `e`."""
+    """The declared bounds and divisor of `var` as facts about `e`."""
     low, high, step = var.declared()
     if low is not None:
         yield Fact(e >= low, DECLARED)

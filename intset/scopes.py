@@ -1,9 +1,8 @@
-"""Blocks: what a `with` statement puts in force for the thread or task that entered it, until that block ends.
+"""`Block`: a `with` statement whose effect is local to the thread or task that entered it.
 
-Blocks may end in any order, also from another thread or task: the end of a block takes back what it brought and nothing
-else. That is why no block remembers what was in force before it. The blocks that were entered are listed, and whoever
-asks what is in force reads the list; a block that has ended, or that an interrupt tore from its `with` statement, is no
-longer on it.
+Blocks may end in any order, also from another thread or task. Invariant: the end of a block undoes its own effect.
+So blocks save no previous state; entered blocks are listed in a context variable, and readers ignore those that ended
+or that an interrupt separated from their `with` statement.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from intset.errors import InputError
 
-Owner: TypeAlias = tuple[int, object]  # a thread, and the task that runs in it
-Entered: TypeAlias = tuple[weakref.ref[Any], ...]  # blocks, the one entered last at the end
+Owner: TypeAlias = tuple[int, object]  # thread and task
+Entered: TypeAlias = tuple[weakref.ref[Any], ...]  # blocks, outermost first
 T_co = TypeVar("T_co", covariant=True)
 
 
 def entered_blocks(name: str) -> ContextVar[Entered]:
-    """Where one kind of blocks is listed; each thread, task and `contextvars.Context` has a list of its own."""
+    """The list of entered blocks of one kind, one list for each thread, task and `contextvars.Context`."""
     return ContextVar(name, default=())
 
 
 class Block(ContextDecorator, Generic[T_co]):
-    """One `with` block, or a function decorated with it. It may be used again once it has ended.
+    """One `with` block or decorator, reusable after it ended.
 
     Attributes
     ----------
-    entered: the list of the blocks of this kind.
-    inherited: whether a task that is started inside of a block has the block as well, until the block ends.
+    entered: the list of entered blocks of this kind.
+    inherited: whether tasks started inside a block are inside it too, until it ends.
     """
 
     entered: ClassVar[ContextVar[Entered]]
@@ -44,20 +43,20 @@ class Block(ContextDecorator, Generic[T_co]):
 
     @property
     def is_entered(self) -> bool:
-        """Whether the block was entered and has not ended."""
+        """Whether the block is entered and not ended."""
         return self._owner is not None
 
     def enter(self) -> T_co:
-        """Check what the block brings, and say what `as` gives; called before anything is in force."""
+        """Validate the block and return the value of `as`; called before the block takes effect."""
         raise NotImplementedError
 
     def __enter__(self) -> T_co:
         if self._owner is not None:
             raise InputError("this block has been entered and has not ended: make another one for inside of it")
-        given = self.enter()
+        target = self.enter()
         self.entered.set((*_listed(self.entered.get()), weakref.ref(self)))
-        self._owner = _here()  # in force from here on
-        return given
+        self._owner = _here()  # active from here on
+        return target
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,16 +65,16 @@ class Block(ContextDecorator, Generic[T_co]):
         self.entered.set(_listed(self.entered.get()))
 
     def _recreate_cm(self) -> Self:
-        """Each call of a decorated function has a block of its own."""
+        """A fresh block for each call of a decorated function."""
         block = copy.copy(self)
         block._owner = None
         return block
 
     @classmethod
     def in_force(cls) -> tuple[Self, ...]:
-        """The blocks that are in force here, the one entered last at the end."""
+        """The active blocks of this thread or task, outermost first."""
         entered = cls.entered.get()
-        if cls.inherited and len(entered) == 1:  # asked for the configuration of every question
+        if cls.inherited and len(entered) == 1:  # hot: runs for every query
             block = entered[0]()
             return () if block is None or block._owner is None else (block,)
         blocks = [block for ref in entered if (block := ref()) is not None]
@@ -84,7 +83,7 @@ class Block(ContextDecorator, Generic[T_co]):
 
 
 def _listed(entered: Entered) -> Entered:
-    """Those of the blocks that have not ended."""
+    """The blocks that have not ended."""
     return tuple(ref for ref in entered if (block := ref()) is not None and block._owner is not None)
 
 

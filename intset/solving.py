@@ -1,4 +1,11 @@
-"""Solve a condition for one variable, and narrow it to the weakest sufficient condition on kept variables."""
+"""`Context.solve`, `narrow` and `solve_equations`.
+
+A condition is solved for one variable, or narrowed to the weakest sufficient condition over kept variables.
+
+A system of linear equations is solved by unimodular changes of variables: `a1*v1 + ... + ak*vk = c` becomes `g*t = c`
+by Euclid's algorithm on the coefficients (Pugh, The Omega Test, 1991). Each step replaces the variable with the
+smallest coefficient by a fresh one minus multiples of the others. The last variable equals `c // g` if g divides c.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +33,9 @@ class Narrowed(NamedTuple):
 
     Attributes
     ----------
-    cond: over the kept variables alone; wherever it holds, the condition holds for all values of the others.
-    is_exact: whether it is the weakest such condition.
-    notes: what was given up, if it is not.
+    cond: a sufficient condition over the kept variables.
+    is_exact: whether it is proved the weakest one.
+    notes: reasons if it is not.
     """
 
     cond: Cond
@@ -37,7 +44,7 @@ class Narrowed(NamedTuple):
 
 
 def solutions(ctx: Context, cond: object, x: object) -> IntSet:
-    """The values of `x` for which `cond` can hold; see `Context.solve`."""
+    """The values of `x` that satisfy `cond`; see `Context.solve`."""
     goal, var = as_cond(cond, "the condition to solve"), checked_var(x)
     frame = ctx.frame
     ranges = None if var in frame.ranges else {var: None}
@@ -80,9 +87,9 @@ class Solved(NamedTuple):
 
     Attributes
     ----------
-    values: what each variable is, over fresh variables; every solution is met by one choice of these.
-    context: the context of the fresh variables: what the ranges of the old ones say of them.
-    cond: what must hold of the rest for a solution to exist.
+    values: each variable as an expression over fresh variables, which parametrize the solutions one to one.
+    context: ranges and facts of the old variables, over the fresh ones.
+    cond: the solvability condition on all other variables.
     """
 
     values: Mapping[Var, Expr]

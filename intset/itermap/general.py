@@ -1,4 +1,4 @@
-"""What the prover and the relations say of any map of indices."""
+"""Properties of arbitrary maps of indices, by the prover and by relations."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from intset.prover.proof import PROVED, REFUTED
 if TYPE_CHECKING:
     from intset.context import Context
 
-MAX_TRIED = 200  # values of sizes for which a map is listed
+MAX_TRIED = 200  # tuples of sizes to enumerate a map at
 _TRIED = (2, 1, 3, 5, 4, 6, 8, 7)  # of each size
 
 
 def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> Verdict:
-    """Whether two points of a context have different images, by the prover."""
+    """Prove that distinct points of a context have distinct images."""
     twins = {v: PlainVar(f"{v.name}_") for v in variables}
     own = set(variables)
     ranges: dict[Var, Range | None] = {}
@@ -63,11 +63,11 @@ def _replaced(limits: Range, twins: Mapping[Var, Expr]) -> Range:
 def gap(
     ctx: Context, sizes: Sequence[Var], exprs: Sequence[Expr], around: Context, places: Sequence[Var]
 ) -> tuple[Region, Region]:
-    """The places that no point reaches, and all of them; the values of the sizes stand before each.
+    """(places without a preimage, all places), each tuple preceded by the sizes.
 
     Raises
     ------
-    UndecidedError: they are not known exactly.
+    UndecidedError: the image is not known exactly.
     """
     free: dict[Var, Range | None] = {v: None for v in sizes if v not in ctx.ranges}
     reached = ctx.extended(ranges=free).image((*sizes, *exprs), domain=strongest().name)
@@ -83,7 +83,7 @@ def gap(
 def surjective(
     ctx: Context, sizes: Sequence[Var], exprs: Sequence[Expr], around: Context, places: Sequence[Var]
 ) -> Verdict:
-    """Whether each place within the ranges of a context is the image of a point of another."""
+    """Prove that every place in the ranges of `around` has a preimage in `ctx`."""
     try:
         missed, _ = gap(ctx, sizes, exprs, around, places)
         if missed.is_empty:
@@ -97,15 +97,15 @@ def surjective(
 
 
 def padding(ctx: Context, exprs: Sequence[Expr], around: Context, places: Sequence[Var]) -> Cond:
-    """That a place within the ranges of a context is the image of no point of another.
+    """The condition that a place in the ranges of `around` has no preimage in `ctx`.
 
     Raises
     ------
-    UndecidedError: no such condition is known.
+    UndecidedError: the image is not known exactly.
     """
-    held = [v for v in around.ranges if v not in set(places)]
-    reached = ctx.image(exprs, keep=held, domain=strongest().name)
-    whole = around.image(tuple(places), keep=held, domain=strongest().name)
+    kept = [v for v in around.ranges if v not in set(places)]
+    reached = ctx.image(exprs, keep=kept, domain=strongest().name)
+    whole = around.image(tuple(places), keep=kept, domain=strongest().name)
     missed = whole - reached
     if not reached.is_exact or not whole.is_exact or not missed.is_exact:
         raise UndecidedError("; ".join(dict.fromkeys((*reached.notes, *whole.notes, *missed.notes))))
@@ -118,15 +118,15 @@ def padding(ctx: Context, exprs: Sequence[Expr], around: Context, places: Sequen
 
 
 def inverse(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], places: Sequence[Var]) -> tuple[Expr, ...]:
-    """The point of a context that arrives at a place, where there is one.
+    """The preimage of a place, unspecified for places without one.
 
     Raises
     ------
-    UndecidedError: it is not known as expressions.
+    UndecidedError: the preimage has no known expressions.
     """
-    held = [v for v in ctx.ranges if v not in set(variables)]
+    kept = [v for v in ctx.ranges if v not in set(variables)]
     there = ctx.extended(facts=[e.eq(y) for e, y in zip(exprs, places, strict=True)])
-    found = there.image(tuple(variables), keep=held, domain=strongest().name).lexmin()
+    found = there.image(tuple(variables), keep=kept, domain=strongest().name).lexmin()
     if found is None:
         raise UndecidedError("there is no point at all")
     return found
@@ -135,7 +135,7 @@ def inverse(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], place
 def at_sizes(
     ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], sizes: Sequence[Var]
 ) -> Iterator[tuple[dict[Var, int], Listed]]:
-    """The map at small values of its sizes, listed."""
+    """Tables of the map at small sizes."""
     own = set(variables)
     for tried, row in enumerate(points_of(_TRIED, repeat=len(sizes))):
         if tried >= MAX_TRIED:

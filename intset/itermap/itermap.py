@@ -1,4 +1,4 @@
-"""`IterMap`: a map of indices, and what is known of it."""
+"""`IterMap`: a map of indices with its structure, inverse and padding."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ if TYPE_CHECKING:
 
 @all_as_configured
 class IterMap(Configured):
-    """The map from the points of a context to the tuples that expressions give there.
+    """The map from the points of a context to tuples of index expressions.
 
-    The new indices are looked at within their `ranges`: from the smallest, or 0 where that is below it, to the largest;
-    an index written `e % c` has the range `[0, c)`. Where no point is at all, an index has no values.
+    The codomain is the box `ranges`: each index from 0 or its minimum, whichever is smaller, to its maximum; an index
+    `e % c` has the range `[0, c)`. In a context without points all ranges are empty.
 
     Attributes
     ----------
-    found: whether the expressions have split-and-fuse structure: sums of digits of variables, or of fused ones, each
-        digit used once (offsets, gaps and indices that run downwards are allowed). Then the map is injective, and its
-        inverse and its padding are read off the structure; else they are asked of lists and relations.
-    reason: what is in the way of such structure.
-    ranges: of the new indices.
-    injective, surjective, bijective: a `Verdict` each; `surjective` is onto `ranges`. Where the context has no point,
-        all are proved.
-    places: variables that stand for the new indices in `padding`.
-    padding: the condition on `places` within `ranges` that no point arrives there.
+    found: whether the expressions have split-and-fuse structure: sums of digits of variables or fused variables, each
+        digit used once; offsets, gaps and reversed digits are allowed. The structure implies injectivity and yields
+        inverse and padding; other maps are enumerated or solved as relations.
+    reason: why there is no structure.
+    ranges: ranges of the new indices.
+    injective, surjective, bijective: a `Verdict` each, surjective onto `ranges`; vacuously proved without points.
+    places: variables for the new indices in `padding`.
+    padding: the condition on `places` within `ranges` to have no preimage.
 
     Raises
     ------
-    UndecidedError: from `padding` and `inverse`, where no condition or expression is known.
+    UndecidedError: from `padding` and `inverse` without a known condition or expression.
 
     Example
     -------
@@ -66,7 +65,7 @@ class IterMap(Configured):
         self, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], within: Sequence[Range] | None = None
     ) -> None:
         self._within = None if within is None else tuple(within)
-        self._ctx = ctx = ctx.extended()  # of its own: no block that is entered later bears on it
+        self._ctx = ctx = ctx.extended()  # private: later blocks cannot change it
         self.variables, self.exprs = tuple(variables), tuple(exprs)
         self.places = tuple(PlainVar(f"y{k}") for k in range(len(self.exprs)))
         own = set(self.variables)
@@ -78,28 +77,28 @@ class IterMap(Configured):
         self._sizes = tuple(v for v in used if v not in own)
         self._opaque = bool(opaque_terms(*self.exprs, *given, *self._conditions))
         extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
-        self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # said of sizes alone
+        self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # over sizes alone
 
     @property
     def ctx(self) -> Context:
-        """A new context with the ranges and facts of the map; blocks entered on it do not reach the map."""
+        """A new context with the ranges and facts of the map; its blocks do not affect the map."""
         return self._ctx.extended()
 
     def _limits(self) -> list[Range]:
         ranges = self._ctx.ranges
         return [ranges[v] for v in self.variables]
 
-    # -- what answers -------------------------------------------------------------------------------------------
+    # -- representations ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _around(self) -> Context:
-        """What is known of the sizes."""
+        """The context of the sizes."""
         facts = [f for f in self._ctx.facts if not any(v in self._own for v in free_vars(f.condition))]
         return type(self._ctx)(self._held, domain=self._ctx.domain).extended(facts=facts)
 
     @cached_property
     def _there(self) -> Context:
-        """The places within their ranges."""
+        """The context of the places within their ranges."""
         return self._around.extended(ranges=dict(zip(self.places, self.ranges, strict=True)))
 
     @cached_property
@@ -174,7 +173,7 @@ class IterMap(Configured):
         return Range(first, self._extent(self._around.canonical(high - first + 1)))
 
     def _extent(self, extent: Expr) -> Expr:
-        """The extent, which is right where there is a point: with 0 where there is none."""
+        """An extent that is correct for a nonempty context, extended by 0 for an empty one."""
         extent = _rounded_up(extent)
         if not self._sizes or self._around.prove(logical_not(self._empty)):
             return extent
@@ -189,9 +188,9 @@ class IterMap(Configured):
         return self._unless_vacuous(self._decided_injective())
 
     def _unless_vacuous(self, verdict: Verdict) -> Verdict:
-        """Prove the property vacuously in a context without points; keep a refutation only if the context has a point.
+        """The verdict, proved vacuously for an empty context; a refutation requires a point of the context.
 
-        A listing covers the map's own variables; facts about other variables may still exclude every point.
+        A table covers the map's own variables; facts about other variables may still exclude every point.
         """
         if verdict:
             return verdict
@@ -264,17 +263,17 @@ class IterMap(Configured):
             found.append((low, low + extent - 1))
         return found
 
-    # -- back ---------------------------------------------------------------------------------------------------
+    # -- inverse and padding ------------------------------------------------------------------------------------------
 
     @cached_property
     def _decoded(self) -> tuple[dict[Var, Expr], list[Cond]]:
-        """The inverse and the conditions for it, over `places`, by structure."""
+        """The inverse by structure, over `places`, and its conditions."""
         assert isinstance(self._read, Structure)
         return self._read.decoded(self.places)
 
     @cached_property
     def _arriving(self) -> list[Cond]:
-        """The conditions for a place within the ranges to be reached that do not follow from the ranges."""
+        """The conditions for a place to have a preimage that `ranges` do not imply."""
         values, conditions = self._decoded
         parts = [*conditions, *(substitute(cond, values) for cond in self._conditions)]
         kept: dict[Cond, None] = {}
@@ -284,7 +283,7 @@ class IterMap(Configured):
         return list(kept)
 
     def _short(self, cond: Cond) -> Cond:
-        """A comparison with both sides simplified, each on its own: it reads as the inverse does."""
+        """A comparison with each side in canonical form, to read like the inverse."""
         if cond.op not in _OPPOSITE:
             return cond
         left, right = (self._there.canonical(side) for side in cond.args)
@@ -306,23 +305,23 @@ class IterMap(Configured):
         return logical_not(self._listed.condition(self.places))
 
     def padding_at(self, place: Sequence[IntLike]) -> Cond:
-        """The condition that no point arrives at a place within `ranges`."""
+        """The condition for a place within `ranges` to have no preimage."""
         found: Cond = substitute(self.padding, self._as_places(place))
         return found
 
     def arriving_at(self, place: Sequence[IntLike]) -> Cond:
-        """The condition that some point arrives at a place within `ranges`: the opposite of `padding_at`."""
+        """The condition for a place within `ranges` to have a preimage; the negation of `padding_at`."""
         if not isinstance(self._read, Structure):
             return logical_not(self.padding_at(place))
         found: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
         return found
 
     def inverse(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
-        """The values of the variables that arrive at a place; right where there is such a point.
+        """The preimage of a place as values of the variables, unspecified for places without one.
 
         Raises
         ------
-        InputError: the map is not proved injective; or the place has another number of indices.
+        InputError: the map is not proved injective, or the number of indices is wrong.
         """
         values = self._as_places(place)
         return {v: substitute(e, values) for v, e in self._inverse.items()}
@@ -343,7 +342,7 @@ class IterMap(Configured):
         return dict(zip(self.variables, found, strict=True))
 
     def why_no_inverse(self) -> str:
-        """In words, why a map that is not proved injective has no inverse."""
+        """The reason, in words, why the map has no known inverse."""
         verdict = self.injective
         if verdict.points:
             a, b = verdict.points
@@ -358,7 +357,7 @@ class IterMap(Configured):
         return dict(zip(self.places, map(as_expr, indices), strict=True))
 
     def image(self) -> Region:
-        """The places that are reached."""
+        """The image of the map."""
         found = self._ctx.image(self.exprs, keep=tuple(self._held))
         if found.is_exact or self._listed is None:
             return found
@@ -374,15 +373,15 @@ class IterMap(Configured):
 def iter_map(
     ctx: Context, variables: Sequence[Var], exprs: Sequence[IntLike], within: Sequence[Range] | None = None
 ) -> IterMap:
-    """The map from the values of variables that have ranges in a context; what else it knows are sizes.
+    """The map from `variables`, which have ranges in the context, to `exprs`; other variables are sizes.
 
     Parameters
     ----------
-    within: ranges to look at the new indices in, instead of those that `IterMap` finds; they contain all of them.
+    within: the codomain box, if not the one that `IterMap` derives. Precondition: it contains the image.
 
     Raises
     ------
-    InputError: no indices at all, one that is no integer, or a variable without a range.
+    InputError: `exprs` is empty or has an item other than an integer expression, or a variable has no range.
     """
     if isinstance(exprs, (str, Expr)) or not isinstance(exprs, Sequence) or not exprs:
         raise InputError(f"the indices must be a sequence of one or more expressions, not {shown(exprs)}")
@@ -420,7 +419,7 @@ _OPPOSITE = {ops.LT: ops.GE, ops.GE: ops.LT, ops.GT: ops.LE, ops.LE: ops.GT, ops
 
 
 def _opposite(cond: Cond) -> Cond:
-    """The negation, of a comparison as a comparison."""
+    """The negation; a comparison stays a comparison."""
     if cond.op not in _OPPOSITE:
         return logical_not(cond)
     found: Cond = make(_OPPOSITE[cond.op], cond.args)

@@ -1,4 +1,4 @@
-"""A map that is small enough to be listed: everything is known of it, and written with cases where no formula is."""
+"""`Verdict` on a property of a map; small maps as a table of all points, with inverses by case distinction."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Verdict:
 
     Attributes
     ----------
-    status: "proved", for all sizes; "refuted", for `sizes`; "unknown".
-    points: when refuted, two old points that arrive at one place, or the one place that no point arrives at.
-    sizes: the values of the sizes for which that is so.
-    reason: why it is unknown, in words.
+    status: "proved" (for all sizes), "refuted" (for `sizes`) or "unknown".
+    points: of a refutation, two old points with one image, or a single new point without a preimage.
+    sizes: the values of sizes in the refutation.
+    reason: the reason of "unknown" in words.
     """
 
     status: str
@@ -56,7 +56,7 @@ def open_(reason: str) -> Verdict:
 
 
 def both(first: Verdict, second: Verdict) -> Verdict:
-    """Whether a map has two properties."""
+    """The conjunction of two verdicts."""
     for status in (REFUTED, UNKNOWN):
         for verdict in (first, second):
             if verdict.status == status:
@@ -64,14 +64,17 @@ def both(first: Verdict, second: Verdict) -> Verdict:
     return YES
 
 
-MAX_LISTED = 4_096  # points of a box that are looked at one by one
+MAX_LISTED = 4_096  # points of an enumerated box
 
 Sides = Sequence[tuple[int, int]]  # first and last of each coordinate
 
 
-class Run(NamedTuple):
-    """Places that differ in the last coordinate alone, from `first` to `last`, and the old points at the first of them
-    and what is added to them from one to the next."""
+class ImageRun(NamedTuple):
+    """Consecutive places along the last coordinate whose old points form an arithmetic progression.
+
+    `first` is the first place, `last` the last coordinate of the last place, `old` the old point of `first`, and
+    `steps` the difference of successive old points.
+    """
 
     first: Point
     last: int
@@ -80,12 +83,12 @@ class Run(NamedTuple):
 
 
 class Listed:
-    """The points of a map: `olds` in lexicographic order, each with the place it arrives at.
+    """A map as a table from images (places) to old points, filled in lexicographic order.
 
     Attributes
     ----------
-    at: for each place an old point that arrives there, the first of them.
-    injective: two points that collide are the first in the order of the second of them.
+    at: for each place the first old point with that image.
+    injective: the verdict; a refutation has the first collision.
     """
 
     def __init__(self, pairs: Iterator[tuple[Point, Point]]) -> None:
@@ -97,30 +100,30 @@ class Listed:
                 self.injective = no((first, old), {})
 
     def ends(self, k: int) -> tuple[int, int] | None:
-        """The smallest and the largest value of a coordinate; `None` where there is no point."""
+        """Minimum and maximum of a coordinate; `None` for an empty map."""
         values = [new[k] for new in self.at]
         return (min(values), max(values)) if values else None
 
     def surjective(self, sides: Sides) -> Verdict:
-        """Whether every place of a box is reached."""
+        """Whether every place of a box is an image."""
         for place in points_of(*(range(low, high + 1) for low, high in sides)):
             if place not in self.at:
                 return no((place,), {})
         return YES
 
     def inverse(self, place: Sequence[Expr]) -> list[Expr]:
-        """The old point that arrives at a place, as expressions that are right where there is one."""
+        """The preimage of a place as expressions, unspecified for places without one."""
         runs = self._runs()
         if not runs:
             return []
         return [_cases(runs, place, k) for k in range(len(runs[0].old))]
 
     def condition(self, place: Sequence[Expr]) -> Cond:
-        """That some point arrives at a place."""
+        """The condition that a place has a preimage."""
         return logical_or(*(_within(run, place) for run in self._runs())) if self.at else truth(False)
 
-    def _runs(self) -> list[Run]:
-        runs: list[Run] = []
+    def _runs(self) -> list[ImageRun]:
+        runs: list[ImageRun] = []
         for new in sorted(self.at):
             old = self.at[new]
             if runs:
@@ -129,20 +132,20 @@ class Listed:
                 if first[:-1] == new[:-1] and new[-1] == last + 1:
                     moved = tuple(a - b for a, b in zip(old, start, strict=True))
                     if length == 1 or moved == tuple(s * length for s in steps):
-                        runs[-1] = Run(first, new[-1], start, moved if length == 1 else steps)
+                        runs[-1] = ImageRun(first, new[-1], start, moved if length == 1 else steps)
                         continue
-            runs.append(Run(new, new[-1], old, (0,) * len(old)))
+            runs.append(ImageRun(new, new[-1], old, (0,) * len(old)))
         return runs
 
 
-def _within(run: Run, place: Sequence[Expr]) -> Cond:
+def _within(run: ImageRun, place: Sequence[Expr]) -> Cond:
     fixed = [y.eq(v) for y, v in zip(place[:-1], run.first, strict=False)]
     low, high = run.first[-1], run.last
     y = place[-1]
     return logical_and(*fixed, *([y.eq(low)] if low == high else [y >= low, y <= high]))
 
 
-def _value(run: Run, place: Sequence[Expr], k: int) -> Expr:
+def _value(run: ImageRun, place: Sequence[Expr], k: int) -> Expr:
     step, start = run.steps[k], run.old[k]
     if not step:
         return as_expr(start)
@@ -151,8 +154,8 @@ def _value(run: Run, place: Sequence[Expr], k: int) -> Expr:
     return y if not start else y + start if start > 0 else y - -start
 
 
-def _cases(runs: Sequence[Run], place: Sequence[Expr], k: int) -> Expr:
-    """A tree of cases: at each node, whether a place comes before a run in lexicographic order."""
+def _cases(runs: Sequence[ImageRun], place: Sequence[Expr], k: int) -> Expr:
+    """A binary decision tree by lexicographic comparison with the first places of runs."""
     values = [_value(run, place, k) for run in runs]
     level = [(run.first, value) for run, value in zip(runs, values, strict=True)]
     while len(level) > 1:
@@ -167,31 +170,33 @@ def _cases(runs: Sequence[Run], place: Sequence[Expr], k: int) -> Expr:
 
 
 def _before(place: Sequence[Expr], point: Point) -> Cond:
-    """That a place comes before a point in lexicographic order."""
-    found = place[-1] < point[-1]
+    """The condition that a place precedes a point lexicographically."""
+    precedes = place[-1] < point[-1]
     for y, v in zip(reversed(place[:-1]), reversed(point[:-1]), strict=True):
-        found = (y < v) | (y.eq(v) & found)
-    return found
+        precedes = (y < v) | (y.eq(v) & precedes)
+    return precedes
 
 
 def listed(
     exprs: Sequence[Expr], box: Mapping[Var, tuple[int, int]], conditions: Sequence[Cond], most: int = MAX_LISTED
 ) -> Listed | None:
-    """The map of the points of a box (first and last of each variable) at which conditions hold; `None` where they are
-    more than `most`, or some value is none.
+    """The table of a map on the points of a box that satisfy conditions; `None` if undefined or too large.
 
-    The conditions and the expressions depend on nothing but the variables.
+    Parameters
+    ----------
+    exprs, conditions: over the variables of `box` alone.
+    box: first and last value of each variable, at most `most` points.
     """
     spans = [range(low, high + 1) for low, high in box.values()]
     if prod(map(length, spans)) > most:
         return None
     variables = list(box)
-    asked = None if not conditions else compiled(logical_and(*conditions), variables)
+    satisfied = None if not conditions else compiled(logical_and(*conditions), variables)
     functions = [compiled(e, variables) for e in exprs]
 
     def pairs() -> Iterator[tuple[Point, Point]]:
         for old in points_of(*spans):
-            if asked is None or asked(*old):
+            if satisfied is None or satisfied(*old):
                 yield old, tuple(int(function(*old)) for function in functions)
 
     try:

@@ -1,11 +1,10 @@
-"""Split-and-fuse structure: index expressions read as digits of variables that were fused, and back.
+"""Split-and-fuse structure: index expressions as digits of fused variables, and the inverse map.
 
-A *mark* is a number that runs through an interval: a variable, or a sum of digits that lie above one another (a fused
-variable), moved by an offset. A *digit* of it is `mark // lower % extent`. A map has structure when each of its indices
-is a sum of digits that lie above one another, and every mark is cut into digits once and whole: then the digits are
-read off the new indices from the highest to the lowest, the marks are put together from them, and so on down to the
-variables. Compare `DetectIterMap` of TVM's arith (2020); here digits may also be turned round, leave gaps, and begin at
-an offset.
+A *mark* is a number that runs through an interval: a variable or a fused variable (a positional sum of digits), plus
+an offset. A *digit* of a mark is `mark // lower % extent`. A map has structure if each index is a positional sum of
+digits and every mark is split into digits exactly once and completely. Then decoding reads digits off the new indices from
+highest to lowest, and marks from digits, down to the variables. Compare `DetectIterMap` in TVM's arith (2020), which
+has neither reversed digits nor gaps nor offsets.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ Scalar: TypeAlias = "int | Expr"
 
 
 class Scalars:
-    """Arithmetic under what a context says of the sizes. What cannot be decided counts as not so."""
+    """Arithmetic on sizes under a context. Guarantee: predicates answer True only if proved."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
 
     def short(self, x: Scalar) -> Scalar:
-        """The same number, as an `int` where it is one."""
+        """The number, as an `int` if constant."""
         if isinstance(x, int):
             return x
         value = constant_value(x)
@@ -53,7 +52,7 @@ class Scalars:
         return -(-a // b) if isinstance(a, int) and isinstance(b, int) else self.short(ceildiv(a, b))
 
     def ratio(self, a: Scalar, b: Scalar) -> Scalar | None:
-        """`a / b` where `b` divides `a`."""
+        """The exact quotient `a / b`; `None` if divisibility is not proved."""
         if isinstance(a, int) and isinstance(b, int):
             return a // b if a % b == 0 else None
         if self.same(a, 0):
@@ -65,14 +64,14 @@ class Scalars:
         return self.short(a - b) == 0 if not isinstance(a, int) or not isinstance(b, int) else a == b
 
     def at_least(self, a: Scalar, b: Scalar) -> bool:
-        """Whether `a >= b` for all sizes."""
+        """Whether `a >= b` is proved."""
         if isinstance(a, int) and isinstance(b, int):
             return a >= b
         gap = self.short(a - b)
         return gap >= 0 if isinstance(gap, int) else bool(self.ctx.prove(gap >= 0))
 
     def sign(self, a: Scalar) -> int:
-        """1 or -1 where the number is above or below 0 for all sizes; 0 where neither is known."""
+        """1 or -1 if the number is proved positive or negative, else 0."""
         return 1 if self.at_least(a, 1) else -1 if self.at_least(-1, a) else 0
 
 
@@ -83,44 +82,44 @@ Interval = tuple[Scalar, Scalar]  # first, extent
 
 
 class NoStructureError(BudgetError):
-    """The indices are no sums of digits: the message says what is in the way."""
+    """The indices have no split-and-fuse structure; the message gives the reason."""
 
 
 class Mark:
-    """The values `source + offset`, where the source runs through `[0, extent)`."""
+    """The values `source + offset` of a source that runs through `[0, extent)`."""
 
     __slots__ = ("extent", "offset", "source")
 
-    def __init__(self, source: Var | Stack, extent: Scalar, offset: Scalar) -> None:
+    def __init__(self, source: Var | PositionalSum, extent: Scalar, offset: Scalar) -> None:
         self.source, self.extent, self.offset = source, extent, offset
 
 
 class Digit(NamedTuple):
-    """`mark // lower % extent`; the highest digit of a mark reaches to its end."""
+    """`mark // lower % extent`; the highest digit of a mark includes its last value."""
 
     mark: Mark
     lower: Scalar
     extent: Scalar
 
 
-class Step(NamedTuple):
-    """A digit in a sum: times `scale`, which is above 0, and turned round (`extent - 1 - digit`) where `is_turned`."""
+class ScaledDigit(NamedTuple):
+    """A digit in a sum, times a positive `scale`; if `is_reversed`, the summand is `extent - 1 - digit`."""
 
     digit: Digit
     scale: Scalar
-    is_turned: bool
+    is_reversed: bool
 
 
-class Stack(NamedTuple):
-    """A sum of digits that lie above one another, from the lowest up; its values lie in `[base, base + span)`."""
+class PositionalSum(NamedTuple):
+    """A sum of digits without overlap, lowest first, with values in `[base, base + span)`."""
 
     base: Scalar
-    steps: tuple[Step, ...]
+    steps: tuple[ScaledDigit, ...]
     span: Scalar
 
 
-class Sum(NamedTuple):
-    """`base` and digits times factors."""
+class DigitSum(NamedTuple):
+    """`base` plus digits times factors."""
 
     base: Scalar
     terms: dict[Digit, Scalar]
@@ -134,12 +133,12 @@ class Structure:
     exprs: the indices.
     box: first value and extent of each variable; all extents are at least 1.
     scalars: arithmetic on sizes.
-    whole: whether a dividend is fused as a whole, or what the divisor divides is taken out of it first.
-    step: offsets are moved by multiples of this; 0 for the divisor where they are met first.
+    whole: whether to fuse a dividend as a whole instead of first splitting off its multiples of the divisor.
+    step: modulus of offsets; 0 for the first divisor of each source.
 
     Raises
     ------
-    NoStructureError: there is no such structure, or not within the budget.
+    NoStructureError: no structure was found within the budget.
     """
 
     def __init__(
@@ -148,10 +147,10 @@ class Structure:
         self.box, self.scalars, self._whole, self._step = box, scalars, whole, step
         self._marks: dict[object, Mark] = {}
         self._offsets: dict[object, Scalar] = {}  # of each source
-        self._sums: dict[Expr, Sum] = {}
+        self._sums: dict[Expr, DigitSum] = {}
         self._read(exprs)
         self.stacks = [self._stacked(self._sums[e]) for e in exprs]
-        self.marks = self._used()  # a mark before those that its source is made of
+        self.marks = self._used()  # a mark before the marks in its source
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -162,31 +161,31 @@ class Structure:
             if isinstance(node, Expr):
                 self._sums[node] = self._sum(node)
 
-    def _sum(self, e: Expr) -> Sum:
+    def _sum(self, e: Expr) -> DigitSum:
         if not any(v in self.box for v in e.free_vars()):
-            return Sum(self.scalars.short(e), {})
+            return DigitSum(self.scalars.short(e), {})
         if isinstance(e, Var):
             low, extent = self.box[e]
             if extent == 1:
-                return Sum(low, {})
-            return Sum(low, {Digit(self._mark(e, extent, 0), 1, extent): 1})
+                return DigitSum(low, {})
+            return DigitSum(low, {Digit(self._mark(e, extent, 0), 1, extent): 1})
         args = [self._sums[arg] for arg in e.args if isinstance(arg, Expr)]
         if len(args) < len(e.args):
             raise NoStructureError(f"{e.op.name} is no sum of digits")
         if e.op is ops.ADD or e.op is ops.SUB:
             return self._plus(args[0], args[1], 1 if e.op is ops.ADD else -1)
         if e.op is ops.NEG:
-            return self._plus(Sum(0, {}), args[0], -1)
+            return self._plus(DigitSum(0, {}), args[0], -1)
         if e.op is ops.MUL and any(not arg.terms for arg in args):
             scaled, factor = (args[0], args[1].base) if not args[1].terms else (args[1], args[0].base)
-            return self._plus(Sum(0, {}), scaled, factor)
+            return self._plus(DigitSum(0, {}), scaled, factor)
         if e.op is ops.FLOORDIV or e.op is ops.FLOORMOD:
             if not args[1].terms and self.scalars.sign(args[1].base) > 0:
                 return self._divided(args[0], args[1].base, e.op)
             raise NoStructureError(f"the divisor of {e} is not known to be a number above 0")
         raise NoStructureError(f"{e} is no sum of digits")
 
-    def _plus(self, a: Sum, b: Sum, factor: Scalar) -> Sum:
+    def _plus(self, a: DigitSum, b: DigitSum, factor: Scalar) -> DigitSum:
         do = self.scalars
         terms = dict(a.terms)
         for digit, scale in b.terms.items():
@@ -197,12 +196,12 @@ class Structure:
                 terms[digit] = new
         if len(terms) > MAX_TERMS:
             raise NoStructureError(f"an index has more than {MAX_TERMS} digits")
-        return Sum(do.plus(a.base, do.times(b.base, factor)), terms)
+        return DigitSum(do.plus(a.base, do.times(b.base, factor)), terms)
 
-    def _divided(self, total: Sum, by: Scalar, op: ops.Op) -> Sum:
+    def _divided(self, total: DigitSum, by: Scalar, op: ops.Op) -> DigitSum:
         """The quotient or the remainder of a sum."""
         do = self.scalars
-        quotient, rest = Sum(0, {}), total
+        quotient, rest = DigitSum(0, {}), total
         if not self._whole:
             quotient, rest = self._taken_out(total, by)
         if not rest.terms:
@@ -212,17 +211,17 @@ class Structure:
             return quotient if op is ops.FLOORDIV else rest
         whole, digit = self._cut(stack, by, op)
         if op is ops.FLOORMOD:
-            return Sum(0, {} if digit.extent == 1 else {digit: 1})
+            return DigitSum(0, {} if digit.extent == 1 else {digit: 1})
         digits: dict[Digit, Scalar] = {} if digit.extent == 1 else {digit: 1}
-        return self._plus(quotient, Sum(whole, digits), 1)
+        return self._plus(quotient, DigitSum(whole, digits), 1)
 
-    def _plain(self, quotient: Sum, base: Scalar, by: Scalar, op: ops.Op) -> Sum:
+    def _plain(self, quotient: DigitSum, base: Scalar, by: Scalar, op: ops.Op) -> DigitSum:
         value = as_expr(base) // by if op is ops.FLOORDIV else as_expr(base) % by
-        number = Sum(self.scalars.short(value), {})
+        number = DigitSum(self.scalars.short(value), {})
         return self._plus(quotient, number, 1) if op is ops.FLOORDIV else number
 
-    def _taken_out(self, total: Sum, by: Scalar) -> tuple[Sum, Sum]:
-        """What the divisor divides, as quotient, and the rest."""
+    def _taken_out(self, total: DigitSum, by: Scalar) -> tuple[DigitSum, DigitSum]:
+        """(q, r) with `total = q*by + r`, q from the terms divisible by the divisor."""
         divided: dict[Digit, Scalar] = {}
         left: dict[Digit, Scalar] = {}
         for digit, scale in total.terms.items():
@@ -233,24 +232,28 @@ class Structure:
                 divided[digit] = ratio
         if isinstance(total.base, int) and isinstance(by, int):
             times, base = divmod(total.base, by)
-            return Sum(times, divided), Sum(base, left)
+            return DigitSum(times, divided), DigitSum(base, left)
         ratio = self.scalars.ratio(total.base, by)
-        return (Sum(0, divided), Sum(total.base, left)) if ratio is None else (Sum(ratio, divided), Sum(0, left))
+        return (
+            (DigitSum(0, divided), DigitSum(total.base, left))
+            if ratio is None
+            else (DigitSum(ratio, divided), DigitSum(0, left))
+        )
 
-    def _cut(self, stack: Stack, by: Scalar, op: ops.Op) -> tuple[Scalar, Digit]:
-        """`stack // by` as a number and a digit, or `stack % by` as a digit."""
+    def _cut(self, stack: PositionalSum, by: Scalar, op: ops.Op) -> tuple[Scalar, Digit]:
+        """`stack // by` as a number plus a digit, or `stack % by` as a digit."""
         do = self.scalars
         single = stack.steps[0] if len(stack.steps) == 1 else None
-        if single and single.scale == 1 and not single.is_turned and do.same(stack.base, 0):
+        if single and single.scale == 1 and not single.is_reversed and do.same(stack.base, 0):
             mark, lower, extent = single.digit
             up = do.times(lower, by)
             is_top = do.at_least(do.times(lower, extent), do.plus(mark.offset, mark.extent))
             if is_top or do.ratio(extent, by) is not None:
                 rest = do.ceil(extent, by)
                 return 0, Digit(mark, up, rest) if op is ops.FLOORDIV else Digit(mark, lower, by)
-        source: Var | Stack = stack
+        source: Var | PositionalSum = stack
         extent = stack.span
-        if single and single.scale == 1 and not single.is_turned and isinstance(single.digit.mark.source, Var):
+        if single and single.scale == 1 and not single.is_reversed and isinstance(single.digit.mark.source, Var):
             first, _, most = single.digit
             if first.offset == 0 and do.same(most, first.extent):
                 source = first.source
@@ -260,8 +263,8 @@ class Structure:
             return 0, Digit(mark, 1, by)
         return whole, Digit(mark, by, do.ceil(do.plus(moved, extent), by))
 
-    def _moved(self, source: Var | Stack, base: Scalar, by: Scalar) -> tuple[Scalar, Scalar]:
-        """The offset of the mark of a source whose values begin at `base`, and `(base - offset) / by`."""
+    def _moved(self, source: Var | PositionalSum, base: Scalar, by: Scalar) -> tuple[Scalar, Scalar]:
+        """The offset of the mark for a source with first value `base`, and `(base - offset) / by`."""
         do = self.scalars
         key = self._key(source)
         known = self._offsets.get(key)
@@ -277,21 +280,21 @@ class Structure:
             raise NoStructureError("a dividend is cut at two offsets")
         return moved, times
 
-    def _key(self, source: Var | Stack) -> object:
-        """Equal for equal sources, wherever they begin."""
+    def _key(self, source: Var | PositionalSum) -> object:
+        """A key of the source without its base."""
         return source if isinstance(source, Var) else source.steps
 
-    def _mark(self, source: Var | Stack, extent: Scalar, offset: Scalar) -> Mark:
+    def _mark(self, source: Var | PositionalSum, extent: Scalar, offset: Scalar) -> Mark:
         key = (self._key(source), offset)
         found = self._marks.get(key)
         if found is None:
-            if isinstance(source, Stack):
+            if isinstance(source, PositionalSum):
                 source = source._replace(base=0)
             found = self._marks[key] = Mark(source, extent, offset)
         return found
 
-    def _stacked(self, total: Sum) -> Stack:
-        """The sum with its digits one above another."""
+    def _stacked(self, total: DigitSum) -> PositionalSum:
+        """The sum with its digits in positional order."""
         do = self.scalars
         base, steps = total.base, []
         for digit, scale in total.terms.items():
@@ -300,9 +303,9 @@ class Structure:
                 raise NoStructureError(f"whether {scale} is above 0 is not known")
             if sign < 0:
                 base = do.plus(base, do.times(scale, do.plus(digit.extent, -1)))
-            steps.append(Step(digit, scale if sign > 0 else do.times(scale, -1), sign < 0))
-        ordered: list[Step] = []
-        reach: Scalar = 1  # one more than the largest value of what is below
+            steps.append(ScaledDigit(digit, scale if sign > 0 else do.times(scale, -1), sign < 0))
+        ordered: list[ScaledDigit] = []
+        reach: Scalar = 1  # 1 + maximum of the lower digits
         while steps:
             found = next((s for s in steps if do.same(s.scale, reach)), None) or self._lowest(steps)
             if not do.at_least(found.scale, reach):
@@ -310,15 +313,15 @@ class Structure:
             steps = [s for s in steps if s is not found]
             ordered.append(found)
             reach = do.plus(reach, do.times(found.scale, do.plus(found.digit.extent, -1)))
-        return Stack(base, tuple(ordered), reach)
+        return PositionalSum(base, tuple(ordered), reach)
 
-    def _lowest(self, steps: Sequence[Step]) -> Step:
+    def _lowest(self, steps: Sequence[ScaledDigit]) -> ScaledDigit:
         for step in steps:
             if all(self.scalars.at_least(other.scale, step.scale) for other in steps):
                 return step
         raise NoStructureError("which digit of a sum is the lowest depends on the sizes")
 
-    # -- is it whole? -------------------------------------------------------------------------------------------
+    # -- completeness -------------------------------------------------------------------------------------------
 
     def _used(self) -> list[Mark]:
         digits: dict[Digit, None] = {}
@@ -333,7 +336,7 @@ class Structure:
                 digits[digit] = None
                 if digit.mark not in marks:
                     source = digit.mark.source
-                    if isinstance(source, Stack):
+                    if isinstance(source, PositionalSum):
                         waiting.append(source)
                     elif source in sources:
                         raise NoStructureError(f"{source} is cut in two ways")
@@ -348,7 +351,7 @@ class Structure:
         return sorted(marks, key=made.index, reverse=True)
 
     def _in_order(self, mark: Mark, digits: list[Digit]) -> list[Digit]:
-        """The digits of a mark from the lowest up, none missing."""
+        """All digits of a mark, lowest first."""
         do = self.scalars
         ordered: list[Digit] = []
         reach: Scalar = 1
@@ -366,7 +369,7 @@ class Structure:
     # -- back ---------------------------------------------------------------------------------------------------
 
     def decoded(self, place: Sequence[Expr]) -> tuple[dict[Var, Expr], list[Cond]]:
-        """The values of the variables that arrive at a place, and the conditions that there are such values."""
+        """The inverse image of a place: the values of the variables, and the conditions for their existence."""
         conditions: list[Cond] = []
         values: dict[Digit, Expr] = {}
         for stack, y in zip(self.stacks, place, strict=True):
@@ -386,14 +389,14 @@ class Structure:
                 self._decode(mark.source, source_value, values, conditions)
         return found, conditions
 
-    def _decode(self, stack: Stack, y: Expr, values: dict[Digit, Expr], conditions: list[Cond]) -> None:
+    def _decode(self, stack: PositionalSum, y: Expr, values: dict[Digit, Expr], conditions: list[Cond]) -> None:
         left = y if stack.base == 0 else y - stack.base
         for step in reversed(stack.steps):
-            digit, scale, is_turned = step
+            digit, scale, is_reversed = step
             value = left if scale == 1 else left // scale
             left = as_expr(0) if scale == 1 else left % scale
             conditions += [value >= 0, value < digit.extent]
-            values[digit] = (as_expr(digit.extent) - 1) - value if is_turned else value
+            values[digit] = (as_expr(digit.extent) - 1) - value if is_reversed else value
         conditions.append(left.eq(0))
 
 
@@ -402,7 +405,7 @@ def structure_of(exprs: Sequence[Expr], box: Mapping[Var, Interval], scalars: Sc
 
     Raises
     ------
-    NoStructureError: they have none that is found.
+    NoStructureError: none was found.
     """
     divisors = [e.args[1] for e in postorder(exprs) if e.op in (ops.FLOORDIV, ops.FLOORMOD)]
     numbers = [abs(e.data) for e in divisors if isinstance(e, Expr) and e.is_const and e.data]

@@ -79,7 +79,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
     `elsewhere` is called before the first tier after "linear"; a result other than None is the answer.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
-    read = frame.reading
+    read = frame.bounded
     if frame.known.empty or read.known.empty:
         return Decided(PROVED, "linear", True, basis=basis._replace(requires=()))
     question = ProofQuestion(read, goal, config)

@@ -21,7 +21,7 @@ from intset.frame import Frame
 from intset.infinity import NEG_INF
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import prove_once
-from intset.ranges import checked_var, declared_of, has_ends, is_known, is_occupied
+from intset.ranges import checked_var, declared_of, definedness_of_ends, is_known, nonempty_conditions
 
 
 def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:
@@ -196,7 +196,7 @@ class Nonempty:
                 occupied[cond] = None
             else:
                 facts.append(cond)
-        for cond in has_ends(limits for v, limits in self._ranges.items() if v in relaxed):
+        for cond in definedness_of_ends(limits for v, limits in self._ranges.items() if v in relaxed):
             if relaxed.isdisjoint(cond.free_vars()):
                 occupied[cond] = None
             else:
@@ -210,7 +210,7 @@ class Nonempty:
                 continue  # no parameter: it is empty for all values or for none
             if len(group) == 1 and not speaking:
                 (var,) = group
-                occupied.update(dict.fromkeys(is_occupied(var, self._ranges[var])))
+                occupied.update(dict.fromkeys(nonempty_conditions(var, self._ranges[var])))
             else:
                 harder += [v for v in self._ranges if v in group]
         complete = True
@@ -233,7 +233,7 @@ class Nonempty:
         except (BudgetError, UndecidedError):
             # What each range says alone is necessary.
             single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
-            return False, [cond for v in single for cond in is_occupied(v, self._ranges[v])]
+            return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
 
 
 def _inside(var: Var, limits: Range) -> Iterator[Cond]:

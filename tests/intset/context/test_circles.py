@@ -58,7 +58,7 @@ def _without_collector() -> Iterator[None]:
 def test_a_context_is_freed_when_it_is_dropped(kind: str) -> None:
     for name, ask in QUESTIONS.items():
         ctx = CONTEXTS[kind]()
-        frames = [weakref.ref(ctx._root), weakref.ref(ctx._root.reading)]
+        frames = [weakref.ref(ctx._root), weakref.ref(ctx._root.bounded)]
         ask(ctx)
         del ctx
         assert [ref() for ref in frames] == [None, None], name
