@@ -2,9 +2,9 @@
 
 A *mark* is a number that runs through an interval: a variable or a fused variable (a positional sum of digits), plus
 an offset. A *digit* of a mark is `mark // lower % extent`. A map has structure if each index is a positional sum of
-digits and every mark is split into digits exactly once and completely. Then decoding reads digits off the new indices from
-highest to lowest, and marks from digits, down to the variables. Compare `DetectIterMap` in TVM's arith (2020), which
-has neither reversed digits nor gaps nor offsets.
+digits and every mark is split into digits exactly once and completely. Then decoding reads digits off the new indices
+from highest to lowest, and marks from digits, down to the variables. Compare `DetectIterMap` in TVM's arith (2020),
+which has neither reversed digits nor gaps nor offsets.
 """
 
 from __future__ import annotations

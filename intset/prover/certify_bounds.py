@@ -143,7 +143,7 @@ def _points(
     asked: AskedBounds, within: Frame, end: Expr, sizes: tuple[Var, ...]
 ) -> Iterator[tuple[tuple[Var, Expr], ...]]:
     """Generalizations of counterexamples to `e != end`, most promising first."""
-    read = (within.reading.narrowest or within.reading).ranges  # tightened by facts
+    read = (within.bounded.tightened or within.bounded).ranges  # tightened by facts
     for least in LARGE:
         larger = [] if least is None else [size >= least for size in sizes]
         proof = prove_in(within.stating((*within.facts, *(Fact(size, DERIVED) for size in larger))), asked.expr.ne(end))

@@ -1,4 +1,4 @@
-"""Settings: each of them, by each way of configuring; what is not one is refused by an error that names its place."""
+"""Every setting by every source of configuration; invalid values raise errors that name the source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ask():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Makes a new project with this pyproject.toml the working directory: files are read once."""
+    """Change to a fresh project directory with this pyproject.toml; configuration files are cached."""
     made = itertools.count()
 
     def enter(text, encoding="utf-8"):

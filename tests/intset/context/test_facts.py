@@ -1,4 +1,4 @@
-"""Facts that travel: the four ways to state one, substitution and remapping, certificates, the cache of proofs."""
+"""Facts: the four provenances, substitution, certificates, the cache of proofs."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_nothing_leaks_through_the_cache(fresh_cache):
     assert Context({i: Range(0, 100), x: None}, assume=[x > 3]).prove(goal).status == "refuted"
     maybe = Context({i: Range(0, 100), j: Range(0, n)}).prove(n >= 1)
     assert maybe and Context({i: Range(0, 100)}).prove(n >= 1).status == "refuted"
-    # the same condition with another provenance is another fact
+    # provenance distinguishes facts with equal conditions
     assumed = Context({}, assume=[x >= 3]).prove(x >= 2)
     asserted = Context({}, assume=[Fact(x >= 3, "asserted")]).prove(x >= 2)
     assert assumed.requires == (x >= 3,) and asserted.requires == ()

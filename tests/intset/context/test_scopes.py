@@ -1,4 +1,4 @@
-"""Blocks hold in the thread or task that entered them, until they end, in whatever order they end."""
+"""Blocks are active in the thread or task that entered them until their end, in any order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stated(ctx: Context) -> list[Cond]:
 
 
 def upper(ctx: Context) -> int:
-    """The largest value of `i`, as every kind of question tells it."""
+    """The maximum of `i`, equal in every kind of query."""
     high = int(ctx.bounds(i)[1])
     assert ctx.prove(i <= high) and not ctx.prove(i < high)
     assert ctx.value_set(i).count() == high + 1
@@ -42,7 +42,7 @@ def upper(ctx: Context) -> int:
 
 
 class Script:
-    """Blocks on some contexts, entered and left as a list of numbers says; what is in force is known at each step."""
+    """Interprets a list of numbers as entering and leaving blocks, and checks the active facts at each step."""
 
     def __init__(self, contexts: list[Context], name: str = "") -> None:
         self.contexts, self.open, self.steps = contexts, list[tuple[Context, Cond, Generator[None]]](), 0
@@ -148,7 +148,7 @@ def test_a_task_or_thread_started_in_a_block_does_not_have_its_facts() -> None:
 
 
 def test_the_overlapping_threads_of_a_report() -> None:
-    """Two blocks that overlap once left the fact of one in force for good."""
+    """Regression: overlapping blocks left the fact of one active permanently."""
     ctx = new_context()
     first, second, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -198,7 +198,7 @@ def test_a_block_that_is_dropped_has_ended() -> None:
     block = ctx.assuming(i < 4)
     assert block.__enter__() is ctx
     assert upper(ctx) == 3
-    del block  # as when an interrupt comes between the entry and the body
+    del block  # simulates an interrupt between entry and body
     gc.collect()
     assert upper(ctx) == SIZE - 1 and stated(ctx) == []
 

@@ -1,4 +1,4 @@
-"""Conditions for having a value, read in order, have a value themselves and hold exactly where the operands do."""
+"""Definedness conditions: defined in evaluation order, and equivalent to definedness of the roots."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_needs_stand_behind_those_of_their_guards() -> None:
 
 
 def test_a_quotient_reached_early_and_behind_a_condition_without_a_value() -> None:
-    """The guard of the second way to the quotient has no value where the first is read already."""
+    """The guard of the second path to a quotient is undefined where the first path is taken."""
     quotient = i // (i - 1)
     early = as_selected(j > 0, quotient > 0)
     late = as_selected((6 // j) > 1, quotient > 1)
@@ -59,7 +59,7 @@ def as_selected(cond: Cond, then: Cond) -> Cond:
 
 
 def test_many_ways_to_one_quotient_are_no_larger_than_the_expression() -> None:
-    """Each level reaches the one below in two ways: 2^60 ways in all."""
+    """Two paths from each level to the next, 2^60 in total."""
     e = i // j
     for k in range(60):
         e = select(i // (j - k) > k, e, e + 1)

@@ -1,4 +1,4 @@
-"""Expressions: one object for each structure, what operators build and refuse, and the reference semantics."""
+"""Expressions: hash-consing, results and errors of operators, reference semantics."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ def test_select_and_conditions_are_lazy() -> None:
     for eager in (select(bad > 0, 1, 2), (bad > 0) & (i > 0), (bad > 0) | i.eq(0), bad * 0, (i > -1) & (bad > 0)):
         with pytest.raises(UndefinedError):
             evaluate(eager, {i: 0})
-    # shared between a branch that is not taken and one that is: evaluated where it is needed, once
+    # a node shared by a skipped and a taken branch is evaluated once, in the taken one
     assert evaluate(select(i > 0, bad, 0) + select(i < 1, 3, bad), {i: 0}) == 3
     with pytest.raises(UndefinedError):
         evaluate(select(i > 0, bad, 0) + bad, {i: 0})
@@ -522,7 +522,7 @@ INT8: dict[Op, Callable[[Any, Any], Any]] = {
 
 
 def machine(op: Op, a: int, b: int) -> int | type[EvaluationError]:
-    """What an 8-bit machine makes of it: computed in 32 bits, then stored in 8."""
+    """The result of an 8-bit machine: computed in 32 bits, stored in 8."""
     if op in ops.DIVISIONS and b == 0:
         return UndefinedError
     if op in (ops.FLOORMOD, ops.TRUNCMOD) and (a, b) == (-128, -1):

@@ -1,4 +1,4 @@
-"""`to_text` and `parse`: text and back to the same object, and errors that name what is wrong."""
+"""`to_text` and `parse`: round trips to the same object, and parse errors."""
 
 from __future__ import annotations
 

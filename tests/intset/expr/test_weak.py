@@ -1,4 +1,4 @@
-"""Tables that keep nothing alive: no line of Python runs when a node dies, where an interrupt would be lost."""
+"""Weak tables: values die, and no Python code runs when they do, because it would swallow interrupts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_dead_row_does_not_take_its_successor_along() -> None:
 
 
 def test_what_a_dead_key_is_made_of_goes_with_it() -> None:
-    """A chain of rows, each the key of the next, is gone at once."""
+    """A chain of rows, each value the key of the next row, dies together."""
     table: WeakTable[Any, Thing] = WeakTable()
     last = Thing()
     table.put(None, last)
@@ -81,7 +81,7 @@ DYING: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", DYING)
 def test_no_line_of_python_runs_when_something_dies(kind: str) -> None:
-    """What Python calls then cannot raise: an interrupt that falls into it is printed and forgotten."""
+    """An interrupt inside a finalizer would be printed and lost."""
     held = [DYING[kind]()]
     entered = []
 

@@ -1,4 +1,4 @@
-"""Split-and-fuse structure: what has it, what has not, and what is right of both."""
+"""Index maps with and without split-and-fuse structure, against enumeration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def points_of(ctx: Context, sizes: dict[Var, int]) -> list[dict[Var, int]]:
 
 
 def check(ctx: Context, exprs: list[Expr], *sizes: dict[Var, int]) -> None:
-    """What is found, against the points of a context, at values of its sizes."""
+    """Compare an index map with enumeration of its context at fixed sizes."""
     found = ctx.as_iter_map(exprs)
     for values in sizes or ({},):
         check_at(ctx, exprs, found, values)
@@ -172,7 +172,7 @@ def test_random_tilings() -> None:
 
 
 def drawn(seed: int) -> tuple[Context, list[Expr], list[dict[Var, int]]]:
-    """Indices of up to three variables, with structure or nearly so: ranges of sizes or of other variables, facts."""
+    """Random indices over up to three variables, with structure or almost, under ranges and facts."""
     r = random.Random(seed)
     sizes = r.choice((0, 0, 1, 2))
     own = [i, j, k][: r.choice((1, 2, 2, 3))]

@@ -1,4 +1,4 @@
-"""Numeric intervals: every operation, over all small intervals, contains what the operation makes of their elements."""
+"""Interval arithmetic: sound on all small intervals, by enumeration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from intset.linear.bounds import ATOM_BOUNDS, Interval
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
-FAR = 20  # what stands for the elements beyond: an interval without an end is looked at up to here
+FAR = 20  # enumeration bound of infinite intervals
 
 
 def elements(interval: Interval) -> list[int]:
@@ -44,7 +44,7 @@ def test_atoms(op: ops.Op) -> None:
 
 
 def test_sums_and_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where numbers are so long that only signs are kept of their products."""
+    """Also with a bit limit that reduces products to their signs."""
     contain(iv.times, lambda a, b: a * b, 2)
     contain(iv.hull, lambda a, b: a, 2)
     contain(iv.hull, lambda a, b: b, 2)

@@ -1,4 +1,4 @@
-"""Elimination of a variable by cases, and what conditions are read as, held against enumeration."""
+"""Conditions as affine cases and elimination of variables, against enumeration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def holds_at(system: System, point: dict[Expr, int]) -> bool:
 
 
 def drawn(rng: random.Random) -> System | None:
-    """A system whose points all lie in the window."""
+    """A system with all points inside the window."""
 
     def form() -> Linear:
         return Linear(rng.randint(-5, 5), {v: c for v in (X, Y, Z) if (c := rng.randint(-3, 3))})

@@ -1,4 +1,4 @@
-"""Remainders by a number of quotients by sizes: within the divisor, whatever common factors do to the quotients."""
+"""Remainders of quotients by sizes: bounded by the divisor, also if common factors cancel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CTX = Context({i: Range(0, 5), j: Range(-3, 9)})
 
 
 def quotient(rng: random.Random) -> Expr:
-    """A quotient of a sum by a size or a product of sizes, with multiples that share factors with what follows."""
+    """A quotient of a sum by a size or product of sizes, with coefficients that share factors with later divisors."""
     by = rng.choice((n, m, n * m, n * 2, m * 3))
     return (i * rng.choice((1, 2, 3, 4, 6)) + rng.choice((0, j, j * 2)) + rng.choice((0, 1, 2))) // by
 
@@ -38,6 +38,6 @@ def test_a_remainder_by_a_number_is_within_it(domain: str) -> None:
 
 
 def test_the_quotient_of_a_remainder_by_a_size_is_no_number() -> None:
-    """`6*i // n % 3` is `6*i // n - 3*(2*i // n)`: what is divided by stays n, for all sizes."""
+    """`6*i // n % 3` is `6*i // n - 3*(2*i // n)`: the divisor stays n."""
     assert str(CTX.simplify(i * 6 // n % 3)) == "i * 6 // n % 3"
     assert CTX.prove(i * 6 // n % 3 <= 2)

@@ -1,4 +1,4 @@
-"""What a context found is freed with it, at once: nothing that it keeps refers back to it."""
+"""Caches of a context hold no reference cycles: they are freed with the context, without garbage collection."""
 
 from __future__ import annotations
 

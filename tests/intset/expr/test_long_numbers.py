@@ -1,4 +1,4 @@
-"""Numbers past the limit of digits that Python converts: as legal as any other."""
+"""Integers beyond Python's limit of decimal digits in all queries and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that could have been ranges: answered like the ranges, and held against enumeration."""
+"""Facts equivalent to ranges give the answers of these ranges; checked by enumeration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOW = range(-9, 15)
 
 
 def phrased(rng, var, low, high):
-    """`low <= var < high`, written in one of many ways."""
+    """A random spelling of `low <= var < high`."""
     lower = rng.choice((lambda: var >= low, lambda: low <= var, lambda: var > low - 1, lambda: 2 * var - 2 * low >= -1))
     upper = rng.choice(
         (lambda: var < high, lambda: high > var, lambda: var + 1 <= high, lambda: high - var > 0, lambda: -var > -high)
@@ -85,7 +85,7 @@ def test_the_flattened_index_of_the_issue():
 
 
 def random_conditions(rng, related):
-    """Bounds of both variables over sizes, constants and, where `related`, one another; some of them redundant."""
+    """Random bounds of both variables over sizes, constants and, if `related`, each other; some redundant."""
     found = []
     for var, other in ((I, J), (J, I)):
         sources = [as_expr(rng.randint(-2, 3)), N, M, N + 1, -M, N // 2]
@@ -104,7 +104,7 @@ def random_conditions(rng, related):
 
 
 def values(e, conditions, sizes):
-    """The values of `e` where the conditions hold, at given sizes."""
+    """The values of `e` under conditions, for fixed sizes."""
     holds, value = compiled(logical_and(*conditions), (N, M, I, J)), compiled(e, (N, M, I, J))
     points = [(*sizes, *point) for point in itertools.product(WINDOW, repeat=2)]
     return {value(*point) for point in points if holds(*point)}
