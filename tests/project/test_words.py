@@ -30,11 +30,9 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Above Access Around Block Body Bound Bounds Carried Case Change Choice Context Copy Drawing Edge Effort End
-    Ends Entry Fact Found Function Graph Held Hoist Interval Known Level Line Loop Loops Lowering Made Maker Names
-    Nest Node Number OnLoad Operand Option Order Part Parts PerInstance Piece Place Plan Points Price Product
-    Query Question Reached Read Reader Reduction Relation Report Requirement Row Rule Run Scope Search Shape Sizes
-    SpentError Split Step Steps Storage Sum Symbolic Table Term Unknown Value Values Verdict Visit Work Writer
+    Above Access Around Block Body Bound Case Choice Context Copy End Ends Function Graph Held Level Line
+    Lowering Made Maker Names Number OnLoad Operand Option Part Parts Place Plan Points Reached Reader Reduction
+    Relation Report Row Rule Run Scope Split Step Steps Storage Symbolic Table Term Unknown Values Verdict Visit
     """.split()
 )
 
