@@ -13,7 +13,7 @@ from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.sets.answers import bounds_by, region_by
 from intset.domains.sets.base import IntSet
-from intset.domains.sets.ends import Bounds, MetSides
+from intset.domains.sets.ends import Bounds
 from intset.domains.sets.nonempty import Nonempty
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
@@ -405,9 +405,10 @@ def _better(answer: Any, other: Any) -> Any:
     """The answer with the stronger certificate; regions combine the boxes of both."""
     if _is_certified(other) or (isinstance(other, IntSet) and other.is_tight and not answer.is_tight):
         return other
-    if isinstance(answer, Region) and other.sides is not None:
+    if isinstance(answer, Region) and other.coordinate_bounds is not None:
         answer = copy(answer)
-        answer.sides = other.sides if answer.sides is None else MetSides(answer.sides, other.sides)
+        own, more = answer.coordinate_bounds, other.coordinate_bounds
+        answer.coordinate_bounds = more if own is None else own.intersection(more)
     return answer
 
 

@@ -21,7 +21,8 @@ from intset.domains.query import Query
 from intset.domains.ranked import rungs, strongest
 from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
-from intset.domains.sets.ends import Bounds, End, Sides
+from intset.domains.sets.bounds import coordinate_bounds
+from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import Region
 from intset.domains.stride import structural_image
 from intset.expr.node import Expr
@@ -143,7 +144,7 @@ class AutoDomain:
 
         def strongest_region() -> Region:
             best.append(region_of_points(query, self.top()))
-            best[0].sides = Sides(query, self.bounds)
+            best[0].coordinate_bounds = coordinate_bounds(query, self.bounds)
             return best[0]
 
         steps: list[Step[Region]] = [(COST_OF_SETS, strongest_region)]

@@ -15,8 +15,7 @@ from intset.domains.protocols import ClimbingDomain, Regions
 from intset.domains.query import Query
 from intset.domains.sets.answers import region_of_points
 from intset.domains.sets.base import Bounds, Domain, End, IntSet, as_end, empty_set
-from intset.domains.sets.bounds import check_countable
-from intset.domains.sets.ends import Sides
+from intset.domains.sets.bounds import check_countable, coordinate_bounds
 from intset.domains.sets.region import Region
 from intset.domains.value import ValueDomain
 from intset.expr import ops
@@ -178,7 +177,7 @@ class ProductWithRegions(ProductDomain):
 
     def region(self, query: Query) -> Region:
         region = region_of_points(query, self._top)
-        region.sides = Sides(query, self.bounds)
+        region.coordinate_bounds = coordinate_bounds(query, self.bounds)
         return region
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.config import Configured, all_as_configured, as_configured
-from intset.domains.sets.region import Region, made
+from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth
@@ -362,7 +362,7 @@ class Dataflow(Configured):
             is_exact = is_exact and is_all and (not graph.free or bool(is_whole and self._is_call(access)))
         found = nothing.united(shapes) if shapes else nothing
         notes = () if is_exact else ("what depends on data is taken for all that it may be",)
-        return made(self._inside(storage, found), is_exact, notes)
+        return region_of_shape(self._inside(storage, found), is_exact, notes)
 
     def _is_call(self, access: Access) -> bool:
         return isinstance(access, Write) and access.kind == "call" or isinstance(access, Read) and access.node is None

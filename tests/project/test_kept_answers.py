@@ -56,7 +56,8 @@ AT2: dict[str, tuple[Any, ...] | None] = {
     "project": ((0,),),
     "condition": ((y, z),),
     "conditions": ((y, z),),
-    "place_of": None,
+    "point_of": None,
+    "decided": None,
 }
 NEST = """
 def f(A: int32[n], B: int32[16], n):
@@ -292,7 +293,7 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # call, or are reached through an object of the table alone. A class that keeps answers and is new belongs in the table,
 # or here.
 INSIDE: dict[str, str] = {
-    "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty Ends Enclosure Sides OnlyWhereNonempty
+    "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds WhereNonempty
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
     "bound": """ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene

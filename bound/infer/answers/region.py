@@ -12,7 +12,7 @@ from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import instances
 from intset.config import all_as_configured
 from intset.domains.sets.bounds import own_budget
-from intset.domains.sets.region import Region, made, product_of
+from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
@@ -204,7 +204,7 @@ class StageRegion(Region):
         try:
             return self._formed(lambda: self._alive(loops)).at(values)
         except UndecidedError as error:
-            return product_of(self.enclosure().sides, "box", (*self.notes, f"its box was used: {error}")).at(values)
+            return product_of(self.outer_box().pairs, "box", (*self.notes, f"its box was used: {error}")).at(values)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
@@ -226,7 +226,7 @@ class StageRegion(Region):
             shape = form()
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
-        return made(shape, self.is_exact, self.notes, self.enclosure(), self._env.regions.name)
+        return region_of_shape(shape, self.is_exact, self.notes, self.outer_box(), self._env.regions.name)
 
 
 __all__ = ["Box", "StageRegion"]

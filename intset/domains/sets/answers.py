@@ -1,4 +1,4 @@
-"""Answers that a domain gives by others of its own: regions of sets, sets and regions of the points of a shape."""
+"""Answers derived from one method of a domain: sets, bounds and regions from its shapes; regions from its sets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from intset.domains.certified.enumeration import LISTED
 from intset.domains.protocols import Domain, Points, Regions
 from intset.domains.query import Query
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
-from intset.domains.sets.bounds import of_query, outer_ends
-from intset.domains.sets.ends import Bounds, Sides
+from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
+from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 OPEN_END = ("no end was found that is there for all parameters",)
-MAX_LISTED = 1000  # points that are listed as a shape of the domain, where it gives up on the formula
+MAX_LISTED = 1000  # points of an enumerated image that becomes a shape of the domain
 
 
 def set_of_points(query: Query, domain: Regions) -> IntSet:
-    """The image of one expression, as a shape of the domain."""
+    """The image of one expression as a set; an interval with a note beyond the domain's budget."""
     if query.is_empty:
         return empty_set(domain.name)
     try:
@@ -39,11 +39,11 @@ def set_of_points(query: Query, domain: Regions) -> IntSet:
         return IntervalSet(*outer_ends(query, 0), CHEAPEST, notes=(f"{domain.name} gave up: {error}",))
     if shape is None:
         return empty_set(domain.name)
-    return ShapeSet(shape, domain.name, of_query(query, not notes), is_exact=not notes, notes=notes)
+    return ShapeSet(shape, domain.name, outer_box_of(query, not notes), is_exact=not notes, notes=notes)
 
 
 def bounds_of_points(query: Query, domain: Regions) -> Bounds:
-    """The ends of the image, as a shape of the domain has them."""
+    """The ends of `set_of_points`."""
     answer = set_of_points(query, domain)
     found = answer.bounds(query.config.isl_operations) if isinstance(answer, ShapeSet) else bounds_of(answer)
     open_end = answer.is_exact and not found.is_tight and not found.notes
@@ -51,7 +51,7 @@ def bounds_of_points(query: Query, domain: Regions) -> Bounds:
 
 
 def region_of_points(query: Query, domain: Regions) -> Region:
-    """The image of several expressions, as a shape of the domain."""
+    """The image of several expressions as a region; enumerated, or a box with a note, beyond the domain's budget."""
     dims = len(query.exprs)
     try:
         found = (None, ()) if query.is_empty else _points(query, domain)
@@ -64,13 +64,13 @@ def region_of_points(query: Query, domain: Regions) -> Region:
         return ProductRegion([empty_set(domain.name)] * dims, domain.name, True)
     if notes and (values := values_of(query)) is not None:
         return ShapeRegion(ListedPoints(dims, values), LISTED, True)
-    region = ShapeRegion(shape, domain.name, not notes, notes, of_query(query, not notes))
-    region.sides = Sides(query, lambda alone: bounds_of_points(alone, domain))
+    region = ShapeRegion(shape, domain.name, not notes, notes, outer_box_of(query, not notes))
+    region.coordinate_bounds = coordinate_bounds(query, lambda alone: bounds_of_points(alone, domain))
     return region
 
 
 def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...]]:
-    """The points, `None` for none at all; and why they may be too many."""
+    """The coalesced points of a query, `None` for the empty image, with the notes of a superset."""
     with domain.everything(0).budget(query.config.isl_operations):
         found = domain.points(query)
         shape = found.shape.coalesced()
@@ -78,7 +78,7 @@ def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...
 
 
 def _listed(query: Query, domain: Regions) -> Region | None:
-    """The points listed, where they are within the budget of points; where they are few, as a shape of the domain."""
+    """The image by enumeration, as a shape of the domain if it has at most `MAX_LISTED` points; `None` if too large."""
     values = values_of(query)
     if values is None:
         return None
@@ -90,21 +90,24 @@ def _listed(query: Query, domain: Regions) -> Region | None:
             shape = kind.listing(sorted(values), (), len(query.exprs))
     except BudgetError:
         return ShapeRegion(ListedPoints(len(query.exprs), values), LISTED, True)
-    return ShapeRegion(shape, LISTED, True, (), of_query(query, True))
+    return ShapeRegion(shape, LISTED, True, (), outer_box_of(query, True))
 
 
 def region_of_sets(query: Query, domain: Domain) -> Region:
-    """The product of the images of the single expressions: exact when they share no variable and each is exact."""
+    """The product of the images of single expressions; exact for exact images without shared variables."""
     sets = [domain.image(query.of(e)) for e in query.exprs]
     exact = _independent(query) and all(s.is_exact for s in sets)
     notes = tuple(dict.fromkeys(note for s in sets for note in s.notes))
     notes = notes if exact else (*notes, "each coordinate was bounded alone")
-    return ProductRegion(sets, domain.name, exact, notes, Sides(query, lambda alone: bounds_by(alone, domain)))
+    alone = coordinate_bounds(query, lambda one: bounds_by(one, domain))
+    return ProductRegion(sets, domain.name, exact, notes, alone)
 
 
 def _independent(query: Query) -> bool:
-    """Whether what one coordinate takes says nothing of the others: they share no variable that runs, also through
-    ranges, and no fact joins them. Loads are joined: those of one symbol are equal where their indices are."""
+    """Whether the expressions share no quantified variable, also through ranges, and no fact relates them.
+
+    Two expressions with loads count as related: loads of one symbol at equal indices have equal values.
+    """
     if query.facts or query.kept_ties or sum(bool(opaque_terms(*form.terms)) for form in query.forms) > 1:
         return False
     seen: set[Var] = set()
@@ -118,13 +121,13 @@ def _independent(query: Query) -> bool:
 
 
 def bounds_by(query: Query, domain: Domain) -> Bounds:
-    """The two ends by a domain, which may have a cheaper way than the ends of its set."""
+    """The bounds of a query by the domain's `bounds`, else the ends of its `image`."""
     method = getattr(domain, "bounds", None)
     return method(query) if callable(method) else bounds_of(domain.image(query))
 
 
 def region_by(query: Query, domain: Domain) -> Region:
-    """The region that a domain answers with, or that its points or its sets are."""
+    """The region of a query by the domain's `region`, else by its points, else by its images."""
     method = getattr(domain, "region", None)
     if callable(method):
         found: Region = method(query)
@@ -133,16 +136,19 @@ def region_by(query: Query, domain: Domain) -> Region:
 
 
 def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: Regions) -> Points:
-    """The points that `exprs` reach for each value of the variables in `keep`; none where the facts exclude all.
+    """The image of `exprs` for each value of the variables `keep`.
+
+    Guarantee: an instance is empty if the facts exclude all its points, also by conditions on variables that `exprs` do
+    not mention. (`Context.image` describes nonempty instances only.)
 
     Raises
     ------
-    BudgetError: the domain needs more operations than the configuration allows for one query.
+    BudgetError: the domain exceeds the budget of one query.
     """
     frame = context.frame.where_defined(exprs)
     config = configuration.current()
     kept = frozenset(keep)
-    # Read through the ranges alone: what the facts decide would otherwise not be there to be seen.
+    # Normalized under the ranges alone, so that facts stay visible conditions of each instance.
     query = Query(exprs, frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
     query.also = tuple(v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges)
     kind = domain.everything(0)

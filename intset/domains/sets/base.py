@@ -1,9 +1,4 @@
-"""What every domain answers with: `IntSet`, and the kinds of sets that operations between any two of them give.
-
-An IntSet backend is one module: a class that implements `Domain` (`protocols.py`), registered by name. The one question
-is `image`: given iteration variables with their ranges, the facts that hold, and a tuple of index expressions, which
-points do they reach?
-"""
+"""`IntSet`, the answer of every domain; intervals, one-dimensional shapes, and the algebra of sets of any two kinds."""
 
 from __future__ import annotations
 
@@ -15,15 +10,15 @@ from intset.config import all_as_configured, as_configured
 from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
 from intset.domains.sets import order
 from intset.domains.sets.bounds import (
-    Enclosure,
-    Ends,
+    DimensionBounds,
+    ShapeEnds,
     check_countable,
+    combined,
     condition_of,
     count_of,
     has_point,
     is_empty,
-    joined,
-    placed,
+    shape_at,
 )
 from intset.domains.sets.ends import Bounds, End, as_end, by_parameter, end_at, placed_conditions
 from intset.domains.sets.nonempty import Excludable, note
@@ -44,15 +39,17 @@ from intset.regions.shape import Shape
 
 
 class IntSet(Excludable, order.Ordered):
-    """A set of integers, possibly depending on parameters: a sound superset of what was asked for.
+    """A set of integers, possibly depending on parameters.
+
+    Guarantee: the set contains every value of the expression asked about; claims are proved.
 
     Attributes
     ----------
     min, max: the ends, expressions over `params`, or `NEG_INF` / `POS_INF`.
-    is_tight: both ends are attained wherever the set is not empty.
+    is_tight: every nonempty instance attains both ends.
     is_exact: proved equal to the true set.
-    params: the variables the set depends on.
-    notes: what was given up, in words; or which fact excludes the values given to `at`.
+    params: the variables that the set depends on.
+    notes: reasons for a loss of precision, or the fact that excludes the values passed to `at`.
     by: the domain that answered.
     """
 
@@ -60,7 +57,7 @@ class IntSet(Excludable, order.Ordered):
     is_tight: bool
     is_exact: bool
     notes: tuple[str, ...]
-    where: tuple[Cond, ...]  # what holds of the parameters
+    where: tuple[Cond, ...]  # conditions on parameters outside which the set is empty
 
     def __init__(
         self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = (), where: Sequence[Cond] = ()
@@ -69,28 +66,26 @@ class IntSet(Excludable, order.Ordered):
         self.notes = notes if type(notes) is tuple else listed(notes, "notes")
         self.where = tuple(where)
 
-    # -- what a kind of set must tell ----------------------------------------------------------------------------
+    # -- the abstract methods -----------------------------------------------------------------------------------
 
     @abstractmethod
     def ends(self) -> tuple[End, End]:
-        """(min, max); `(POS_INF, NEG_INF)` when empty for all parameters."""
+        """The pair (min, max); `(POS_INF, NEG_INF)` for a set that is empty for all parameters."""
 
     @abstractmethod
     def condition(self, e: IntLike) -> Cond:
-        """The condition that `e` is an element of the set represented."""
+        """The condition of membership of `e`."""
 
     @abstractmethod
     def count(self) -> int | Infinity | Expr:
-        """The number of elements.
-
-        Returns an `int` when it is constant, `POS_INF` when unbounded, else an expression over `params`.
+        """The number of elements: an `int`, `POS_INF`, or an expression over `params`.
 
         Raises
         ------
-        CountError: the set is not exact, or the number is not known in closed form or out of the budget.
+        CountError: the set is a superset, has no closed form of its count, or exceeds the budget.
         """
 
-    # -- what follows --------------------------------------------------------------------------------------------
+    # -- derived methods -----------------------------------------------------------------------------------------
 
     @property
     def min(self) -> End:
@@ -106,7 +101,7 @@ class IntSet(Excludable, order.Ordered):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set is empty for all values of the parameters."""
+        """Whether the set is proved empty for all parameters."""
         return self.ends()[0] is POS_INF
 
     @property
@@ -123,15 +118,14 @@ class IntSet(Excludable, order.Ordered):
         return isinstance(low, Expr) and low is high
 
     def __contains__(self, value: object) -> bool:
-        """`5 in s`, for a set that does not depend on parameters."""
+        """`5 in s`, for a set without parameters."""
         if self.params:
             raise InputError(f"the set depends on {', '.join(p.name for p in self.params)}: use s.contains(e)")
         return bool(evaluate(self.condition(as_int(value, "an element"))))
 
     @as_configured
     def contains(self, e: IntLike) -> Proof:
-        """The proof that `e` is an element of the set represented, or a counterexample; unknown where the set has no
-        condition that could be written."""
+        """Prove that `e` is an element, or refute it by a counterexample; unknown if membership has no condition."""
         try:
             inside = self.condition(as_expr(e))
         except UndecidedError as error:
@@ -139,18 +133,18 @@ class IntSet(Excludable, order.Ordered):
         return prove_in(self._frame(), inside)
 
     def _frame(self) -> Frame:
-        """What holds of the parameters, as a scope."""
+        """The scope of a proof about the set: its conditions on parameters as facts."""
         return Frame({}, tuple(Fact(part, ASSUMED) for part in self._relied_on()))
 
     @as_configured
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
-        """The set at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
+        """Substitute parameters: `{n: 5}` or by name `{"n": 5}`.
 
-        At values that a fact or a declared bound excludes the set is empty, and a note names the fact.
+        At values that a fact or a declared bound excludes, the set is empty and a note names the fact.
 
         Raises
         ------
-        InputError: a key that does not say which parameter is meant, a value that is no integer.
+        InputError: an ambiguous or unknown name, or a value that is not an integer.
         """
         params = self._spoken_of()
         table = by_parameter(values, params)
@@ -161,23 +155,22 @@ class IntSet(Excludable, order.Ordered):
         where = placed_conditions(self.where, table)
         if where is None:
             return empty_set(self.by)
-        found = self.substituted(table)
-        found.where = where
-        return found
+        answer = self.substituted(table)
+        answer.where = where
+        return answer
 
     @as_configured
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
-        """What `at` gives where some of these parameters occur. A kind of set that says nothing here keeps its elements
-        where they are a shape, else its ends."""
+        """Substitute allowed values of parameters in the shape of the set, or in its ends where it has no shape."""
         try:
-            shape = placed(self.shape, values)
+            shape = shape_at(self.shape, values)
         except BudgetError:
             note = "the elements are not known at given values, only their ends"
             return _interval_at(self, values, False, (*self.notes, note))
         flags = {"is_exact": self.is_exact, "is_tight": self.is_tight, "notes": self.notes}
-        return ShapeSet(shape, self.by, enclosure=self.enclosure().at(values), **flags)
+        return ShapeSet(shape, self.by, outer=self.outer_box().at(values), **flags)
 
-    # -- as other sets are ---------------------------------------------------------------------------------------
+    # -- the algebra of sets -------------------------------------------------------------------------------------
 
     _kind, dims = "set", 1
 
@@ -186,39 +179,39 @@ class IntSet(Excludable, order.Ordered):
 
     @property
     def mentioned(self) -> IntSet:
-        """The set at the values of parameters at which something is left (`domains.where_nonempty`)."""
+        """The set without the condition that its domain is not empty (`sets.where_nonempty`)."""
         return self
 
     def in_instances(self) -> IntSet:
         return self
 
     def _knows_where_empty(self) -> bool:
-        """Whether nothing is represented wherever there is no true element."""
+        """Whether every instance is empty whose true set is empty."""
         return True
 
     def _relied_on(self) -> tuple[Cond, ...]:
         return tuple(part for cond in self.where for part in conjuncts(cond))
 
-    def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
-        """What an operation makes of this set and another."""
+    def _combined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+        """Apply a binary operation to this set and another."""
         return operation(self, other)
 
-    def enclosure(self) -> Enclosure:
-        """What is known of the set without its shape; it is not asked for its ends before somebody needs them."""
-        return Enclosure(lambda: [self.ends()])
+    def outer_box(self) -> DimensionBounds:
+        """Bounds that hold without the shape; evaluated on first use."""
+        return DimensionBounds(1, lambda k: self.ends())
 
     @as_configured
     def __or__(self, other: IntSet) -> IntSet:
-        """The union of the sets represented, or a superset of it when it has no representation."""
-        return self._joined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
+        """The union, or an interval around it where no domain represents the union."""
+        return self._combined_with(other, _union) if isinstance(other, IntSet) else NotImplemented
 
     @as_configured
     def __and__(self, other: IntSet) -> IntSet:
-        """The intersection of the sets represented, or a superset of it when it has no representation."""
-        return self._joined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
+        """The intersection, or an interval around it where no domain represents the intersection."""
+        return self._combined_with(other, _intersection) if isinstance(other, IntSet) else NotImplemented
 
     def describe(self) -> str:
-        """The elements, in words or formulas."""
+        """The elements as a formula."""
         low, high = self.ends()
         if self.is_empty:
             return "{}"
@@ -230,7 +223,7 @@ class IntSet(Excludable, order.Ordered):
 
 
 class IntervalSet(IntSet):
-    """All integers from `low` to `high`, both included; the ends may be symbolic, or infinite."""
+    """All integers from `low` to `high`, both included; the ends may be symbolic or infinite."""
 
     def __init__(self, low: End | int, high: End | int, by: str = "interval", **flags: Any) -> None:
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
@@ -270,29 +263,29 @@ class IntervalSet(IntSet):
 
 @all_as_configured
 class ShapeSet(IntSet):
-    """The points of a shape with one coordinate.
+    """The points of a one-dimensional shape; `outer` bounds them where the shape refuses.
 
-    `enclosure` answers where the budget of the shape does not suffice: then the ends are looser, `is_tight` is false.
+    Invariant: `is_tight` is false for ends that come from `outer`.
     """
 
-    def __init__(self, shape: Shape, by: str, enclosure: Enclosure | None = None, **flags: Any) -> None:
-        self._shape, self._enclosure = shape, enclosure
-        self._ends = Ends(shape, 1, enclosure)
+    def __init__(self, shape: Shape, by: str, outer: DimensionBounds | None = None, **flags: Any) -> None:
+        self._shape, self._outer = shape, outer
+        self._ends = ShapeEnds(shape, 1, outer)
         super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
-    def enclosure(self) -> Enclosure:
-        return super().enclosure() if self._enclosure is None else self._enclosure.outline()
+    def outer_box(self) -> DimensionBounds:
+        return super().outer_box() if self._outer is None else self._outer.ends_alone()
 
     def ends(self) -> tuple[End, End]:
-        return self._ends.sides()[0]
+        return self._ends.pairs()[0]
 
     @property
     def is_tight(self) -> bool:
-        """Looked into when it is asked for: an end that only some parameters have is not attained for the others."""
+        """Checked on first use: some instances may lack an infinite end."""
         return self._claims_tight and self._ends.are_attained()
 
     @is_tight.setter
@@ -308,10 +301,10 @@ class ShapeSet(IntSet):
         self._notes = notes
 
     def bounds(self, operations: int | None = None) -> Bounds:
-        """The ends, whether they are attained, and what was given up, in one go and within a budget."""
-        sides, given_up = self._ends.found(operations)
-        is_tight = self._claims_tight and not given_up and self._ends.attains(sides)
-        return Bounds(*sides[0], is_tight, self.by, (*self._notes, *given_up))
+        """Evaluate the ends under a budget of operations; notes give the reason for loose ends."""
+        pairs, given_up = self._ends.evaluated(operations)
+        is_tight = self._claims_tight and not given_up and self._ends.attains(pairs)
+        return Bounds(*pairs[0], is_tight, self.by, (*self._notes, *given_up))
 
     @property
     def is_empty(self) -> bool:
@@ -329,18 +322,18 @@ class ShapeSet(IntSet):
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
-        return count_of(self._shape, self._enclosure)
+        return count_of(self._shape, self._outer)
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
-        enclosure = None if self._enclosure is None else self._enclosure.at(values)
+        outer = None if self._outer is None else self._outer.at(values)
         try:
-            shape = placed(self._shape, values)
+            shape = shape_at(self._shape, values)
         except BudgetError as error:
-            low, high = (NEG_INF, POS_INF) if enclosure is None else enclosure.sides[0]
+            low, high = (NEG_INF, POS_INF) if outer is None else outer[0]
             notes = (*self.notes, f"the values were put into the ends alone: {error}")
             return IntervalSet(low, high, self.by, notes=notes)
         flags = {"is_exact": self.is_exact, "is_tight": self._claims_tight, "notes": self._notes}
-        return ShapeSet(shape, self.by, enclosure, **flags)
+        return ShapeSet(shape, self.by, outer, **flags)
 
     def describe(self) -> str:
         return self._shape.describe()
@@ -351,7 +344,7 @@ class ShapeSet(IntSet):
 
 
 def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes: Sequence[str]) -> IntSet:
-    """The interval between the ends of `s` at given values."""
+    """The interval between the ends of `s`, with parameters substituted."""
     low, high = (end_at(end, table) for end in s.ends())
     if low is None or high is None:
         return empty_set(s.by)
@@ -361,47 +354,47 @@ def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes:
 def _union(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return b if a.is_empty else a
-    where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # elements are there where one has some
+    where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # the union is empty only where both are
     exact = a._knows_where_empty() and b._knows_where_empty() and a.where == b.where
-    return _joined(a, b, lambda x, y: x.union(y), a.enclosure().united(b.enclosure()), where, exact)
+    return _combined(a, b, lambda x, y: x.union(y), a.outer_box().union(b.outer_box()), where, exact)
 
 
 def _intersection(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return empty_set(a.by)
     where = tuple(dict.fromkeys((*a.where, *b.where)))
-    return _joined(a, b, lambda x, y: x.intersect(y), a.enclosure().intersected(b.enclosure()), where, True)
+    return _combined(a, b, lambda x, y: x.intersect(y), a.outer_box().intersection(b.outer_box()), where, True)
 
 
-def _joined(
+def _combined(
     a: IntSet,
     b: IntSet,
     operation: Callable[[Shape, Shape], Shape],
-    enclosure: Enclosure,
+    outer: DimensionBounds,
     where: tuple[Cond, ...],
     exact: bool,
 ) -> IntSet:
-    """What two sets give together; exact only when both are."""
+    """The set of a binary operation on shapes; exact only when both operands are."""
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
     try:
-        shape = joined(a, b, operation)
+        shape = combined(a, b, operation)
     except BudgetError as error:
-        low, high = enclosure.sides[0]
+        low, high = outer[0]
         by = a.by if a.by == b.by else CHEAPEST
         return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"), where=where)
     by = a.by if a.by == b.by else shape.by
     is_exact = exact and a.is_exact and b.is_exact
-    found = ShapeSet(shape, by, enclosure, is_exact=is_exact, notes=notes, where=where)
-    return empty_set(by) if found.is_empty else found
+    answer = ShapeSet(shape, by, outer, is_exact=is_exact, notes=notes, where=where)
+    return empty_set(by) if answer.is_empty else answer
 
 
-def bounds_of(found: IntSet) -> Bounds:
-    """The ends of a set."""
-    return Bounds(*found.ends(), found.is_tight, found.by, found.notes)
+def bounds_of(s: IntSet) -> Bounds:
+    """The ends of a set as `Bounds`."""
+    return Bounds(*s.ends(), s.is_tight, s.by, s.notes)
 
 
 def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:
-    """The set without elements; notes may say why."""
+    """The empty set; `notes` give the reason."""
     return IntervalSet(POS_INF, NEG_INF, by, is_exact=True, notes=notes)
 
 

@@ -1,10 +1,14 @@
-"""What is known of a set or region without isl: where isl gives up on an operation, the answer comes from here."""
+"""Per-dimension bounds of sets, and queries of shapes under a budget of their own.
+
+A shape may refuse a query (`BudgetError`). The functions here then answer with the outer box, list the points, or raise
+the error that states which question is undecided.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 from intset import config as configuration
 from intset.domains.certified.consistency import values_of
@@ -19,73 +23,100 @@ from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.regions.derived import coordinates
+from intset.regions.derived import PerInstance, coordinates
 from intset.regions.shape import Shape
 
-Side = tuple[End, End]
+SHARE: Final = 4  # budget of one operation on a set, in multiples of a question's budget; counting gets 2 * SHARE
+Pair: TypeAlias = tuple[End, End]
 
 
-class Enclosure:
-    """For each coordinate two ends, between which every element lies, and elements counted by listing them.
+class DimensionBounds:
+    """Both ends of each coordinate of a set; a pair is computed when it is first read.
 
-    Both are computed when they are asked for: mostly isl answers, and nobody asks.
+    Invariant: every element of the set lies between the ends.
+
+    Parameters
+    ----------
+    dims: the number of coordinates.
+    pair_of: the ends of a coordinate.
+    number: the number of elements, found by enumeration; `None` if they cannot be enumerated.
     """
 
-    __slots__ = ("_counted", "_make", "_sides")
+    __slots__ = ("_number", "_pair_of", "_pairs", "dims")
 
-    def __init__(self, make: Callable[[], Sequence[Side]], counted: Callable[[], int | None] | None = None) -> None:
-        self._make: Callable[[], Sequence[Side]] | None = make
-        self._counted = counted
-        self._sides: tuple[Side, ...] = ()
+    def __init__(
+        self, dims: int, pair_of: Callable[[int], Pair], number: Callable[[], int | None] | None = None
+    ) -> None:
+        self.dims, self._pair_of, self._number = dims, pair_of, number
+        self._pairs: dict[int, Pair] = {}
+
+    def __getitem__(self, k: int) -> Pair:
+        pair = self._pairs.get(k)
+        if pair is None:
+            pair = self._pairs[k] = self._pair_of(k)
+        return pair
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        if self._make is not None:
-            self._sides, self._make = tuple(self._make()), None
-        return self._sides
+    def pairs(self) -> tuple[Pair, ...]:
+        """The ends of all coordinates."""
+        return tuple([self[k] for k in range(self.dims)])
 
-    def outline(self) -> Enclosure:
-        """The ends alone: they lie around other sets, too, whose elements are not those that are listed here."""
-        return Enclosure(lambda: self.sides)
+    def number(self) -> int | None:
+        """The number of elements; `None` where they cannot be enumerated."""
+        return None if self._number is None else self._number()
 
-    def counted(self) -> int | None:
-        """The number of elements; `None` where they cannot be listed."""
-        return None if self._counted is None else self._counted()
+    def ends_alone(self) -> DimensionBounds:
+        """The same ends, without the number of elements: bounds of a subset or superset."""
+        return DimensionBounds(self.dims, self.__getitem__)
 
-    def united(self, other: Enclosure) -> Enclosure:
-        """That of the union."""
-        return self._joined(other, union_of_ends)
+    def union(self, other: DimensionBounds) -> DimensionBounds:
+        """Bounds of the union: the smaller lower and the larger upper ends."""
+        return DimensionBounds(self.dims, lambda k: _loosest(self[k], other[k]))
 
-    def intersected(self, other: Enclosure) -> Enclosure:
-        """That of the intersection."""
-        return self._joined(other, intersection_of_ends)
+    def intersection(self, other: DimensionBounds) -> DimensionBounds:
+        """Bounds of the intersection: the larger lower and the smaller upper ends."""
+        return DimensionBounds(self.dims, lambda k: tightest(self[k], other[k]))
 
-    def _joined(self, other: Enclosure, join: Callable[[Side, Side], Side]) -> Enclosure:
-        return Enclosure(lambda: [join(a, b) for a, b in zip(self.sides, other.sides, strict=True)])
+    def at(self, values: Mapping[Var, IntLike]) -> DimensionBounds:
+        """Bounds at values of parameters; crossed where an end has no value, because the set is empty there."""
+        values = dict(values)
+        return DimensionBounds(self.dims, lambda k: pair_at(self[k], values))
 
-    def at(self, values: Mapping[Var, IntLike]) -> Enclosure:
-        return Enclosure(lambda: [ends_at(side, values) for side in self.sides])
-
-    def __reduce__(self) -> tuple[Callable[..., Enclosure], tuple[tuple[Side, ...]]]:
-        return of_sides, (self.sides,)
+    def __reduce__(self) -> tuple[object, ...]:
+        return _of_pairs, (self.pairs,)
 
 
-def of_sides(sides: Sequence[Side]) -> Enclosure:
-    return Enclosure(lambda: sides)
+def _of_pairs(pairs: Sequence[Pair]) -> DimensionBounds:
+    return DimensionBounds(len(pairs), pairs.__getitem__)
 
 
-def of_query(query: Query, is_exact: bool) -> Enclosure:
-    """The enclosure of an image; `is_exact`: whether the set is the image, so that its elements are those listed."""
+def outer_box_of(query: Query, is_exact: bool) -> DimensionBounds:
+    """Bounds of the image by linear forms.
 
-    def counted() -> int | None:
+    Parameters
+    ----------
+    is_exact: whether the set is the image, so that enumeration of the image counts its elements.
+    """
+
+    def number() -> int | None:
         values = values_of(query)
         return None if values is None else len(values)
 
-    return Enclosure(lambda: [outer_ends(query, k) for k in range(len(query.exprs))], counted if is_exact else None)
+    return DimensionBounds(len(query.exprs), lambda k: outer_ends(query, k), number if is_exact else None)
+
+
+def coordinate_bounds(query: Query, bounds: Callable[[Query], Pair]) -> DimensionBounds:
+    """Bounds of each expression alone, one question each; they may be tighter than the ends of the image's shape."""
+
+    def pair_of(k: int) -> Pair:
+        pair = bounds(query.of(query.exprs[k]))
+        return tightest(pair, bounds(query.alone[k])) if query.alone else pair
+
+    return DimensionBounds(len(query.exprs), pair_of)
 
 
 def outer_ends(query: Query, k: int) -> Bounds:
-    """Ends of the k-th expression from its linear form."""
+    """Ends of the k-th expression by its linear form."""
     form = query.forms[k]
     if has_parameters(query, form):
         return symbolic_bounds(query.of(query.exprs[k]), form)
@@ -93,30 +124,31 @@ def outer_ends(query: Query, k: int) -> Bounds:
     return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, False)
 
 
-def union_of_ends(a: Side, b: Side) -> Side:
-    return smaller(a[0], b[0]), larger(a[1], b[1])
-
-
-def intersection_of_ends(a: Side, b: Side) -> Side:
+def tightest(a: Pair, b: Pair) -> Pair:
+    """The larger lower and the smaller upper end."""
     return larger(a[0], b[0]), smaller(a[1], b[1])
 
 
-def ends_at(side: Side, values: Mapping[Var, IntLike]) -> Side:
-    """The ends at values of parameters; crossed where one has no value, since the set is empty there."""
-    low, high = end_at(side[0], values), end_at(side[1], values)
+def _loosest(a: Pair, b: Pair) -> Pair:
+    return smaller(a[0], b[0]), larger(a[1], b[1])
+
+
+def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
+    """Both ends at values of parameters; crossed infinities where one has no value: the set is empty there."""
+    low, high = end_at(pair[0], values), end_at(pair[1], values)
     return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
 
 
-SHARE = 4  # of the operations of a query, for one operation on a set; one that is hard to count gets twice that
+# -- queries of shapes -------------------------------------------------------------------------------------------
 
 
 def own_budget(shape: Shape, share: int = SHARE) -> AbstractContextManager[None]:
-    """The budget of one operation, by the configuration in force where it is asked for."""
+    """The budget of one operation on a shape: `share` times `Config.isl_operations` of the current configuration."""
     return shape.budget(max(1, share * configuration.current().isl_operations))
 
 
 class Represented(Protocol):
-    """A set or a region, as far as its elements go."""
+    """A set or a region: its elements as a shape, and the conditions of membership."""
 
     @property
     def shape(self) -> Shape: ...
@@ -136,13 +168,11 @@ class Represented(Protocol):
 
 
 def shape_of_conditions(s: Represented) -> Shape:
-    """What is represented, as the strongest domain with regions keeps it.
-
-    Conditions are part of it whatever they mention: one without variables, `False`, makes it empty.
+    """Build the shape of a set from its conditions, in the strongest domain with regions.
 
     Raises
     ------
-    BudgetError: it has no conditions, or they are beyond that domain or its budget.
+    BudgetError: the set has no conditions, or the domain cannot represent them within its budget.
     """
     point = coordinates(s.dims)
     kind = strongest().everything(0)
@@ -153,12 +183,12 @@ def shape_of_conditions(s: Represented) -> Shape:
         raise BudgetError(str(error)) from error
 
 
-def joined(a: Represented, b: Represented, operation: Callable[[Shape, Shape], Shape]) -> Shape:
-    """An operation on two shapes, in the domain that can do it.
+def combined(a: Represented, b: Represented, operation: Callable[[Shape, Shape], Shape]) -> Shape:
+    """Apply a binary operation to two shapes, in the domain of the first or else of the second.
 
     Raises
     ------
-    BudgetError: neither can.
+    BudgetError: the operation exceeds the budget in both domains.
     """
     left, right = a.shape, b.shape
     if type(left) is type(right):
@@ -173,7 +203,7 @@ def joined(a: Represented, b: Represented, operation: Callable[[Shape, Shape], S
 
 
 def condition_of(shape: Shape, point: Sequence[IntLike], what: str) -> Cond:
-    """The condition that a point is an element."""
+    """The condition of membership of a point; raises `UndecidedError` where the shape has none within its budget."""
     try:
         with own_budget(shape):
             return shape.condition([as_expr(x) for x in point])
@@ -182,7 +212,7 @@ def condition_of(shape: Shape, point: Sequence[IntLike], what: str) -> Cond:
 
 
 def has_point(shape: Shape, point: Sequence[int]) -> bool:
-    """Whether a point is an element, for a shape without parameters."""
+    """Membership of a point in a shape without parameters; raises `UndecidedError` beyond the budget."""
     try:
         with own_budget(shape):
             return shape.has(point)
@@ -191,7 +221,7 @@ def has_point(shape: Shape, point: Sequence[int]) -> bool:
 
 
 def is_empty(shape: Shape) -> bool:
-    """Whether there is no element, for any values of the parameters; not known to be counts as no."""
+    """Whether the shape is proved empty for all parameters; false beyond the budget."""
     try:
         with own_budget(shape):
             return shape.is_empty()
@@ -200,23 +230,18 @@ def is_empty(shape: Shape) -> bool:
 
 
 def check_countable(s: Represented) -> None:
-    """That the elements represented may be counted: their number would be said of the true ones.
-
-    Raises
-    ------
-    CountError: they are not known to be the true ones.
-    """
+    """Raise `CountError` for a superset: the number of its elements is not the number of true elements."""
     if not s.is_exact and not s.is_empty:
-        raise CountError("only a part of these may be true elements: what is not exact is not counted")
+        raise CountError("the elements of a superset are not counted: some may not be true elements")
 
 
-def count_of(shape: Shape, enclosure: Enclosure | None = None) -> int | Infinity | Expr:
-    """The number of points, by the shape; where its budget does not suffice, by listing; then under a larger one."""
+def count_of(shape: Shape, outer: DimensionBounds | None = None) -> int | Infinity | Expr:
+    """The number of points: by the shape within a small budget, by enumeration, by the shape within a large budget."""
     try:
         with own_budget(shape, 1):
             return shape.count()
     except BudgetError:
-        listed = None if enclosure is None else enclosure.counted()
+        listed = None if outer is None else outer.number()
     if listed is not None:
         return listed
     try:
@@ -226,96 +251,101 @@ def count_of(shape: Shape, enclosure: Enclosure | None = None) -> int | Infinity
         raise CountError(f"counting is out of budget: {error}") from error
 
 
-def placed(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
-    """The shape with parameters replaced.
+def counts_of(s: Represented, varying: Sequence[Var]) -> PerInstance:
+    """The largest and the total number of points of the instances; raises `CountError` beyond the budget."""
+    try:
+        shape = s.shape
+        with own_budget(shape, 2 * SHARE):
+            return shape.counts(varying)
+    except BudgetError as error:
+        raise CountError(f"counting is out of budget: {error}") from error
 
-    Raises
-    ------
-    BudgetError: that needs too many operations.
-    """
+
+def shape_at(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
+    """Substitute parameters of a shape; raises `BudgetError` beyond its budget."""
     with own_budget(shape):
         return shape.at(values)
 
 
-class Ends:
-    """The ends of a shape in each dimension, found once; where it refuses one, that of an enclosure.
+class ShapeEnds:
+    """The ends of a shape in each dimension, computed once for each budget; the outer box replaces a refused end.
 
-    `sides` may differ between configurations, so what was found is kept with the budget it was found under.
+    Guarantee: an answer without notes holds the exact ends of the shape.
     """
 
-    __slots__ = ("_found", "_known", "dims", "shape")
+    __slots__ = ("_by_budget", "_outer", "dims", "shape")
 
-    def __init__(self, shape: Shape, dims: int, enclosure: Enclosure | None) -> None:
-        self.shape, self.dims, self._known = shape, dims, enclosure
-        self._found: dict[int, tuple[tuple[Side, ...], tuple[str, ...]]] = {}
+    def __init__(self, shape: Shape, dims: int, outer: DimensionBounds | None) -> None:
+        self.shape, self.dims, self._outer = shape, dims, outer
+        self._by_budget: dict[int, tuple[tuple[Pair, ...], tuple[str, ...]]] = {}
 
-    def sides(self) -> tuple[Side, ...]:
-        return self.found()[0]
+    def pairs(self) -> tuple[Pair, ...]:
+        """The ends of each dimension."""
+        return self.evaluated()[0]
 
     def notes(self) -> tuple[str, ...]:
-        """What was given up; empty when the ends are those of the set represented."""
-        return self.found()[1]
+        """Why ends may be loose; empty when they are those of the shape."""
+        return self.evaluated()[1]
 
     def notes_so_far(self) -> tuple[str, ...]:
-        """As `notes`, if somebody has asked for the ends."""
-        found = self._found.get(configuration.current().isl_operations)
-        return () if found is None else found[1]
+        """`notes` if the ends were evaluated under the current budget, else none."""
+        evaluated = self._by_budget.get(configuration.current().isl_operations)
+        return () if evaluated is None else evaluated[1]
 
     def are_attained(self) -> bool:
-        """Whether all ends are those of the set, and none is infinite for some parameters only; not known counts as
-        no."""
-        sides, notes = self.found()
-        return not notes and self.attains(sides)
+        """Whether every end is proved to be attained by each nonempty instance."""
+        pairs, notes = self.evaluated()
+        return not notes and self.attains(pairs)
 
-    def attains(self, sides: Sequence[Side]) -> bool:
-        """The same of ends that were found without a note."""
-        if not any(isinstance(end, Infinity) for side in sides for end in side):
+    def attains(self, pairs: Sequence[Pair]) -> bool:
+        """Whether ends evaluated without a note are attained for all parameters; infinite ones may not be."""
+        if not any(isinstance(end, Infinity) for pair in pairs for end in pair):
             return True
         try:
             with own_budget(self.shape):
-                return all(self.shape.attains(k, side) for k, side in enumerate(sides))
+                return all(self.shape.attains(k, pair) for k, pair in enumerate(pairs))
         except BudgetError:
             return False
 
-    def found(self, operations: int | None = None) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        """The ends and the notes, within so many operations, or as many as the configuration in force gives."""
+    def evaluated(self, operations: int | None = None) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+        """The ends and the notes under a budget of operations (default: the current configuration's)."""
         if operations is None:
             operations = configuration.current().isl_operations
-        found = self._found.get(operations)
-        if found is None:
-            found = self._answer(operations)
-            if not found[1] or not self.shape.is_limited():  # what a budget around this one cut short is asked again
-                self._found[operations] = found
-        return found
+        answer = self._by_budget.get(operations)
+        if answer is None:
+            answer = self._evaluate(operations)
+            if not answer[1] or not self.shape.is_limited():  # refusals under an outer budget are not cached
+                self._by_budget[operations] = answer
+        return answer
 
-    def _answer(self, operations: int) -> tuple[tuple[Side, ...], tuple[str, ...]]:
-        sides: list[Side] = []
+    def _evaluate(self, operations: int) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+        pairs: list[Pair] = []
         notes: dict[str, None] = {}
         for k in range(self.dims):
             ends = []
             for side in (-1, 1):
                 try:
-                    # where one end was out of reach, as much is not spent on each of the others
+                    # after one refusal: a quarter of the budget for each further end
                     with self.shape.budget(max(1, operations // 4 if notes else operations)):
                         end = self.shape.end(k, side)
                     ends.append(end)
                 except BudgetError as error:
                     notes[f"the ends were given up: {error}"] = None
-                    ends.append(self._outer(k, side))
-            sides.append((ends[0], ends[1]))
-        return tuple(sides), tuple(notes)
+                    ends.append(self._outer_end(k, side))
+            pairs.append((ends[0], ends[1]))
+        return tuple(pairs), tuple(notes)
 
-    def _outer(self, k: int, side: int) -> End:
-        if self._known is None:
+    def _outer_end(self, k: int, side: int) -> End:
+        if self._outer is None:
             return NEG_INF if side < 0 else POS_INF
-        return self._known.sides[k][side > 0]
+        return self._outer[k][side > 0]
 
-    def __reduce__(self) -> tuple[type[Ends], tuple[object, ...]]:
-        return Ends, (self.shape, self.dims, self._known)
+    def __reduce__(self) -> tuple[type[ShapeEnds], tuple[object, ...]]:
+        return ShapeEnds, (self.shape, self.dims, self._outer)
 
 
 def range_between(low: End, high: End) -> Range:
-    """The `Range` from `low` to `high`, both included; empty when they cross as infinities."""
+    """The `Range` from `low` to `high`, both included; empty for crossed infinities."""
     if low is POS_INF or high is NEG_INF:
         return Range(0, 0)
     if isinstance(low, Infinity):

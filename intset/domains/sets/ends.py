@@ -1,12 +1,11 @@
-"""The two ends of a set."""
+"""Ends of sets: `Bounds`, substitution of parameters in ends and conditions, the tighter of two ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from intset.check.bounds_certificate import BoundsCertificate
-from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr.arguments import listed
 from intset.expr.build import maximum, minimum
@@ -20,8 +19,8 @@ from intset.linear.canonical import Normalizer
 End = Expr | Infinity
 
 
-class Asked(Protocol):
-    """A question about bounds, of which nothing but what it needs is kept; it finds the certificate of its answer."""
+class CertifiableQuestion(Protocol):
+    """A question about bounds that can certify its answer."""
 
     def certificate(self, answer: Bounds) -> BoundsCertificate: ...
 
@@ -29,15 +28,19 @@ class Asked(Protocol):
 class Bounds(tuple[End, End]):
     """The two ends of a set, `(low, high)`.
 
-    `is_tight`: both are attained (for every value of the parameters at which the set is not empty). `notes`: what was
-    given up, in words, when they are not known to be attained. `by`: the domain that answered. An empty set has the
-    ends `(POS_INF, NEG_INF)`.
+    Invariant: the ends of an empty set are `(POS_INF, NEG_INF)`.
+
+    Attributes
+    ----------
+    is_tight: every nonempty instance of the set attains both ends.
+    notes: the reasons for loose ends.
+    by: the domain that answered.
     """
 
     is_tight: bool
     notes: tuple[str, ...]
     by: str
-    asked: Asked | None = None  # what they answer, when a context was asked
+    asked: CertifiableQuestion | None = None  # set by the context that answered
 
     def __new__(
         cls, low: End | int, high: End | int, is_tight: bool, by: str = "", notes: Sequence[str] = ()
@@ -50,18 +53,18 @@ class Bounds(tuple[End, End]):
     def __reduce__(self) -> tuple[object, ...]:
         return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
 
-    def answering(self, asked: Asked) -> Bounds:
-        """These bounds as the answer to a question."""
+    def answering(self, asked: CertifiableQuestion) -> Bounds:
+        """The same bounds, with the question that they answer."""
         answer = self if self.asked is None else Bounds(self[0], self[1], self.is_tight, self.by, self.notes)
         answer.asked = asked
         return answer
 
     def certificate(self) -> BoundsCertificate:
-        """Why the ends are the ends: certificates of both, and points at which they are attained.
+        """The certificate of both ends: a proof for each bound, and a witness that attains it.
 
         Raises
         ------
-        InputError: no certificate was found within the budgets, or the bounds are not the answer of a context.
+        InputError: no certificate within the budgets, or bounds that no context answered with.
         """
         if self.asked is None:
             raise InputError("only bounds that a context answers with have a certificate")
@@ -99,94 +102,8 @@ def as_end(value: End | int) -> End:
     return value if isinstance(value, (Expr, Infinity)) else const(value)
 
 
-Pair = tuple[End, End]
-
-
-class Sides:
-    """The ends of each coordinate of an image alone, as `bounds` gives them: found when they are asked for.
-
-    A region's box asks where the region itself has no better end.
-    """
-
-    def __init__(self, query: Query, bounds: Callable[[Query], Pair]) -> None:
-        self._query, self._bounds = query, bounds
-        self._found: dict[int, Pair] = {}
-
-    def ends(self, k: int) -> Pair:
-        """The ends of coordinate `k`."""
-        found = self._found.get(k)
-        if found is None:
-            found = self._found[k] = self._ends(k)
-        return found
-
-    def _ends(self, k: int) -> Pair:
-        low, high = self._bounds(self._query.of(self._query.exprs[k]))
-        if self._query.alone:
-            low2, high2 = self._bounds(self._query.alone[k])
-            return larger(low, low2), smaller(high, high2)
-        return low, high
-
-    def within(self, k: int, ends: Pair) -> Pair:
-        """The tighter of `ends` and those of coordinate `k` alone, on each side."""
-        low, high = self.ends(k)
-        return larger(ends[0], low), smaller(ends[1], high)
-
-    def at(self, values: Mapping[Var, IntLike]) -> Sides:
-        """The sides with parameters replaced."""
-        return _Placed(self, values)
-
-    @property
-    def dims(self) -> int:
-        return len(self._query.exprs)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_Fixed, ([self.ends(k) for k in range(self.dims)],))
-
-
-class MetSides(Sides):
-    """The tighter of what two say of each coordinate."""
-
-    def __init__(self, first: Sides, second: Sides) -> None:
-        self._both = first, second
-        self._found = {}
-
-    def _ends(self, k: int) -> Pair:
-        return self._both[0].within(k, self._both[1].ends(k))
-
-    @property
-    def dims(self) -> int:
-        return self._both[0].dims
-
-
-class _Fixed(Sides):
-    """Sides that are known already."""
-
-    def __init__(self, pairs: list[Pair]) -> None:
-        self._found = dict(enumerate(pairs))
-
-    @property
-    def dims(self) -> int:
-        return len(self._found)
-
-
-class _Placed(Sides):
-    """Sides at given values of parameters."""
-
-    def __init__(self, sides: Sides, values: Mapping[Var, IntLike]) -> None:
-        self._sides, self._values = sides, dict(values)
-        self._found = {}
-
-    def _ends(self, k: int) -> Pair:
-        low, high = (end_at(end, self._values) for end in self._sides.ends(k))
-        return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
-
-    @property
-    def dims(self) -> int:
-        return self._sides.dims
-
-
 def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
-    """An end with parameters replaced; `None` where it has no value: the set is empty there."""
+    """Substitute parameters in an end; `None` if it has no value, because the set is empty at these parameters."""
     if isinstance(end, Infinity):
         return end
     found = substitute(end, table)
@@ -200,13 +117,13 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
 
 
 def by_parameter(values: Mapping[Var, IntLike], params: Sequence[Var]) -> dict[Var, Expr]:
-    """Values of parameters, which may be named where that says which one is meant.
+    """Resolve the keys of a substitution, variables or names of parameters, to variables.
 
-    A variable that is no parameter is taken as it is: nothing depends on it.
+    Variables that are not parameters pass; nothing depends on them.
 
     Raises
     ------
-    InputError: a name that no parameter has, or several; a key that is no variable; no mapping, or no integer.
+    InputError: an unknown or ambiguous name, a key of another type, a value that is not an integer.
     """
     if not isinstance(values, Mapping):
         raise InputError(f"values are given as a mapping {{Var: value}}, not as {shown(values)}")
@@ -223,7 +140,7 @@ def by_parameter(values: Mapping[Var, IntLike], params: Sequence[Var]) -> dict[V
 
 
 def placed_conditions(conditions: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...] | None:
-    """Conditions at values of variables, without those that hold; `None` where one does not, or has no value."""
+    """Substitute variables in conditions and drop the true ones; `None` if one is false or undefined."""
     left: dict[Cond, None] = {}
     for cond in conditions:
         moved = as_cond(substitute(cond, values))
@@ -241,7 +158,7 @@ def placed_conditions(conditions: Iterable[Cond], values: Mapping[Var, IntLike])
 
 
 def smaller(a: End, b: End) -> End:
-    """The smaller of two ends."""
+    """The smaller of two ends, a `min` expression if their order is unknown."""
     if isinstance(a, Infinity) or isinstance(b, Infinity):
         return a if a is NEG_INF or b is POS_INF else b
     sign = _order(a, b)
@@ -249,7 +166,7 @@ def smaller(a: End, b: End) -> End:
 
 
 def larger(a: End, b: End) -> End:
-    """The larger of two ends."""
+    """The larger of two ends, a `max` expression if their order is unknown."""
     if isinstance(a, Infinity) or isinstance(b, Infinity):
         return a if a is POS_INF or b is NEG_INF else b
     sign = _order(a, b)
@@ -257,7 +174,7 @@ def larger(a: End, b: End) -> End:
 
 
 def _order(a: Expr, b: Expr) -> int | None:
-    """The sign of `a - b`, where one is known for all sizes: 0 may be given for either sign that includes it."""
+    """-1 for a proved `a <= b`, 1 for a proved `a >= b`, 0 for identical ends, else `None`."""
     if a is b:
         return 0
     plain = Normalizer({})

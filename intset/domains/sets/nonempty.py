@@ -1,4 +1,8 @@
-"""Values of parameters that facts or declared bounds exclude: an answer is empty there, and a note names the fact."""
+"""Parameter values at which the domain of a question is empty.
+
+A domain of sets may drop ranges and facts that the expressions do not mention, although an empty range or a false fact
+empties the image. Its answer is then right for the other parameter values only; `Nonempty` keeps the condition.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +29,14 @@ from intset.ranges import checked_var, declared_of, definedness_of_ends, is_know
 
 
 def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:
-    """The facts, and the bounds that variables declare, each of which alone is false or has no value at `values`."""
+    """The facts and declared bounds that are false or undefined at `values`, each by itself."""
     declared = [fact.condition for var in values for fact in declared_of(var, var)]
     asked = dict.fromkeys((*facts, *declared))
     return tuple(fact for fact in asked if placed_conditions((fact,), values) is None)
 
 
 def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
-    """Why an answer is empty at these values."""
+    """The note of an answer that is empty at these values: the facts that exclude them."""
     reasons = tuple(facts)
     about = [v for v in free_vars(*reasons) if v in values]
     point = ", ".join(f"{v.name} = {shown(as_expr(values[v]))}" for v in about) or "every value"
@@ -40,33 +44,33 @@ def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
 
 
 class Excludable:
-    """What sets and regions know of values of parameters that facts or declared bounds exclude."""
+    """Base of sets and regions: which facts or declared bounds exclude given parameter values."""
 
     @property
     @abstractmethod
     def params(self) -> tuple[Var, ...]: ...
 
     def _relied_on(self) -> tuple[Cond, ...]:
-        """What holds of the parameters, one condition each."""
+        """The conditions on parameters outside which the set is empty."""
         return ()
 
     def _spoken_of(self) -> tuple[Var, ...]:
-        """The parameters, and the variables that facts about them mention."""
+        """The parameters, and the variables of conditions on them."""
         return tuple(dict.fromkeys((*self.params, *free_vars(*self._relied_on()))))
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
-        """The facts and declared bounds that exclude these values; none where nothing does."""
+        """The facts and declared bounds that exclude these values."""
         return failing(self._relied_on(), values)
 
 
-class Found(NamedTuple):
-    """What is known of where a question has a point.
+class EmptinessCondition(NamedTuple):
+    """The condition on parameters under which a question has a point: all of `facts` and `occupied`.
 
     Attributes
     ----------
-    facts: what is relied on of the parameters alone: facts, and the ranges of kept variables.
-    occupied: what must hold besides, so that something runs.
-    is_complete: whether there is a point wherever all of these hold.
+    facts: facts on parameters alone, and the ranges of kept variables.
+    occupied: the conditions under which the ranges of quantified variables have points.
+    is_complete: whether the condition is sufficient; it is necessary in any case.
     """
 
     facts: tuple[Cond, ...]
@@ -75,7 +79,7 @@ class Found(NamedTuple):
 
 
 class Nonempty:
-    """The values of the parameters of a question at which some point is left; found when it is asked for."""
+    """The emptiness condition of a question, computed on first use."""
 
     def __init__(
         self,
@@ -86,25 +90,27 @@ class Nonempty:
         running: Sequence[Cond] = (),
         stated: Sequence[Cond] = (),
     ) -> None:
-        """Ask for the parameters of a question.
+        """Take the ranges and conditions of a question.
 
-        `running` lists the conditions that no fact states: nonempty ranges, defined operands. `stated` lists the
-        conditions of all facts, including those implied by ranges.
+        Parameters
+        ----------
+        running: the conditions that are not facts: nonempty ranges, defined operands.
+        stated: the conditions of all facts, including those implied by ranges.
         """
         self._ranges, self._conditions, self._keep, self._config = dict(ranges), tuple(conditions), keep, config
         self._running, self._stated = frozenset(running), tuple(stated)
-        self._found: Found | None = None
+        self._condition: EmptinessCondition | None = None
 
     @property
-    def found(self) -> Found:
-        if self._found is None:
-            self._found = self._looked_for()
-        return self._found
+    def condition(self) -> EmptinessCondition:
+        if self._condition is None:
+            self._condition = self._computed()
+        return self._condition
 
     def is_settled(self) -> bool:
-        """Whether something is known to be left, whatever any parameter is."""
-        if self._found is not None:
-            return self._found == Found((), (), True)
+        """Whether the question is proved to have a point for all parameters."""
+        if self._condition is not None:
+            return self._condition == EmptinessCondition((), (), True)
         return not self.is_open()
 
     def is_open(self) -> bool:
@@ -123,43 +129,43 @@ class Nonempty:
         yield from (v for v in itertools.chain(ends, in_conditions) if v not in self._ranges)
 
     def excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
-        """The facts that exclude these values of parameters; empty if none is known to."""
+        """The facts that are proved to exclude these parameter values."""
         stated = [cond for cond in self._stated if not any(map(self._runs, cond.free_vars()))]
-        alone = failing((*self.found.facts, *stated), values)
+        alone = failing((*self.condition.facts, *stated), values)
         if alone:
             return alone
         left = self._facts_at(values)
         if left is not None and len(left) > 1 and Nonempty({}, left, (), self._config).is_inhabited() is False:
-            return self.found.facts  # together they exclude every value of the other parameters
+            return self.condition.facts  # jointly unsatisfiable
         return ()
 
     def _facts_at(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...] | None:
-        """What is left of facts and declared bounds at values; `None` where one of them fails."""
+        """Substitute parameters in facts and declared bounds; `None` if one of them is false."""
         declared = (fact.condition for var, e in values.items() for fact in declared_of(var, e))
-        left = placed_conditions((*self.found.facts, *declared), values)
+        left = placed_conditions((*self.condition.facts, *declared), values)
         plain = Normalizer({})
         return None if left is None else tuple(cond for cond in left if not is_known(plain, cond))
 
     def at(self, values: Mapping[Var, Expr]) -> Nonempty | None:
-        """The same at values of parameters that no fact excludes; `None` where there is no point."""
-        found = self.found
-        facts_at, occupied_at = self._facts_at(values), placed_conditions(found.occupied, values)
+        """Substitute parameter values that no fact excludes; `None` if the question is empty there."""
+        own = self.condition
+        facts_at, occupied_at = self._facts_at(values), placed_conditions(own.occupied, values)
         if facts_at is None or occupied_at is None:
             return None
-        placed = self._moved(values) if not found.is_complete else Nonempty({}, (), (), self._config)
+        question = self._moved(values) if not own.is_complete else Nonempty({}, (), (), self._config)
         plain = Normalizer({})
         occupied_at = tuple(cond for cond in occupied_at if not is_known(plain, cond))
-        left = Found(facts_at, occupied_at, found.is_complete)
-        if not found.is_complete and not placed.is_open():
-            verdict = placed.is_inhabited()
+        left = EmptinessCondition(facts_at, occupied_at, own.is_complete)
+        if not own.is_complete and not question.is_open():
+            verdict = question.is_inhabited()
             if verdict is False:
                 return None
             left = left._replace(is_complete=verdict is True)
-        placed._found = left
-        return placed
+        question._condition = left
+        return question
 
     def _moved(self, values: Mapping[Var, Expr]) -> Nonempty:
-        """The same question at values of parameters. A variable that runs is not one that a value mentions."""
+        """Substitute parameters in ranges and conditions; quantified variables are renamed to avoid capture."""
         bound: dict[Expr, Expr] = {v: Var(v.name) for v in free_vars(*values.values()) if self._runs(v)}
         new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
         new.update(bound)
@@ -176,14 +182,14 @@ class Nonempty:
         return var in self._ranges and var not in self._keep
 
     def is_inhabited(self) -> bool | None:
-        """Whether there is a point, where nothing depends on parameters; `None` where that is not known."""
+        """Whether a question without parameters has a point; `None` if undecided."""
         frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in self._conditions))
         status = prove_once(frame, truth(False), self._config).status
         return {"proved": False, "refuted": True}.get(status)
 
-    # -- looking for it ------------------------------------------------------------------------------------------
+    # -- the computation ----------------------------------------------------------------------------------------
 
-    def _looked_for(self) -> Found:
+    def _computed(self) -> EmptinessCondition:
         relaxed = {v for v in self._ranges if v not in self._keep}
         facts: list[Cond] = []
         linking: list[Cond] = []
@@ -207,7 +213,7 @@ class Nonempty:
             speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]
             limits = [self._ranges[v] for v in group]
             if all(v in relaxed for v in free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
-                continue  # no parameter: it is empty for all values or for none
+                continue  # independent of parameters
             if len(group) == 1 and not speaking:
                 (var,) = group
                 occupied.update(dict.fromkeys(nonempty_conditions(var, self._ranges[var])))
@@ -217,10 +223,11 @@ class Nonempty:
         if harder:
             complete, more = self._projected(harder, linking)
             occupied.update(dict.fromkeys(more))
-        return Found(tuple(dict.fromkeys(facts)), tuple(c for c in occupied if not is_known(known, c)), complete)
+        needed = tuple(cond for cond in occupied if not is_known(known, cond))
+        return EmptinessCondition(tuple(dict.fromkeys(facts)), needed, complete)
 
     def _projected(self, running: Sequence[Var], linking: Sequence[Cond]) -> tuple[bool, Iterable[Cond]]:
-        """The parameters for which these variables have values; whether it is them, and not more."""
+        """Project the domain of `running` onto the parameters: (whether the projection is exact, its conditions)."""
         speaking = [cond for cond in linking if any(v in running for v in cond.free_vars())]
         frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in speaking))
         query = Query((), self._ranges, frame.conditions, self._keep, frame.base, frame.base, self._config)
@@ -231,7 +238,7 @@ class Nonempty:
                 points = engine.points(query)
                 return not points.notes, tuple(conjuncts(points.shape.condition(())))
         except (BudgetError, UndecidedError):
-            # What each range says alone is necessary.
+            # Necessary conditions: each range alone is not empty.
             single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
             return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
 
@@ -244,7 +251,7 @@ def _inside(var: Var, limits: Range) -> Iterator[Cond]:
 
 
 def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
-    """A range at values of variables, which may make it empty."""
+    """Substitute variables in a range; a negative extent becomes 0."""
     low, extent, last = (
         substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
     )
@@ -259,7 +266,7 @@ def _ends(limits: Range) -> Iterator[Expr]:
 
 
 def _tied(ranges: Mapping[Var, Range], relaxed: set[Var], linking: Sequence[Cond]) -> list[set[Var]]:
-    """The variables that run, in groups that no condition and no range joins."""
+    """The quantified variables in classes connected by conditions and ranges."""
     links = [{v, *ranges[v].free_vars()} & relaxed for v in ranges if v in relaxed]
     links += [relaxed.intersection(cond.free_vars()) for cond in linking]
     groups: list[set[Var]] = []

@@ -1,6 +1,6 @@
-"""The order of sets and of regions: which elements of one are elements of another, whatever kinds the two are.
+"""Inclusion between two sets, or two regions, of any kinds.
 
-Two sets are compared as functions of their parameters, at the values that the parameters declare to have.
+Guarantee: two sets are compared at all parameter values within their declared bounds; an undecided comparison is false.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from intset.regions.shape import Shape
 
 
 def included(a: Represented, b: Represented) -> bool | None:
-    """Whether every element that `a` represents is one that `b` represents; `None` where that is not known.
+    """Decide `a` <= `b` by shapes, then by the prover; `None` for undecided.
 
     Raises
     ------
-    InputError: the two have elements of different dimension.
+    InputError: the dimensions of the sets differ.
     """
     if a.dims != b.dims:
         raise InputError(f"elements of {a.dims} dimensions are not compared with elements of {b.dims}")
@@ -44,9 +44,9 @@ def included(a: Represented, b: Represented) -> bool | None:
 
 
 class Ordered(Configured, ABC):
-    """What sets and regions have in common: their elements as a shape, and the order that these have."""
+    """Base of sets and regions: elements as a shape, ordered by inclusion."""
 
-    _kind: ClassVar[str]  # only what is of one kind is compared
+    _kind: ClassVar[str]  # sets compare with sets, regions with regions
     dims: int
     is_exact: bool
 
@@ -56,25 +56,25 @@ class Ordered(Configured, ABC):
 
     @abstractmethod
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        """What holds of `point` and the parameters where `point` is an element."""
+        """The conditions of membership, on `point` and on parameters."""
 
     @abstractmethod
     def in_instances(self) -> Ordered:
-        """The same where its parameters are among the instances it is known to have; elsewhere empty."""
+        """The set restricted to the parameter values of its known instances; empty elsewhere."""
 
     @property
     @as_configured
     def shape(self) -> Shape:
-        """What is represented, as a shape.
+        """The elements as a shape.
 
         Raises
         ------
-        BudgetError: it is none, or needs too many operations.
+        BudgetError: no domain represents the set within its budget.
         """
         return shape_of_conditions(self)
 
     def _is_written_as(self, other: object) -> bool:
-        """Whether both are one and the same by how they are written, so that nothing has to be asked."""
+        """Whether both sets are equal by structure."""
         return self is other
 
     def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
@@ -82,21 +82,21 @@ class Ordered(Configured, ABC):
 
     @as_configured
     def __le__(self, other: Ordered) -> bool:
-        """Whether every element is known to be one of `other`, for all parameters (comparing what is represented)."""
+        """Whether the set is a proved subset of `other`, for all parameters."""
         if not self._is_comparable(other):
             return NotImplemented
         return self._is_written_as(other) or included(self, other) is True
 
     @as_configured
     def __lt__(self, other: Ordered) -> bool:
-        """Whether this is known to be a subset of `other`, and to differ from it for some parameters."""
+        """Whether the set is a proved subset of `other`, and differs from it for some parameters."""
         if not self._is_comparable(other):
             return NotImplemented
         return included(self, other) is True and included(other, self) is False
 
     @as_configured
     def __eq__(self, other: object) -> bool:
-        """Whether both are known to have the same elements, for all parameters."""
+        """Whether both sets are proved equal, for all parameters."""
         if not self._is_comparable(other) or self.dims != other.dims:
             return False
         return included(self, other) is True and included(other, self) is True
@@ -112,7 +112,7 @@ def _by_shapes(a: Represented, b: Represented) -> bool | None:
             params = (*left.atoms(), *right.atoms())
     except BudgetError:
         return None
-    # A term such as n*m was taken to be independent of n: then a difference need not be one.
+    # Shapes treat a term such as n*m as independent of n, so a difference between them proves nothing.
     return False if all(isinstance(p, Var) for p in params) else None
 
 

@@ -1,14 +1,14 @@
-"""`Region`: a set of n-dimensional points with claims, and the algebra on it.
+"""`Region`: a set of n-dimensional points with proved claims, and the algebra of regions.
 
-A `Shape` is exact or refuses (`intset.regions`); a region is a sound superset of what was asked for. So an operation on
-regions is exact when it is on the shapes and the regions are; where a shape refuses, or a region is a superset that
-would make the answer wrong, the answer is a superset with a note, or where that would be unsound a typed refusal:
+A `Shape` is exact or refuses (`intset.regions`). An operation on regions is exact if the operation on their shapes
+succeeds and both regions are exact. Otherwise the answer is a superset with a note, or a typed refusal where a superset
+would be unsound:
 
 =====================  ==================================================================================
 union, projection      the box
 intersection           the box
-difference             the left side, also when the right one is a superset: it may hold points that are to stay
-emptiness, inclusion   not known to be
+difference             the left operand; also for a superset as the right operand
+emptiness, inclusion   `False`
 extremum, sample,      `UndecidedError`
 pieces
 =====================  ==================================================================================
@@ -25,23 +25,24 @@ from intset.config import all_as_configured
 from intset.domains.sets import order
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import (
-    SHARE,
-    Enclosure,
-    Ends,
-    Side,
+    DimensionBounds,
+    Pair,
+    ShapeEnds,
     check_countable,
+    combined,
     condition_of,
     count_of,
+    counts_of,
     has_point,
     is_empty,
-    joined,
     own_budget,
-    placed,
     range_between,
+    shape_at,
+    tightest,
 )
-from intset.domains.sets.ends import End, Sides, by_parameter
+from intset.domains.sets.ends import by_parameter
 from intset.domains.sets.nonempty import Excludable, note
-from intset.errors import BudgetError, CountError, InputError, UndecidedError
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
@@ -50,7 +51,7 @@ from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.regions.account import collected
-from intset.regions.derived import PerInstance, coordinates
+from intset.regions.derived import PerInstance
 from intset.regions.shape import Shape
 
 T = TypeVar("T")
@@ -66,19 +67,19 @@ class Region(Excludable, order.Ordered):
     dims: the number of dimensions.
     box: for each dimension the `Range` of the bounding box, over `params`.
     is_exact: proved equal to the true set.
-    is_tight: every side of the box is attained.
-    params: the variables the region depends on (kept variables and sizes).
+    is_tight: every end of the box is attained.
+    params: the variables that the region depends on: kept variables and sizes.
     """
 
     _kind = "region"
     by: str
     is_exact: bool
     notes: tuple[str, ...]
-    sides: Sides | None = None  # what is known of each coordinate alone, where that may be more
+    coordinate_bounds: DimensionBounds | None = None  # bounds of each coordinate alone, by separate questions
 
     @property
     def is_tight(self) -> bool:
-        """Whether every side of the box is known to be attained."""
+        """Whether each nonempty instance attains every end of the box."""
         return False
 
     @property
@@ -88,7 +89,7 @@ class Region(Excludable, order.Ordered):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether the region is empty for all values of the parameters."""
+        """Whether the region is proved empty for all parameters."""
 
     @property
     @abstractmethod
@@ -100,17 +101,17 @@ class Region(Excludable, order.Ordered):
 
         Raises
         ------
-        CountError: the region is not exact, or the number is not known in closed form or out of the budget.
+        CountError: the region is a superset, has no closed form of its count, or exceeds the budget.
         """
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
-        """The region at the given values of parameters, `{n: 5}` or by name `{"n": 5}`.
+        """Substitute parameters: `{n: 5}` or by name `{"n": 5}`.
 
-        At values that a fact or a declared bound excludes the region is empty, and a note names the fact.
+        At values that a fact or a declared bound excludes, the region is empty and a note names the fact.
 
         Raises
         ------
-        InputError: a key that does not say which parameter is meant, a value that is no integer.
+        InputError: an ambiguous or unknown name, or a value that is not an integer.
         """
         table = by_parameter(values, self._spoken_of())
         if excluding := self._excluding(table):
@@ -118,71 +119,69 @@ class Region(Excludable, order.Ordered):
         return self.substituted(table)
 
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
-        """Put allowed values into the shape; into the box if that exceeds the budget."""
-        enclosure = self.enclosure().at(values)
+        """Substitute allowed values in the shape, or in the box if the shape exceeds its budget."""
+        outer = self.outer_box().at(values)
         try:
-            return made(placed(self.shape, values), self.is_exact, self.notes, enclosure, self.by)
+            return region_of_shape(shape_at(self.shape, values), self.is_exact, self.notes, outer, self.by)
         except BudgetError as error:
-            return product_of(
-                enclosure.sides, self.by, (*self.notes, f"the values were put into the box alone: {error}")
-            )
+            return product_of(outer.pairs, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
 
     @abstractmethod
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        """The condition that `point` is an element of the region represented."""
+        """The condition of membership of `point`."""
 
     def __or__(self, other: Region) -> Region:
-        """The union of the regions represented, or a box around it when it has no representation."""
-        return self._joined_with(other, _union) if isinstance(other, Region) else NotImplemented
+        """The union, or its box where no domain represents the union."""
+        return self._combined_with(other, _union) if isinstance(other, Region) else NotImplemented
 
     def __and__(self, other: Region) -> Region:
-        """The intersection of the regions represented, or a box around it when it has no representation."""
-        return self._joined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
+        """The intersection, or its box where no domain represents the intersection."""
+        return self._combined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
 
     def __sub__(self, other: Region) -> Region:
-        """The points of this region that are not in `other`; more where one of them is not exact."""
-        return self._joined_with(other, _difference) if isinstance(other, Region) else NotImplemented
+        """The difference; a superset of it if either operand is inexact."""
+        return self._combined_with(other, _difference) if isinstance(other, Region) else NotImplemented
 
     def project(self, dims: Sequence[int]) -> Region:
-        """The region in some of its dimensions, in the order given."""
+        """Project onto the dimensions `dims`, in that order."""
         chosen = tuple(as_int(k, "a dimension") for k in listed(dims, "the dimensions"))
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {shown(chosen)}")
-        enclosure = Enclosure(lambda: [self.enclosure().sides[k] for k in chosen])
+        around = self.outer_box()
+        outer = DimensionBounds(len(chosen), lambda k: around[chosen[k]])
         try:
             shape = self.shape
             with own_budget(shape):
-                found = shape.project(chosen)
+                projection = shape.project(chosen)
         except BudgetError as error:
-            return product_of(enclosure.sides, self.by, (*self.notes, f"projected as a box: {error}"))
-        return made(found, self.is_exact, self.notes, enclosure, self.by)
+            return product_of(outer.pairs, self.by, (*self.notes, f"projected as a box: {error}"))
+        return region_of_shape(projection, self.is_exact, self.notes, outer, self.by)
 
     def hull(self) -> Region:
-        """The box around the region, for each value of the parameters."""
+        """The bounding box of each instance."""
         try:
             shape = self.shape
             with own_budget(shape):
-                found = shape.hull()
+                box = shape.hull()
         except BudgetError as error:
-            return product_of(self.enclosure().sides, self.by, (*self.notes, f"the box of all instances: {error}"))
-        return made(found, self.is_exact, self.notes, self.enclosure(), self.by)
+            return product_of(self.outer_box().pairs, self.by, (*self.notes, f"the box of all instances: {error}"))
+        return region_of_shape(box, self.is_exact, self.notes, self.outer_box(), self.by)
 
     def lexmin(self) -> tuple[Expr, ...] | None:
-        """The lexicographically smallest point, over `params`; right where the region is not empty, `None` where it is
-        for all of them.
+        """The lexicographically smallest point, over `params`, of each nonempty instance; `None` if all are empty.
 
         Raises
         ------
-        UndecidedError: there is no end, or the region is not exact, or the budget does not suffice.
+        UndecidedError: the region is unbounded, a superset, or exceeds the budget.
         """
         return self._extremum(-1, "the smallest point")
 
     def lexmax(self) -> tuple[Expr, ...] | None:
-        """The lexicographically largest point, as `lexmin` gives the smallest."""
+        """The lexicographically largest point; the rest as for `lexmin`."""
         return self._extremum(1, "the largest point")
 
     def _extremum(self, side: int, what: str) -> tuple[Expr, ...] | None:
-        def found(shape: Shape) -> tuple[Expr, ...] | None:
+        def extremum(shape: Shape) -> tuple[Expr, ...] | None:
             if shape.is_empty():
                 return None
             point = shape.lexmin() if side < 0 else shape.lexmax()
@@ -191,114 +190,104 @@ class Region(Excludable, order.Ordered):
                 raise BudgetError("there is no end to it")
             return tuple(e for e in ends if isinstance(e, Expr))
 
-        return self._decided(what, found)
+        return self.decided(what, extremum)
 
     def sample(self) -> tuple[int, ...] | None:
-        """A point of the region, at some values of the parameters; `None` where it is empty for all of them.
+        """A point of some instance of the region; `None` if all instances are empty.
 
         Raises
         ------
-        UndecidedError: the region is not exact, or the budget does not suffice.
+        UndecidedError: the region is a superset, or exceeds the budget.
         """
-        return self._decided("a point", lambda shape: shape.sample())
+        return self.decided("a point", lambda shape: shape.sample())
 
     def pieces(self, order: Sequence[int] | None = None) -> tuple[Region, ...]:
-        """Disjoint convex regions that are this one together, for loops over its dimensions in the order given.
+        """Partition the region into disjoint convex regions, for loops over its dimensions in `order`.
 
         Raises
         ------
-        UndecidedError: they are too many, or the budget does not suffice.
+        UndecidedError: more than `MAX_PIECES` regions, or the budget is exceeded.
         """
-        turned = self if order is None else self.project(order)
-        if turned.dims != self.dims:
+        reordered = self if order is None else self.project(order)
+        if reordered.dims != self.dims:
             raise InputError(f"the order of a region of {self.dims} dimensions names all of them")
 
-        def found(shape: Shape) -> tuple[Region, ...]:
+        def partition(shape: Shape) -> tuple[Region, ...]:
             parts = shape.pieces(MAX_PIECES)
             if parts is None:
                 raise BudgetError(f"no {MAX_PIECES} disjoint pieces were found")
-            return tuple(made(part, self.is_exact, self.notes, None, self.by) for part in parts)
+            return tuple(region_of_shape(part, self.is_exact, self.notes, None, self.by) for part in parts)
 
-        return turned._decided("disjoint pieces", found, exact=False)
+        return reordered.decided("disjoint pieces", partition, exact=False)
 
-    def _decided(self, what: str, answer: Callable[[Shape], T], exact: bool = True) -> T:
-        """What the shape answers; refused with the budget, and where it would be wrong of a superset."""
+    def decided(self, what: str, answer: Callable[[Shape], T], exact: bool = True) -> T:
+        """Ask the shape a question under one budget; `exact`: an answer about a superset would be wrong."""
         if exact and not self.is_exact:
             raise UndecidedError(f"{what} of a region that is not exact is not known")
         try:
             shape = self.shape
             with collected() as remarks, own_budget(shape):
-                found = answer(shape)
+                value = answer(shape)
         except BudgetError as error:
             raise UndecidedError(f"{what} of the region is not known: {error}") from error
         if remarks:
             self.notes = tuple(dict.fromkeys((*self._own_notes(), *remarks)))
-        return found
+        return value
 
     def _own_notes(self) -> tuple[str, ...]:
-        """The notes, without what is found out when somebody asks."""
+        """The notes of construction, without those of later queries."""
         return self.notes
 
-    # -- as sets are ---------------------------------------------------------------------------------------------
+    # -- the algebra of sets---------------------------------------------------------------------------------------
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         return (self.condition(point),)
 
-    def enclosure(self) -> Enclosure:
-        """What is known of the region without its shape; its box is not asked for before somebody needs it."""
-        return Enclosure(lambda: [_side(r) for r in self.box])
+    def outer_box(self) -> DimensionBounds:
+        """Bounds that hold without the shape; evaluated on first use."""
+        return DimensionBounds(self.dims, lambda k: _ends_of(self.box[k]))
 
     @property
     def mentioned(self) -> Region:
-        """The region at the values of parameters at which something is left (`domains.where_nonempty`)."""
+        """The region without the condition that its domain is not empty (`sets.where_nonempty`)."""
         return self
 
-    def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
-        """What an operation makes of this region and another."""
+    def _combined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+        """Apply a binary operation to this region and another."""
         return operation(self, other)
 
     def in_instances(self) -> Region:
         return self
 
     def _knows_where_empty(self) -> bool:
-        """As for sets."""
+        """As `IntSet._knows_where_empty`."""
         return True
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
-        """`(3, 4) in r`, for a region that does not depend on parameters."""
+        """`(3, 4) in r`, for a region without parameters."""
         if self.params:
             raise InputError(f"the region depends on {', '.join(p.name for p in self.params)}: use r.at({{...}})")
-        return bool(evaluate(self.condition(self.place_of(point, as_int))))
+        return bool(evaluate(self.condition(self.point_of(point, as_int))))
 
-    def place_of(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
-        """A point as a user gives it."""
-        place = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", f"{self.dims} coordinates"))
-        if len(place) != self.dims:
-            raise InputError(f"a point of a region of {self.dims} dimensions has no {len(place)} coordinates")
-        return place
+    def point_of(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
+        """Convert the coordinates of a point; raises `InputError` for a wrong number of them."""
+        converted = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", f"{self.dims} coordinates"))
+        if len(converted) != self.dims:
+            raise InputError(f"a point of a region of {self.dims} dimensions has no {len(converted)} coordinates")
+        return converted
 
     def count_max(self) -> int | Infinity:
-        """The largest number of points over the instances of `params`: their values at which the region is not empty.
-
-        Raises
-        ------
-        CountError: as for `count`, and where the number depends on more than these.
-        """
+        """The largest number of points of an instance; raises `CountError` as `count` does, or for other variables."""
         return self._per_instance().max
 
     def count_total(self) -> int | Infinity:
-        """The number of points summed over the instances of `params`; raises as `count_max` does."""
+        """The total number of points of all instances; raises as `count_max` does."""
         return self._per_instance().total
 
     def _per_instance(self) -> PerInstance:
-        """Both, of the region as a shape."""
+        """The largest and the total number of points of the instances, by the shape."""
         check_countable(self)
-        try:
-            shape = self.shape
-            with own_budget(shape, 2 * SHARE):
-                return shape.counts(self.params)
-        except BudgetError as error:
-            raise CountError(f"counting is out of budget: {error}") from error
+        return counts_of(self, self.params)
 
     def __repr__(self) -> str:
         sides = " x ".join(f"[{r.min}, {r.max}]" for r in self.box)
@@ -307,13 +296,18 @@ class Region(Excludable, order.Ordered):
 
 @all_as_configured
 class ProductRegion(Region):
-    """The points whose k-th coordinate lies in the k-th of several sets, independently."""
+    """The Cartesian product of sets, one for each coordinate."""
 
     def __init__(
-        self, sets: Sequence[IntSet], by: str, is_exact: bool, notes: Sequence[str] = (), sides: Sides | None = None
+        self,
+        sets: Sequence[IntSet],
+        by: str,
+        is_exact: bool,
+        notes: Sequence[str] = (),
+        coordinate_bounds: DimensionBounds | None = None,
     ) -> None:
         self.sets, self.by, self.is_exact, self.notes = tuple(sets), by, is_exact, tuple(notes)
-        self.sides = sides
+        self.coordinate_bounds = coordinate_bounds
         self.dims = len(self.sets)
 
     @property
@@ -330,10 +324,11 @@ class ProductRegion(Region):
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*self._side(k, s)) for k, s in enumerate(self.sets))
+        return tuple(range_between(*self._ends_of(k, s)) for k, s in enumerate(self.sets))
 
-    def _side(self, k: int, s: IntSet) -> tuple[End, End]:
-        return s.ends() if s.is_tight or self.sides is None else self.sides.within(k, s.ends())
+    def _ends_of(self, k: int, s: IntSet) -> Pair:
+        alone = None if s.is_tight else self.coordinate_bounds
+        return s.ends() if alone is None else tightest(s.ends(), alone[k])
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
@@ -345,13 +340,13 @@ class ProductRegion(Region):
         return prod(c for c in counts if not isinstance(c, Infinity))
 
     def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
-        sides = None if self.sides is None else self.sides.at(values)
-        placed_sets = [s.at(values) for s in self.sets]
-        why = dict.fromkeys(text for s in placed_sets if s.is_empty for text in s.notes)
-        return ProductRegion(placed_sets, self.by, self.is_exact, tuple({**dict.fromkeys(self.notes), **why}), sides)
+        alone = None if self.coordinate_bounds is None else self.coordinate_bounds.at(values)
+        sets = [s.at(values) for s in self.sets]
+        reasons = dict.fromkeys(text for s in sets if s.is_empty for text in s.notes)
+        return ProductRegion(sets, self.by, self.is_exact, tuple({**dict.fromkeys(self.notes), **reasons}), alone)
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return logical_and(*(s.condition(v) for s, v in zip(self.sets, self.place_of(point, as_expr), strict=True)))
+        return logical_and(*(s.condition(v) for s, v in zip(self.sets, self.point_of(point, as_expr), strict=True)))
 
     def _per_instance(self) -> PerInstance:
         number = None if self.params else self.count()
@@ -359,32 +354,35 @@ class ProductRegion(Region):
 
 
 def empty_region(dims: int, by: str, notes: Sequence[str] = ()) -> ProductRegion:
-    """The region without points; notes may say why."""
+    """The empty region; `notes` give the reason."""
     return ProductRegion([empty_set(by)] * dims, by, True, notes)
 
 
-def product_of(sides: Sequence[Side], by: str, notes: Sequence[str]) -> ProductRegion:
-    """The box with these ends, as a superset of what was asked for; `notes` say why."""
-    return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in sides], by, False, notes)
+def product_of(ends: Sequence[Pair], by: str, notes: Sequence[str]) -> ProductRegion:
+    """The box with these ends as a superset; `notes` give the reason."""
+    return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in ends], by, False, notes)
 
 
 @all_as_configured
 class ShapeRegion(Region):
-    """The points of a shape; `enclosure` answers where its budget does not do, `sides` where its ends are loose."""
+    """The points of a shape.
+
+    `outer` bounds them where the shape refuses; `coordinate_bounds` may be tighter where its ends are loose.
+    """
 
     def __init__(
-        self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), enclosure: Enclosure | None = None
+        self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), outer: DimensionBounds | None = None
     ) -> None:
         self._shape, self.by, self.is_exact, self._notes = shape, by, is_exact, tuple(notes)
-        self.dims, self._enclosure = shape.dims, enclosure
-        self._ends = Ends(shape, self.dims, enclosure)
+        self.dims, self._outer = shape.dims, outer
+        self._ends = ShapeEnds(shape, self.dims, outer)
 
     @property
     def shape(self) -> Shape:
         return self._shape
 
-    def enclosure(self) -> Enclosure:
-        return super().enclosure() if self._enclosure is None else self._enclosure.outline()
+    def outer_box(self) -> DimensionBounds:
+        return super().outer_box() if self._outer is None else self._outer.ends_alone()
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -411,79 +409,66 @@ class ShapeRegion(Region):
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*self._within(k, ends)) for k, ends in enumerate(self._ends.sides()))
+        return tuple(range_between(*self._within(k, ends)) for k, ends in enumerate(self._ends.pairs()))
 
-    def _within(self, k: int, ends: tuple[End, End]) -> tuple[End, End]:
+    def _within(self, k: int, ends: Pair) -> Pair:
         is_best = self.is_exact and not self._ends.notes() and not any(isinstance(e, Infinity) for e in ends)
-        return ends if self.sides is None or is_best else self.sides.within(k, ends)
+        return ends if self.coordinate_bounds is None or is_best else tightest(ends, self.coordinate_bounds[k])
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
-        return count_of(self._shape, self._enclosure)
+        return count_of(self._shape, self._outer)
 
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
-        enclosure = None if self._enclosure is None else self._enclosure.at(values)
+        outer = None if self._outer is None else self._outer.at(values)
         try:
-            found = ShapeRegion(placed(self._shape, values), self.by, self.is_exact, self._notes, enclosure)
+            answer = ShapeRegion(shape_at(self._shape, values), self.by, self.is_exact, self._notes, outer)
         except BudgetError as error:
-            ends = [(NEG_INF, POS_INF)] * self.dims if enclosure is None else enclosure.sides
+            ends = [(NEG_INF, POS_INF)] * self.dims if outer is None else outer.pairs
             return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
-        found.sides = None if self.sides is None else self.sides.at(values)
-        return found
+        answer.coordinate_bounds = None if self.coordinate_bounds is None else self.coordinate_bounds.at(values)
+        return answer
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return condition_of(self._shape, self.place_of(point, as_expr), "region")
+        return condition_of(self._shape, self.point_of(point, as_expr), "region")
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         if self.params:
             return super().__contains__(point)
-        return has_point(self._shape, self.place_of(point, as_int))
+        return has_point(self._shape, self.point_of(point, as_int))
 
 
-def made(
-    shape: Shape, is_exact: bool, notes: Sequence[str] = (), enclosure: Enclosure | None = None, by: str = ""
+def region_of_shape(
+    shape: Shape, is_exact: bool, notes: Sequence[str] = (), outer: DimensionBounds | None = None, by: str = ""
 ) -> Region:
-    """A region of a shape."""
-    return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), enclosure)
-
-
-def extreme_targets(region: Region, sources: int, side: int) -> Region:
-    """Of pairs (source, target) each source with the smallest (`side` -1) or largest (+1) of its targets."""
-
-    def found(shape: Shape) -> Region:
-        names = coordinates(sources, "s")
-        fibres = shape.fibred(names)
-        with collected() as remarks:
-            ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
-        return made(ends, True, (*region.notes, *remarks), region.enclosure(), region.by)
-
-    return region._decided(f"the {'smallest' if side < 0 else 'largest'} targets", found)
+    """The region of the points of a shape; `by`: the domain that answered, by default the domain of the shape."""
+    return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), outer)
 
 
 def _union(a: Region, b: Region) -> Region:
-    exact = a._knows_where_empty() and b._knows_where_empty()  # the union is not empty where one of them is
-    return _joined(a, b, lambda x, y: x.union(y), lambda x, y: x.united(y), exact)
+    exact = a._knows_where_empty() and b._knows_where_empty()  # an empty union has two empty operands
+    return _combined(a, b, lambda x, y: x.union(y), lambda x, y: x.union(y), exact)
 
 
 def _intersection(a: Region, b: Region) -> Region:
-    return _joined(a, b, lambda x, y: x.intersect(y), lambda x, y: x.intersected(y), True)
+    return _combined(a, b, lambda x, y: x.intersect(y), lambda x, y: x.intersection(y), True)
 
 
-def _joined(
+def _combined(
     a: Region,
     b: Region,
     operation: Callable[[Shape, Shape], Shape],
-    outlines: Callable[[Enclosure, Enclosure], Enclosure],
+    bounds: Callable[[DimensionBounds, DimensionBounds], DimensionBounds],
     exact: bool,
 ) -> Region:
-    """What two regions give together, or a box around it; exact only when both are."""
+    """The region of a binary operation on shapes, or its box; exact only when both operands are."""
     if a.dims != b.dims:
         raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
-    notes, enclosure = (*a.notes, *b.notes), outlines(a.enclosure(), b.enclosure())
+    notes, outer = (*a.notes, *b.notes), bounds(a.outer_box(), b.outer_box())
     try:
-        return made(joined(a, b, operation), exact and a.is_exact and b.is_exact, notes, enclosure)
+        return region_of_shape(combined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outer)
     except BudgetError as error:
-        return product_of(enclosure.sides, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
+        return product_of(outer.pairs, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
 
 
 def _difference(a: Region, b: Region) -> Region:
@@ -492,19 +477,19 @@ def _difference(a: Region, b: Region) -> Region:
     if not (b.is_exact and b._knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
-        return made(joined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.enclosure())
+        return region_of_shape(combined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outer_box())
     except BudgetError as error:
         return _superset(a, f"nothing was taken away: {error}")
 
 
 def _superset(region: Region, note: str) -> Region:
-    """The same points, as more than what was asked for."""
+    """The same points, not claimed exact."""
     notes = (*region.notes, note)
     try:
-        return made(region.shape, False, notes, region.enclosure(), region.by)
+        return region_of_shape(region.shape, False, notes, region.outer_box(), region.by)
     except BudgetError:
-        return product_of(region.enclosure().sides, region.by, notes)
+        return product_of(region.outer_box().pairs, region.by, notes)
 
 
-def _side(r: Range) -> Side:
+def _ends_of(r: Range) -> Pair:
     return (POS_INF, NEG_INF) if isinstance(r.extent, Expr) and r.extent is const(0) else (r.min, r.max)

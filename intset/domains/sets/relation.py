@@ -1,35 +1,37 @@
-"""`Relation`: which points belong to which, as a region over two tuples."""
+"""`Relation`: a set of pairs of tuples, represented as a region over the coordinates of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from intset.config import Configured, all_as_configured
-from intset.domains.sets.bounds import Enclosure, joined
-from intset.domains.sets.region import Region, extreme_targets, made, product_of
+from intset.domains.sets.bounds import DimensionBounds, combined
+from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 from intset.expr.text import shown
+from intset.regions.account import collected
+from intset.regions.derived import coordinates
+from intset.regions.shape import Shape
 
 
 @all_as_configured
 class Relation(Configured):
-    """Pairs of a source and a target, each a tuple of integers, possibly depending on parameters.
+    """A set of pairs (source, target) of integer tuples, possibly depending on parameters.
+
+    Guarantee: an operation that has no exact answer returns a superset with a note; an extremum is refused instead.
 
     Attributes
     ----------
     sources, targets: the number of coordinates of each.
-    pairs: the region of the points `(*source, *target)`; what it claims, the relation claims.
+    pairs: the region of the points `(*source, *target)`.
     params, is_exact, notes, by, is_empty: those of `pairs`.
-
-    What cannot be answered exactly is answered by more pairs, with a note; an extremum, which more pairs would make
-    wrong, is refused.
 
     Raises
     ------
-    InputError: tuples that do not fit.
-    UndecidedError: an extremum that does not exist, or is out of the budget.
+    InputError: tuples of the wrong length.
+    UndecidedError: an extremum of an unbounded relation, or beyond the budget.
 
     Example: which iteration stored what iteration `(i, j)` reads from `A[i*4 + j - 1]`?
 
@@ -48,7 +50,7 @@ class Relation(Configured):
             raise InputError(f"a relation over {pairs.dims} coordinates has no source of {shown(sources)}")
         self.pairs, self.sources, self.targets = pairs, sources, pairs.dims - sources
 
-    # -- what it claims -----------------------------------------------------------------------------------------
+    # -- claims -------------------------------------------------------------------------------------------------
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -73,26 +75,26 @@ class Relation(Configured):
     # -- the two sides ------------------------------------------------------------------------------------------
 
     def domain(self) -> Region:
-        """The sources that have a target."""
+        """The sources of all pairs."""
         return self.pairs.project(range(self.sources))
 
     def range(self) -> Region:
-        """The targets that have a source."""
+        """The targets of all pairs."""
         return self.pairs.project(range(self.sources, self.pairs.dims))
 
     def inverse(self) -> Relation:
-        """Each pair the other way round."""
+        """The relation with sources and targets exchanged."""
         order = [*range(self.sources, self.pairs.dims), *range(self.sources)]
         return Relation(self.pairs.project(order), self.targets)
 
     def then(self, other: Relation) -> Relation:
-        """The pairs `(a, c)` with some `b` such that `(a, b)` is in this relation and `(b, c)` in the other."""
+        """The composition: pairs `(a, c)` with `(a, b)` in this relation and `(b, c)` in `other`, for some `b`."""
         if not isinstance(other, Relation) or other.sources != self.targets:
             raise InputError(f"a relation to {self.targets} coordinates cannot be followed by {shown(other)}")
         return Relation(_composed(self.pairs, other.pairs, self.targets), self.sources)
 
     def apply(self, region: Region) -> Region:
-        """The targets of the points of a region."""
+        """The image of a region under the relation."""
         if of_kind(Region, region, "what a relation is applied to").dims != self.sources:
             raise InputError(f"a region of {region.dims} dimensions is no set of sources of {self.sources}")
         return _composed(region, self.pairs, self.sources)
@@ -100,25 +102,25 @@ class Relation(Configured):
     # -- extrema ------------------------------------------------------------------------------------------------
 
     def lexmin(self) -> Relation:
-        """Each source with the lexicographically smallest of its targets."""
-        return Relation(extreme_targets(self.pairs, self.sources, -1), self.sources)
+        """Pair each source with its lexicographically smallest target."""
+        return Relation(_extreme_targets(self.pairs, self.sources, -1), self.sources)
 
     def lexmax(self) -> Relation:
-        """Each source with the lexicographically largest of its targets."""
-        return Relation(extreme_targets(self.pairs, self.sources, 1), self.sources)
+        """Pair each source with its lexicographically largest target."""
+        return Relation(_extreme_targets(self.pairs, self.sources, 1), self.sources)
 
     # -- the rest -----------------------------------------------------------------------------------------------
 
     def at(self, values: Mapping[Var, IntLike]) -> Relation:
-        """The relation at values of parameters."""
+        """Substitute parameters, as `Region.at` does."""
         return Relation(self.pairs.at(values), self.sources)
 
     def condition(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> Cond:
-        """The condition that a pair belongs to the relation represented."""
+        """The condition of membership of a pair."""
         return self.pairs.condition(self._pair(source, target))
 
     def contains(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> bool:
-        """Whether a pair of constants belongs to the relation represented; it must not depend on parameters."""
+        """Membership of a pair of constants, for a relation without parameters."""
         return [int(x) for x in self._pair(source, target)] in self.pairs
 
     def _pair(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> list[Expr]:
@@ -130,15 +132,15 @@ class Relation(Configured):
         return [as_expr(x) for x in (*source, *target)]
 
     def __or__(self, other: Relation) -> Relation:
-        return self._joined(other, self.pairs.__or__)
+        return self._combined(other, self.pairs.__or__)
 
     def __and__(self, other: Relation) -> Relation:
-        return self._joined(other, self.pairs.__and__)
+        return self._combined(other, self.pairs.__and__)
 
     def __sub__(self, other: Relation) -> Relation:
-        return self._joined(other, self.pairs.__sub__)
+        return self._combined(other, self.pairs.__sub__)
 
-    def _joined(self, other: Relation, operation: Callable[[Region], Region]) -> Relation:
+    def _combined(self, other: Relation, operation: Callable[[Region], Region]) -> Relation:
         if not isinstance(other, Relation):
             return NotImplemented
         self._comparable(other)
@@ -149,7 +151,7 @@ class Relation(Configured):
             raise InputError(f"{shown(self)} and {shown(other)} have pairs of different lengths")
 
     def __le__(self, other: Relation) -> bool:
-        """Whether every pair of this relation is known to be one of `other`."""
+        """Whether this relation is a proved subset of `other`."""
         if not isinstance(other, Relation):
             return NotImplemented
         self._comparable(other)
@@ -163,14 +165,28 @@ class Relation(Configured):
         return f"<Relation of {self.sources} to {self.targets} coordinates, {kind} by {self.by}>"
 
 
+def _extreme_targets(region: Region, sources: int, side: int) -> Region:
+    """Pair each source with the lexicographically smallest (`side` -1) or largest (+1) of its targets."""
+
+    def targets(shape: Shape) -> Region:
+        names = coordinates(sources, "s")
+        fibres = shape.fibred(names)
+        with collected() as remarks:
+            ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
+        return region_of_shape(ends, True, (*region.notes, *remarks), region.outer_box(), region.by)
+
+    return region.decided(f"the {'smallest' if side < 0 else 'largest'} targets", targets)
+
+
 def _composed(a: Region, b: Region, shared: int) -> Region:
-    """The points `(x, z)` for which some `y` of `shared` coordinates has `(x, y)` in `a` and `(y, z)` in `b`."""
+    """The points `(x, z)` with `(x, y)` in `a` and `(y, z)` in `b`, for some `y` of `shared` coordinates."""
     first, last = a.dims - shared, b.dims - shared
     notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
-    enclosure = Enclosure(lambda: [*a.enclosure().sides[:first], *b.enclosure().sides[shared:]])
+    left_box, right_box = a.outer_box(), b.outer_box()
+    outer = DimensionBounds(first + last, lambda k: left_box[k] if k < first else right_box[k - first + shared])
     kept = [*range(first), *range(first + shared, first + shared + last)]
     try:
-        found = joined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
+        shape = combined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
     except BudgetError as error:
-        return product_of(enclosure.sides, a.by, (*notes, f"composed as boxes: {error}"))
-    return made(found, exact, notes, enclosure)
+        return product_of(outer.pairs, a.by, (*notes, f"composed as boxes: {error}"))
+    return region_of_shape(shape, exact, notes, outer)

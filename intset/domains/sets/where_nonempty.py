@@ -1,7 +1,7 @@
-"""Sets and regions that are empty where no point of their question is left (`nonempty.py`).
+"""Sets and regions restricted by the emptiness condition of their question (`nonempty.py`).
 
-The ends and the box of one speak of the other values of the parameters. Its algebra speaks of all: what is taken away
-from another, compared with it, counted or asked about at such a value is empty there.
+Ends and boxes describe the nonempty instances only. The algebra, counts, comparisons and `at` include the condition: an
+instance outside it is empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from intset.config import Configured, all_as_configured
 from intset.domains.sets.base import IntSet, empty_set
-from intset.domains.sets.bounds import SHARE, Enclosure, check_countable, own_budget
+from intset.domains.sets.bounds import SHARE, DimensionBounds, check_countable, own_budget
 from intset.domains.sets.ends import End
 from intset.domains.sets.nonempty import Nonempty
 from intset.domains.sets.region import Region, empty_region
@@ -34,8 +34,8 @@ S = TypeVar("S", IntSet, Region)
 
 
 @all_as_configured
-class OnlyWhereNonempty(Configured):
-    """What sets and regions have in common that are empty where their question has no point."""
+class WhereNonempty(Configured):
+    """Base of sets and regions that are empty outside the emptiness condition of their question."""
 
     def __init__(self, inner: IntSet | Region, nonempty: Nonempty) -> None:
         self._inner, self._nonempty = inner, nonempty
@@ -44,9 +44,9 @@ class OnlyWhereNonempty(Configured):
 
     @property
     def _needed(self) -> tuple[Cond, ...]:
-        """What must hold for something to be there, and is not said by the elements themselves."""
+        """The conditions of nonempty ranges that the conditions of membership do not imply."""
         if self._own is None:
-            self._own = tuple(cond for cond in self._nonempty.found.occupied if not self._says(cond))
+            self._own = tuple(cond for cond in self._nonempty.condition.occupied if not self._says(cond))
         return self._own
 
     def _says(self, cond: Cond) -> bool:
@@ -54,16 +54,16 @@ class OnlyWhereNonempty(Configured):
         if not set(cond.free_vars()) <= set(inner.params):
             return False
         try:
-            held = inner.conditions(point)
+            inside = inner.conditions(point)
         except (BudgetError, UndecidedError):
             return False
-        facts = [*(Fact(c, ASSUMED) for c in self._nonempty.found.facts), *(Fact(c, DERIVED) for c in held)]
+        facts = [*(Fact(c, ASSUMED) for c in self._nonempty.condition.facts), *(Fact(c, DERIVED) for c in inside)]
         frame = Frame.of(dict.fromkeys(point), facts)
         return is_known(frame.known, cond) or bool(prove_in(frame, cond))
 
     def _claims(self, claim: bool) -> bool:
-        """What is claimed of the elements, where it is known that there are any."""
-        return claim and (self._nonempty.is_open() or self._nonempty.found.is_complete)
+        """A claim about the inner set, kept only if the emptiness condition is complete."""
+        return claim and (self._nonempty.is_open() or self._nonempty.condition.is_complete)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,13 +82,13 @@ class OnlyWhereNonempty(Configured):
         return self._inner.is_empty
 
     def _knows_where_empty(self) -> bool:
-        return self._nonempty.found.is_complete
+        return self._nonempty.condition.is_complete
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self._nonempty.found.facts, *self._needed, *self._inner.conditions(point))
+        return (*self._nonempty.condition.facts, *self._needed, *self._inner.conditions(point))
 
-    def enclosure(self) -> Enclosure:
-        return self._inner.enclosure()
+    def outer_box(self) -> DimensionBounds:
+        return self._inner.outer_box()
 
     @property
     def shape(self) -> Shape:
@@ -96,27 +96,27 @@ class OnlyWhereNonempty(Configured):
             shape = self._inner.shape
             point = coordinates(shape.dims)
             with own_budget(shape):
-                shape = shape.restricted(point, logical_and(*self._nonempty.found.occupied))
-                for fact in self._nonempty.found.facts:
+                shape = shape.restricted(point, logical_and(*self._nonempty.condition.occupied))
+                for fact in self._nonempty.condition.facts:
                     try:
                         shape = shape.restricted(point, fact)
-                    except BudgetError:  # at values that are excluded anyhow
+                    except BudgetError:  # `at` excludes these values by itself
                         continue
             self._shape = shape
         return self._shape
 
     def count(self) -> int | Infinity | Expr:
-        """The number of elements at every value of the parameters that facts allow; 0 if the ranges leave none."""
+        """The number of elements for all parameters that the facts allow; 0 for an empty range."""
         number = self._inner.count()
         if number == 0 or isinstance(number, Infinity):
             return number
         self._check_complete()
         is_open = isinstance(number, Expr) and is_partial(number)  # undefined at sizes with undefined ends
-        needed = self._nonempty.found.occupied if is_open else self._needed
+        needed = self._nonempty.condition.occupied if is_open else self._needed
         return select(where_it_holds(logical_and(*needed)), as_expr(number), 0) if needed else number
 
     def _check_complete(self) -> None:
-        if not self._nonempty.found.is_complete:
+        if not self._nonempty.condition.is_complete:
             raise CountError("for which values of the parameters there is no element at all is not known")
 
     def __repr__(self) -> str:
@@ -124,22 +124,22 @@ class OnlyWhereNonempty(Configured):
         return f"{self._inner!r} where {where}" if where else repr(self._inner)
 
     def _spoken_of(self) -> tuple[Var, ...]:
-        found = self._nonempty.found
-        linked = () if found.is_complete else self._nonempty.parameters
-        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*found.facts, *found.occupied), *linked)))
+        condition = self._nonempty.condition
+        linked = () if condition.is_complete else self._nonempty.parameters
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*condition.facts, *condition.occupied), *linked)))
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         return self._nonempty.excluding(values)
 
 
 @all_as_configured
-class SetWhereNonempty(OnlyWhereNonempty, IntSet):
-    """The elements of `inner` where something is left, and none elsewhere."""
+class SetWhereNonempty(WhereNonempty, IntSet):
+    """The set `inner`, empty outside the emptiness condition."""
 
     def __init__(self, inner: IntSet, nonempty: Nonempty) -> None:
-        OnlyWhereNonempty.__init__(self, inner, nonempty)
+        WhereNonempty.__init__(self, inner, nonempty)
         self._set, self.by, self.is_exact = inner, inner.by, self._claims(inner.is_exact)
-        self.where = ()  # the elements say it
+        self.where = ()  # part of `conditions`
 
     @property
     def mentioned(self) -> IntSet:
@@ -172,9 +172,9 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
         return super().__contains__(value) if self.params else value in self._set
 
     def _relied_on(self) -> tuple[Cond, ...]:
-        return self._nonempty.found.facts
+        return self._nonempty.condition.facts
 
-    def _joined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
+    def _combined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
         if isinstance(other, SetWhereNonempty) and other._nonempty is self._nonempty:
             return where_nonempty(operation(self._set, other._set), self._nonempty)
         return operation(self, other)
@@ -184,11 +184,11 @@ class SetWhereNonempty(OnlyWhereNonempty, IntSet):
 
 
 @all_as_configured
-class RegionWhereNonempty(OnlyWhereNonempty, Region):
-    """The points of `inner` where something is left, and none elsewhere."""
+class RegionWhereNonempty(WhereNonempty, Region):
+    """The region `inner`, empty outside the emptiness condition."""
 
     def __init__(self, inner: Region, nonempty: Nonempty) -> None:
-        OnlyWhereNonempty.__init__(self, inner, nonempty)
+        WhereNonempty.__init__(self, inner, nonempty)
         self._region, self.dims, self.by, self.is_exact = inner, inner.dims, inner.by, self._claims(inner.is_exact)
 
     @property
@@ -207,9 +207,9 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
         return self._region.box
 
     def _per_instance(self) -> PerInstance:
-        """Of the parameters for which some others leave something, too."""
+        """Counts over the parameter values at which the condition holds for some values of its other variables."""
         self._check_complete()
-        if not self._needed and not self._nonempty.found.facts:
+        if not self._needed and not self._nonempty.condition.facts:
             return self._region._per_instance()
         check_countable(self)
         try:
@@ -231,7 +231,7 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
         inside = self._region.condition(point)
         return where_it_holds(logical_and(*self._needed)) & inside if self._needed else inside
 
-    def _joined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
+    def _combined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
         if isinstance(other, RegionWhereNonempty) and other._nonempty is self._nonempty:
             return where_nonempty(operation(self._region, other._region), self._nonempty)
         return operation(self, other)
@@ -244,7 +244,7 @@ class RegionWhereNonempty(OnlyWhereNonempty, Region):
 
 
 def where_nonempty(answer: S, nonempty: Nonempty | None) -> S:
-    """What a domain answered, empty where no point of its question is left; `None`: there is one anywhere."""
+    """Restrict a domain's answer by an emptiness condition; `None`: the question has points for all parameters."""
     if nonempty is None or nonempty.is_settled():
         return answer
     return SetWhereNonempty(answer, nonempty) if isinstance(answer, IntSet) else RegionWhereNonempty(answer, nonempty)

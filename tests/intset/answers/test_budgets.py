@@ -27,7 +27,7 @@ from intset import (
 )
 from intset.domains.points import PointSet
 from intset.domains.sets.base import ShapeSet
-from intset.domains.sets.region import made
+from intset.domains.sets.region import region_of_shape
 from intset.expr.node import as_expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.questions import Question, expression, question
@@ -104,7 +104,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "place_of": lambda: s.place_of(point, lambda x, what: x),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
-        "enclosure": lambda: s.enclosure().sides,
+        "outer box": lambda: s.outer_box().pairs,
     }
     methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
@@ -286,7 +286,7 @@ def test_an_operation_that_gives_up_says_so() -> None:
     ctx = Context({i: Range(0, 100), j: Range(0, 100)})
     region = ctx.image((i // 3 + j % 7, i % 11 - j // 2))
     with using(isl_operations=1):
-        small = made(region.shape, True, (), region.enclosure())
+        small = region_of_shape(region.shape, True, (), region.outer_box())
         assert region.is_exact and region.is_tight and not region.notes, "budgets are those that it was made under"
         assert (0, 0) in region
     assert small.is_exact and not small.is_tight and "given up" in small.notes[0]
