@@ -1,7 +1,7 @@
-"""The checker of certificates: the small part of the program that has to be trusted when nothing else is.
+"""The certificate checker: the trusted base of all proofs.
 
-It imports nothing that searches. A certificate is a statement (a goal, ranges, facts) with evidence; the checker reads
-the statement, verifies the evidence by arithmetic of its own, or writes the question itself and asks isl or z3 again.
+Invariant: it imports no module that searches, and shares no code with the search. A certificate is a statement (goal,
+ranges, facts) with evidence. The checker verifies evidence by its own arithmetic, or writes the isl or z3 query itself.
 
 `python -m intset.check FILE` checks certificates in text, one a line.
 """

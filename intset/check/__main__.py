@@ -28,7 +28,7 @@ _MAX_DIGITS = 1_000
 
 
 def claim(cert: Certificate) -> str:
-    """What the certificate claims, in one line."""
+    """The claim of a certificate in one line, with all premises and no terminal control characters."""
     shown = _Shown((cert.goal, *cert.point), cert.facts, cert.ranges)
     premises = shown.premises()
     if cert.vacuous:
@@ -40,7 +40,7 @@ def claim(cert: Certificate) -> str:
 
 
 def claim_of_bounds(cert: BoundsCertificate) -> str:
-    """What a certificate of bounds claims, in one line."""
+    """The claim of a certificate of bounds in one line."""
     points = [at for at in (cert.at_lower, cert.at_upper) if at is not None]
     mentioned = [e for at in points for e in (*at, *at.values()) if isinstance(e, Expr)]
     ends = [end for end in (cert.low, cert.high) if isinstance(end, Expr)]
@@ -56,7 +56,7 @@ def claim_of_bounds(cert: BoundsCertificate) -> str:
 
 
 class _Shown:
-    """How the nodes of a certificate are shown: variables of one name are told apart, escape sequences are visible."""
+    """Text of a certificate's nodes: equal names get numbers, escape sequences become visible."""
 
     def __init__(self, roots: Sequence[Node], facts: Sequence[Fact], ranges: Sequence[tuple[Var, Range]]) -> None:
         self._facts, self._ranges = facts, ranges
@@ -70,7 +70,7 @@ class _Shown:
             self._labels[var] = _name(var.name) + number
 
     def __call__(self, node: Node) -> str:
-        """An expression or condition in words; what is very long is cut."""
+        """Text of a node, cut to `MAX_WORDS` characters."""
         try:
             return visible(to_text(node, limit=MAX_WORDS, names=self._labels))
         except ValueError:
@@ -94,17 +94,17 @@ class _Shown:
 
 
 def _name(name: str) -> str:
-    """A name in a claim: quoted unless it is an identifier in ASCII, whose letters look like no others."""
+    """A name, quoted unless it is an ASCII identifier; other alphabets have lookalike letters."""
     return name_text(name) if name.isascii() else ascii(name)
 
 
 def integer(value: int) -> str:
-    """A number, in hexadecimal where it is longer than anybody reads."""
+    """A number; hexadecimal beyond `_MAX_DIGITS` decimal digits."""
     return str(value) if value.bit_length() <= 3 * _MAX_DIGITS else visible(hex(value))
 
 
 def visible(words: str) -> str:
-    """The text with everything that is not to be seen (escape sequences, line ends) written as Python would."""
+    """The text with unprintable characters (escape sequences, line ends) in Python's notation."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in words)
 
 

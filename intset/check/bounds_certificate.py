@@ -1,4 +1,4 @@
-"""`BoundsCertificate`: why both ends of a set are its ends; each part is checked by itself. Its text, and back."""
+"""`BoundsCertificate`: evidence for both ends of a set, part by part; conversion to text and back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ At: TypeAlias = Mapping[Expr, "int | Expr"]
 
 
 class Stated(NamedTuple):
-    """Ranges and facts that parts of a certificate may use, as a context has them."""
+    """Ranges and facts available to the parts of a certificate, in place of a context."""
 
     ranges: Mapping[Var, Range]
     facts: tuple[Fact, ...]
@@ -48,19 +48,19 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoundsCertificate:
-    """Why `low <= e <= high`, and where the ends are attained.
+    """Evidence for `low <= e <= high`, and witnesses that attain the ends.
 
     Attributes
     ----------
-    expr, keep, low, high: what was asked, and the answer.
-    ranges, facts: under which it was asked, all of them.
-    lower, upper: certificates that `e >= low` and `e <= high`; `None` for an end that is infinite.
-    at_lower, at_upper: a point at which the end is attained, as integers, or as expressions of the sizes that hold for
-        all sizes at which the set is not empty; `None` where the end is not known to be attained, or no such point was
-        found.
-    attained: the certificates of `at_lower` and `at_upper`: where there are no sizes that `e != end` fails there, else
-        that the point lies in the set, and `e` is the end there, wherever any point lies in it.
-    empty: for an empty set, whose ends are infinite, the certificate that no point exists.
+    expr, keep, low, high: the question and its answer.
+    ranges, facts: all assumptions of the question.
+    lower, upper: certificates of `e >= low` and `e <= high`; None for infinite ends.
+    at_lower, at_upper: witness points of attained ends, as integers or as expressions of the sizes, valid for all sizes
+        with a nonempty set; None without a witness.
+    attained: the certificates of `at_lower` and `at_upper`. Without sizes: `e != end` fails at the point. With sizes:
+    the
+        point lies in the set and `e` equals the end there, whenever the set is nonempty.
+    empty: for an empty set, the certificate that no point exists.
     """
 
     expr: Expr
@@ -88,9 +88,9 @@ class BoundsCertificate:
         return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
 
     def check(self, ctx: Context | None = None, budget: CheckBudget | None = None) -> bool:
-        """Whether every part is right and says what it stands for; with `ctx`, also whether it is about that one.
+        """Check every part and its claim; with `ctx`, also the origin of the assumptions.
 
-        All parts together may take the steps of one budget; `budget.is_spent` says whether they were too few.
+        All parts share one budget; `budget.is_spent` tells exhaustion from rejection.
         """
         checked_context(ctx)
         steps = CheckBudget() if budget is None else budget
@@ -111,7 +111,7 @@ class BoundsCertificate:
         )
 
     def _is_well_formed(self) -> bool:
-        """Whether every field is of its type, so that nothing but that is met."""
+        """Whether every field has its declared type."""
         ends = all(isinstance(end, (Expr, Infinity)) for end in (self.low, self.high))
         kept = isinstance(self.keep, tuple) and all(isinstance(var, Var) for var in self.keep)
         points = all(at is None or _is_at(at) for at in (self.at_lower, self.at_upper))
@@ -147,14 +147,14 @@ class BoundsCertificate:
         if at is None or attained is None:
             return at is None and attained is None
         if not all(e in ranged or e.op is ops.LOAD for e in at):
-            return False  # a size is nothing to choose
+            return False  # witnesses must not choose sizes
         if attained.kind == "point":
             return attained.goal is self.expr.ne(end) and dict(at) == dict(attained.point) and not self._has_sizes(end)
         goal_there = attained_goal(self.expr, end, at, self.ranges, self.facts)
         return not attained.vacuous and attained.goal is goal_there
 
     def _has_sizes(self, end: Expr) -> bool:
-        """Whether anything is stated about variables that have no range, or are kept."""
+        """Whether the question has parameters: kept variables, or variables without a range."""
         limits = (part for _, r in self.ranges for part in (r.min, r.extent) if isinstance(part, Expr))
         stated = free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
         return bool(self.keep) or any(var not in dict(self.ranges) for var in stated)
@@ -165,11 +165,11 @@ class BoundsCertificate:
 
     @classmethod
     def from_text(cls, text: str) -> BoundsCertificate:
-        """The certificate that a line of text is.
+        """Parse a certificate.
 
         Raises
         ------
-        ParseError: it is none, or speaks of a variable that is another in this process.
+        ParseError: malformed text, or a variable whose uid belongs to a different variable here.
         """
         return cls(**bounds_fields(text))
 
@@ -194,18 +194,18 @@ class BoundsCertificate:
 
 
 def nowhere(expr: Expr) -> Cond:
-    """A condition that is false wherever `expr` has a value: it holds everywhere only if that is nowhere."""
+    """A condition that is false wherever `expr` is defined; its proof shows `expr` undefined everywhere."""
     return expr.ne(expr)
 
 
 def end_goal(
     side: int, expr: Expr, end: Expr, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
 ) -> Cond | None:
-    """The condition that `end` has a value and bounds `expr`, from below where `side` is negative, else from above.
+    """The condition that `end` is defined and bounds `expr`, from below for negative `side`, else from above.
 
-    Guarantee: who proves it under the ranges and facts proves that the end has a value wherever `expr`, the ends of
-    ranges and the facts have one. A condition that divides by 0 would be "always true" there, so what the end needs is
-    a conjunct, unless the question itself needs it. `None` where a need has no value everywhere.
+    Guarantee: its proof shows the end defined wherever `expr`, range ends and facts are. An undefined condition counts
+    as true, so definedness of the end is an explicit conjunct unless the question implies it. None if a definedness
+    condition is itself partial.
     """
     goal = expr >= end if side < 0 else expr <= end
     asked = (cond for var, limits in ranges for cond in range_conditions(var, limits))
@@ -222,11 +222,10 @@ def end_goal(
 def attained_goal(
     expr: Expr, end: Expr, at: At, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
 ) -> Cond | None:
-    """The condition that the point `at` lies in ranges and facts, and `expr` is `end` there.
+    """The condition that the point `at` satisfies ranges and facts, and `expr` equals `end` there.
 
-    It is about the sizes alone. Whoever proves it under the same ranges and facts proves it for all sizes at which a
-    point exists. It has a value wherever `expr` and the facts have one at that other point; `None` where that is not
-    plain, and for what is not a point.
+    It mentions sizes alone, so a proof under the same assumptions covers all sizes with a nonempty set. It is defined
+    wherever `expr` and the facts are. None without evident definedness, or for a malformed point.
     """
     if not all(isinstance(e, Var) for e in at):
         return None
@@ -269,7 +268,7 @@ _PARTS = ("lower", "upper", "attained lower", "attained upper", "empty")
 
 
 def bounds_text(cert: BoundsCertificate) -> str:
-    """The certificate as one line."""
+    """Write the certificate as one line."""
     writer = CertificateWriter()
     parts = zip(_PARTS, (cert.lower, cert.upper, *cert.attained, cert.empty), strict=True)
     body: dict[str, Any] = {
@@ -285,7 +284,7 @@ def bounds_text(cert: BoundsCertificate) -> str:
 
 
 def _point(writer: CertificateWriter, at: At | None) -> list[list[Any]] | None:
-    """Each entry has a number, or in a list of its own the expression that is the value."""
+    """Rows of (term, value); a value is a number, or a one-element list with an expression."""
     if at is None:
         return None
     values = [[writer.node(value)] if isinstance(value, Expr) else number(value) for value in at.values()]
@@ -293,7 +292,7 @@ def _point(writer: CertificateWriter, at: At | None) -> list[list[Any]] | None:
 
 
 def bounds_fields(text: str) -> dict[str, Any]:
-    """The fields of the certificate that a line of text is; `ParseError` when it is none."""
+    """Parse the fields of a certificate from a line; ParseError for malformed text."""
     table = load(text, KEY)
     reader = CertificateReader(table.pop("nodes", None))
     low, high = (reader.end(end) for end in read_list(table.pop("ends", None), 2, 2))

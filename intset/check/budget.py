@@ -1,4 +1,4 @@
-"""`CheckBudget`: how much work one certificate may cause, whatever its kind, in steps of the checker."""
+"""`CheckBudget`: the step limit of one certificate check, common to all kinds."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ STEPS: Final = 1_500_000  # operations on short integers, each about half a micr
 STEPS_AN_ISL_OPERATION: Final = 3
 Z3_UNITS_A_STEP: Final = 4
 _WORD: Final = 64
-_WORDS_A_STEP: Final = 64  # products of machine words that take as long as one step of an interpreter
+_WORDS_A_STEP: Final = 64  # word products per interpreter step
 
 
 class CheckBudget:
-    """The steps that are left to check one certificate with all its parts.
+    """Remaining steps for one certificate with all its parts.
 
-    Guarantee: the count depends on the certificate alone, and work is counted before it is done.
+    Guarantee: the count is a function of the certificate, and work is charged in advance.
 
     Attributes
     ----------
-    left: the steps that may still be spent.
-    is_spent: whether more was asked for, so that a rejection says nothing about the claim.
+    left: remaining steps.
+    is_spent: whether the check ran out of steps; then a rejection is inconclusive.
     """
 
     def __init__(self, steps: int = STEPS) -> None:
@@ -34,25 +34,25 @@ class CheckBudget:
         self.is_spent = False
 
     def spend(self, steps: int) -> None:
-        """Count work that is about to be done; `BudgetError` where too little is left for it."""
+        """Charge steps in advance; BudgetError if too few remain."""
         self.left -= steps
         if self.left < 0:
             self.is_spent = True
             raise BudgetError(f"the certificate takes more than {STEPS} steps to check")
 
     def spend_nodes(self, *roots: Node) -> None:
-        """Count a walk over every node below the roots."""
+        """Charge a walk over all nodes below the roots."""
         for _ in postorder(roots):
             self.spend(1)
 
     def evaluation(self, root: Node, bits: Mapping[Any, int]) -> int:
-        """The steps that one evaluation of `root` takes, given how many bits the leaves have.
+        """Steps of one evaluation of `root`, given bit lengths of the leaves.
 
-        Products and quotients cost the product of the lengths of their operands. Both branches of a choice count.
+        Products and quotients cost the product of their operands' lengths. Both branches of a choice count.
 
         Raises
         ------
-        BudgetError: a number of more than `MAX_BITS` bits may be met, or the walk itself is too long.
+        BudgetError: an intermediate value may exceed `MAX_BITS` bits, or the walk is too long.
         """
         lengths: dict[Node, int] = {}
         total = 0
@@ -70,7 +70,7 @@ class CheckBudget:
 
 
 def _bits(node: Node, below: list[int], leaves: Mapping[Any, int]) -> int:
-    """How many bits the value of a node may have; of a load the number that the point gives it."""
+    """An upper bound on the bit length of a node's value; loads take theirs from the point."""
     if node.op is ops.CONST:
         return int(node.data.bit_length())
     if not below or node.op is ops.LOAD:

@@ -42,21 +42,20 @@ __all__ = ["Certificate", "Combination", "Premise", "WeightedProduct"]
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Why `goal` is always true (or, for a vacuous proof, why no point exists).
+    """Evidence that `goal` is always true; for kind "point", that it fails; for vacuous claims, that no point exists.
 
-    `check()` verifies it by means that share nothing with how it was found; see `intset.check.certificate`.
+    Guarantee: if `check()` accepts, the claim is true, whatever produced the certificate.
 
     Attributes
     ----------
     kind: "linear", "isl", "points", "z3", or "point" for a refuted goal.
-    goal: what was asked.
-    vacuous: the claim is that facts and ranges exclude every point; then the goal plays no part.
-    facts: the facts that may be used.
-    ranges: the ranges that may be used.
-    combinations: of kind "linear": one for each way in which the goal could fail.
-    text: of kinds "isl" and "z3".
-    count: of kind "points": the number of points tried.
-    point: of kind "point".
+    goal: the condition in question.
+    vacuous: claim that facts and ranges exclude every point; the goal is ignored.
+    facts, ranges: available premises.
+    combinations: for kind "linear", one per failing case of the goal.
+    text: for kinds "isl" and "z3".
+    count: for kind "points", the number of points evaluated.
+    point: for kind "point".
     """
 
     kind: str
@@ -71,14 +70,14 @@ class Certificate:
 
     @property
     def terms(self) -> tuple[tuple[int, tuple[Premise, ...]], ...]:
-        """Of kind "linear": the (multiplier, premises) of all cases, one after another."""
+        """For kind "linear": (multiplier, premises) of all cases in order."""
         leaves = (leaf for one in self.combinations for leaf in one.leaves())
         return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
     def check(self, ctx: Context | Stated | None = None, budget: CheckBudget | None = None) -> bool:
-        """Whether the certificate is right; with `ctx`, also whether its ranges and facts are stated there.
+        """Whether the checker accepts; with `ctx`, also whether the context states the ranges and facts.
 
-        `budget` has the steps that may be spent on it, and says afterwards whether they were enough.
+        `budget` limits the steps; `budget.is_spent` tells exhaustion from rejection.
         """
         return check_certificate(self, ctx, budget)
 
@@ -88,11 +87,11 @@ class Certificate:
 
     @classmethod
     def from_text(cls, text: str) -> Certificate:
-        """The certificate that a line of text is.
+        """Parse a certificate.
 
         Raises
         ------
-        ParseError: it is none, or speaks of a variable that is another in this process.
+        ParseError: malformed text, or a variable whose uid belongs to a different variable here.
         """
         found = cls(**fields_of(text))
         if not is_well_formed(found):
@@ -138,11 +137,10 @@ _CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
 def check_certificate(
     cert: Certificate, ctx: Context | Stated | None = None, budget: CheckBudget | None = None
 ) -> bool:
-    """Whether a certificate is right; with `ctx`, also whether what it states is stated by the context.
+    """Check form, evidence and, with `ctx`, provenance of a certificate.
 
-    Of a goal that holds, facts and ranges must be some of the context's. Where it fails, they must be all of them: a
-    point outside a range that was left out refutes nothing. What cannot be checked within the budget is not right;
-    `budget.is_spent` tells it from what is wrong.
+    A proof may use a subset of the context's facts and ranges. A refutation must state all of them: a point outside an
+    omitted range refutes nothing. Checks that exceed the budget reject, with `budget.is_spent` set.
     """
     if not hasattr(cert, "combinations"):
         raise refusal("what is checked", "a Certificate", cert)
@@ -158,13 +156,13 @@ def check_certificate(
 
 
 def checked_context(ctx: object) -> None:
-    """Refuse what has no ranges and facts to compare with."""
+    """Raise InputError unless `ctx` is None or has ranges and facts."""
     if ctx is not None and not (hasattr(ctx, "ranges") and hasattr(ctx, "facts")):
         raise refusal("ctx", "a Context", ctx)
 
 
 def belongs(cert: Certificate, ctx: Context | Stated) -> bool:
-    """Whether the ranges and facts of the certificate are those of the context, or asserted by the goal itself."""
+    """Whether the context states the certificate's ranges and facts, or the goal asserts the facts."""
     ranges, facts = ctx.ranges, set(ctx.facts)
     stated = tuple(fact.condition for fact in facts)
     evaluated = stated if cert.vacuous else (cert.goal, *stated)

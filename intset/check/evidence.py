@@ -1,6 +1,4 @@
-"""The evidence of "linear" certificates (premises, products, combinations), and type checks of untrusted
-certificates.
-"""
+"""Evidence of "linear" certificates (premises, products, combinations); type checks of untrusted certificates."""
 
 from __future__ import annotations
 
@@ -32,32 +30,34 @@ _WHY = {MEANING: "by the meaning of the operation", SQUARE: "a square", DIVISOR:
 
 
 class Premise(NamedTuple):
-    """A comparison that holds, and why; `why` is one of the names above, and says how the checker verifies it."""
+    """A true comparison with its reason, one of `REASONS`; the reason selects the check."""
 
     why: str
     cond: Cond
 
 
 class WeightedProduct(NamedTuple):
-    """`factor` times the product of the premises, each read as `something >= 0` (or `== 0`)."""
+    """`factor` times a product of premises, each read as `polynomial >= 0` or `== 0`.
+
+    The factor is nonnegative unless a premise is an equation.
+    """
 
     factor: int
     premises: tuple[Premise, ...]
 
 
 class Combination(NamedTuple):
-    """Terms whose sum is a negative constant although each is at least 0: so the comparisons in `case` cannot hold.
+    """A Farkas combination: nonnegative terms with a negative constant sum contradict the comparisons in `case`.
 
-    All monomials are integers, so a comparison whose coefficients have a common factor is divided by it, and its
-    constant rounded.
+    Monomials are integers, so comparisons are tightened: divided by the gcd of their coefficients, constants rounded.
 
     Attributes
     ----------
-    case: one way in which the goal could fail, as comparisons that hold together.
-    terms: what is added up.
-    divisors: divisors that are shown not to be negative (so, where the goal has a value, positive), and how.
-    on: in place of terms, a condition that holds or does not.
-    branches: a combination for each way in which `on` holds or does not, whose case is this one and that way.
+    case: comparisons that hold together if the goal fails.
+    terms: the summands.
+    divisors: (divisor, combination) pairs that prove divisors nonnegative, hence positive where the goal is defined.
+    on: in place of terms, a condition that splits the case.
+    branches: combinations for the cases extended by each way of `on` or its negation.
     """
 
     case: tuple[Cond, ...]
@@ -67,7 +67,7 @@ class Combination(NamedTuple):
     branches: tuple[Combination, ...] = ()
 
     def leaves(self) -> tuple[Combination, ...]:
-        """The combinations that have terms: itself, or those of the branches."""
+        """Combinations with terms: itself, or the leaves of all branches."""
         if self.on is None:
             return (self,)
         return tuple(leaf for branch in self.branches for leaf in branch.leaves())
@@ -112,7 +112,7 @@ _UNUSED: Mapping[str, Any] = {"combinations": (), "text": "", "count": 0, "point
 
 
 def is_well_formed(cert: Certificate) -> bool:
-    """Whether the checks may read the certificate without meeting anything but what they expect."""
+    """Whether every field has its declared type and only fields of its kind are set."""
     if not isinstance(cert.kind, str) or cert.kind not in _EVIDENCE:
         return False
     if not isinstance(cert.goal, Cond) or not isinstance(cert.vacuous, bool) or (cert.vacuous and cert.kind == "point"):
@@ -170,7 +170,7 @@ def _is_term(term: WeightedProduct) -> bool:
 
 
 def _untyped(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The fields, of which nothing is taken for granted."""
+    """The fields, typed as `Any` because certificates are untrusted."""
     return fields
 
 

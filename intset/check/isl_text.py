@@ -1,6 +1,6 @@
-"""The check of kind "isl": conditions, as they were written, as a set in isl's own language, for isl to find empty.
+"""The check of kind "isl": the violating points as a set in isl's language, whose emptiness isl verifies.
 
-Nothing here passes through the canonical form. An operation that isl does not know is a coordinate of its own.
+Conditions are translated as written, without the canonical form. Operations unknown to isl become fresh coordinates.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
 MAX_TEXT = 60_000
-MAX_BITS = 8_192  # of a constant
+MAX_BITS = 8_192  # bits of a constant
 _INFIX = {ops.ADD: "+", ops.SUB: "-"}
 _COMPARED = {ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "=", ops.NE: "!="}
 
 
 def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
-    """The set of the points where every condition in `holds` is true and `fails` is not; `None` when it is too long.
+    """The set that satisfies `holds` and violates `fails`, as text; None beyond `MAX_TEXT` characters.
 
-    The true set of violating points is a projection of it, or smaller: if it is empty, so are they.
+    Guarantee: it projects onto a superset of the violating points, so emptiness proves the claim.
     """
     writer = _IslTextWriter()
     parts = [writer.text(cond) for cond in holds]
@@ -42,7 +42,7 @@ def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
 
 
 def check_isl(cert: Certificate, budget: CheckBudget) -> bool:
-    """Whether the text is the set that follows from the statement, and isl finds it empty."""
+    """Whether the text equals the translation of the statement, and isl proves it empty."""
     budget.spend_nodes(*stated(cert))
     text = emptiness_text(premises_of(cert), None if cert.vacuous else cert.goal)
     if text is None or cert.text != text:
@@ -51,12 +51,12 @@ def check_isl(cert: Certificate, budget: CheckBudget) -> bool:
 
 
 def is_empty_text(text: str, max_operations: int, budget: CheckBudget | None = None) -> bool:
-    """Whether isl, in a fresh context, reads the set and finds it empty; no when its operations do not suffice."""
+    """Whether a fresh isl context proves the set empty within `max_operations`."""
     try:
         load("islpy")
         import islpy as m
     except ImportError:
-        return False  # nobody has found it empty
+        return False  # unverified
     context = m.Context()
     context.set_on_error(m.on_error.CONTINUE)
     context.set_max_operations(max_operations)
@@ -147,7 +147,7 @@ class _IslTextWriter:
         return f"({x} - {c}*{quotient})" if c > 0 else f"({x} + {-c}*{quotient})"
 
     def _name(self, key: object) -> str:
-        """The coordinate that stands for a variable, or for a term that isl does not know."""
+        """The coordinate of a variable or uninterpreted term."""
         if key not in self.names:
             self.names[key] = f"x{len(self.names)}"
         return self.names[key]

@@ -1,7 +1,7 @@
-"""The check of kind "linear": premises, multiplied and added, give a negative number that would have to be at least 0.
+"""The check of kind "linear": Farkas combinations of products of premises.
 
-Nothing is believed: each premise is found again among what facts, ranges, declarations and operations say, and the
-sum is computed with polynomials over the expressions as they were written.
+Each premise is re-derived from facts, ranges, declarations or the meaning of an operation. The sum is recomputed with
+integer polynomials over the expressions as written, and must be a negative constant.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
 MAX_BRANCHES = 200
-MAX_FACTORS = 4  # premises in one product
+MAX_FACTORS = 4  # premises per product
 
 
 def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Cond, ...]]]:
-    """Each way in which the goal could fail, as comparisons that hold together, and what has a value there.
+    """Yield (case, roots): comparisons that hold together if the goal fails, and conditions defined there.
 
-    A conjunct is evaluated where those before it hold. `None` in place of a way: there are too many.
+    Evaluation is lazy, so later conjuncts assume earlier ones. A case of None means too many cases.
     """
     before = tuple(fact.condition for fact in cert.facts)
     before += tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
@@ -44,7 +44,7 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
 
 
 def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
-    """Whether there is a combination, and a right one, for each way in which the goal could fail."""
+    """Whether every failing case of the goal has a valid combination."""
     budget = CheckBudget() if budget is None else budget
     budget.spend(_quadratic(cert))
     given = {one.case: one for one in cert.combinations}
@@ -55,15 +55,15 @@ def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
 
 
 def _quadratic(cert: Certificate) -> int:
-    """The steps of what grows with the square of a certificate's length: ways of conjunctions, guards of guards."""
+    """Steps charged for quadratic work: cases of conjunctions, nested definedness conditions."""
     nodes = sum(1 for _ in postorder(stated(cert)))
     return nodes + nodes * nodes // 200
 
 
 def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond], budget: CheckBudget) -> bool:
-    """Whether the terms add up to a negative constant, each premise being what it says it is.
+    """Whether all premises are valid and every leaf sums to a negative constant.
 
-    `roots` are conditions that have a value at the points in question: so what they divide by is not 0.
+    roots: conditions defined at the points in question; their divisors are nonzero.
     """
     budget.spend_nodes(*roots)
     needs = definedness(roots)
@@ -96,12 +96,12 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
 
 
 def nonzero(needs: Sequence[Cond]) -> set[Expr]:
-    """The expressions that are not 0, by what has to hold."""
+    """Expressions required to be nonzero by definedness conditions."""
     return {need.args[0] for need in needs if need.op is ops.NE and constant_value(need.args[1]) == 0}
 
 
 def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
-    """The ways in which a condition holds or does not; `None` where it may have no value."""
+    """Cases of a condition and of its negation; None if the condition may be undefined."""
     if any(need not in needs for need in definedness((on,))):
         return None
     yes, no = cases(on, True), cases(on, False)
@@ -109,7 +109,7 @@ def both_ways(on: Cond, needs: Sequence[Cond]) -> list[Literals] | None:
 
 
 class _StatedComparisons:
-    """The comparisons that a certificate states, looked up by premises."""
+    """Comparisons stated by a certificate, indexed by reason."""
 
     def __init__(self, cert: Certificate, needs: Sequence[Cond], budget: CheckBudget) -> None:
         self.budget = budget

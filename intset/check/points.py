@@ -1,4 +1,4 @@
-"""The checks of kinds "points" (all points of a box are tried) and "point" (one, at which a goal fails)."""
+"""The checks of kinds "points" (exhaustive evaluation of a box) and "point" (evaluation of a counterexample)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ MAX_POINTS = 1_000_000
 
 
 def check_points(cert: Certificate, budget: CheckBudget) -> bool:
-    """Whether the box of `ranges` and declarations has `count` points, none of which contradicts the claim; what would
-    need very long numbers is not accepted."""
+    """Whether the box of ranges and declarations has `count` points and none violates the claim.
+
+    Very long intermediate values lead to rejection.
+    """
     box = box_of(cert)
     if box is None or cert.count != prod(map(len, box.values())):
         return False
@@ -38,7 +40,7 @@ def check_points(cert: Certificate, budget: CheckBudget) -> bool:
 
 
 def box_of(cert: Certificate) -> dict[Expr, range] | None:
-    """The box that `ranges` and declarations span; `None` when it is not finite and small."""
+    """The box spanned by ranges and declarations; None for infinite boxes and beyond `MAX_POINTS` points."""
     roots = (*_stated(cert), *_range_conditions(cert))
     if opaque_terms(*roots):
         return None
@@ -57,7 +59,7 @@ def box_of(cert: Certificate) -> dict[Expr, range] | None:
 
 
 def _stated(cert: Certificate) -> tuple[Cond, ...]:
-    """What is evaluated: facts, and the goal unless the claim is that no point exists."""
+    """Evaluated conditions: facts, plus the goal unless the claim is vacuous."""
     facts = tuple(fact.condition for fact in cert.facts)
     return facts if cert.vacuous else (cert.goal, *facts)
 
@@ -68,7 +70,7 @@ def _range_conditions(cert: Certificate) -> Iterator[Cond]:
 
 
 def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bool) -> bool:
-    """Whether the point satisfies every premise and not the goal, which stands last unless the claim is vacuous."""
+    """Whether the point satisfies all premises and violates the goal (the last condition unless vacuous)."""
     *premises, goal = [*conditions, make(ops.BOOL, (), False)] if vacuous else conditions
     try:
         return all(evaluate(cond, point) for cond in premises) and not evaluate(goal, point)
@@ -77,10 +79,10 @@ def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bo
 
 
 def check_point(cert: Certificate, budget: CheckBudget) -> bool:
-    """Whether the goal is false at the point, and ranges, facts and declarations hold there.
+    """Whether the point violates the goal and satisfies ranges, facts and declarations.
 
-    Loads are terms with values of their own: those that are reached must agree where their indices do. What laziness
-    leaves out has no value, and needs none.
+    Loads have independent values. Evaluated loads with equal indices must agree; loads skipped by lazy evaluation need
+    no value.
     """
     bits = {e: value.bit_length() for e, value in cert.point.items()}
     loads = [e for e in cert.point if e.op is ops.LOAD]
@@ -102,7 +104,7 @@ def check_point(cert: Certificate, budget: CheckBudget) -> bool:
 
 
 class _PointWithReads(dict[Any, int]):
-    """A point that remembers which of its loads were asked for."""
+    """A point that records which loads evaluation reads."""
 
     def __init__(self, point: Mapping[Expr, int]) -> None:
         super().__init__(point)
@@ -122,7 +124,7 @@ def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:
 
 
 def _agrees(point: _PointWithReads) -> bool:
-    """Whether the loads of one symbol that were reached with equal indices have one value."""
+    """Whether evaluated loads of one symbol with equal indices agree."""
     seen: dict[tuple[object, ...], int] = {}
     for load in tuple(point.loads):
         key = (load.data, *(evaluate(index, point) for index in load.args))

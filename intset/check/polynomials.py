@@ -1,4 +1,4 @@
-"""Expressions as integer polynomials over atoms: the arithmetic of the checker, and nothing of the canonical form."""
+"""Integer polynomials over atoms: the checker's own arithmetic, independent of the canonical form."""
 
 from __future__ import annotations
 
@@ -20,29 +20,28 @@ Monomial = frozenset[tuple[Any, int]]  # atoms with their powers
 Poly = dict[Monomial, int]
 UNIT: Monomial = frozenset()
 MAX_SHIFT = 4096
-MAX_PRODUCT = 40_000  # monomials of one product, before equal ones are added
-MAX_CONJUNCTIONS = 64  # of one bitwise expression, before equal ones are added
+MAX_PRODUCT = 40_000  # monomials of one product before like terms combine
+MAX_CONJUNCTIONS = 64  # conjunctions of one bitwise expression before like terms combine
 
 K = TypeVar("K")
-Bits = dict[frozenset[Any], int]  # conjunctions of operands (none: all bits set), each with its coefficient
+Bits = dict[frozenset[Any], int]  # {conjunction of operands: coefficient}; the empty conjunction is -1 (all bits set)
 
 
 class Expander:
-    """Expressions as integer polynomials over atoms; an operation that is not polynomial is an atom of its arguments.
+    """Expands expressions into integer polynomials; nonpolynomial operations become atoms keyed by their operands.
 
-    A quotient by a constant, or by one of the expressions `nonzero`, is that of what is left without common factors:
-    `(x*h) // (x*d)` is `h // d` wherever `x*d` is not 0.
+    Quotients by constants or by `nonzero` expressions cancel common factors: `(x*h) // (x*d)` becomes `h // d`.
 
-    `nodes` has, for every atom met, an expression that it stands for.
+    Invariant: `nodes` maps every atom to an expression with its value.
     """
 
     def __init__(self, nonzero: Collection[Expr] = (), budget: CheckBudget | None = None) -> None:
         self._budget = budget
-        self._keys: dict[Any, Any] = {}  # one object for equal atoms, so that nested ones are compared by identity
+        self._keys: dict[Any, Any] = {}  # interned atoms, for comparison by identity
         self.nonzero = nonzero
         self._polys: dict[Node, Poly] = {}
         self._bits: dict[Node, Bits] = {}
-        self._operands: dict[Any, Expr] = {}  # an expression for each operand of a conjunction
+        self._operands: dict[Any, Expr] = {}  # operand of a conjunction: an expression
         self.nodes: dict[Any, Expr] = {}
 
     def poly(self, root: Expr) -> Poly:
@@ -86,7 +85,7 @@ class Expander:
         return {frozenset({(self._atom(node, args), 1)}): 1}
 
     def _bitwise(self, node: Expr) -> Bits | None:
-        """The operation, bit by bit a polynomial in 0 and 1, as a sum of conjunctions; `None` where it has too many."""
+        """A bitwise operation as an integer combination of conjunctions; None beyond the limit."""
         forms = [self._bits_of(arg) for arg in node.args]
         if node.op is ops.BITNOT:
             return add({frozenset(): 1}, forms[0], -1)
@@ -134,7 +133,7 @@ class Expander:
         return key
 
     def sides(self, cond: Cond) -> tuple[Poly, bool]:
-        """(polynomial, whether it is 0 rather than at least 0) that a comparison says, divided by common factors."""
+        """(p, is_equation) with the comparison equivalent to `p == 0` or `p >= 0`, tightened."""
         a, b = (self.poly(arg) for arg in cond.args)
         if cond.op in (ops.LE, ops.LT):
             a, b = b, a
@@ -144,12 +143,12 @@ class Expander:
         return tightened(difference, cond.op is ops.EQ)
 
 
-# a | b = a + b - (a & b), a ^ b = a + b - 2*(a & b): the coefficient of the conjunction, where there is more than it
+# a | b = a + b - (a & b), a ^ b = a + b - 2*(a & b): coefficient of the conjunction; None for other operations
 BITWISE: dict[ops.Op, int | None] = {ops.BITAND: None, ops.BITOR: -1, ops.BITXOR: -2, ops.BITNOT: None}
 
 
 def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
-    """`a` and `b`, each divided by the largest monomial that divides both."""
+    """`a` and `b` divided by their greatest common monomial."""
     terms = [dict(monomial) for monomial in (*a, *b)]
     if not b:
         return a, b
@@ -170,7 +169,7 @@ def _divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
 
 
 def in_other_words(node: Expr) -> Expr | None:
-    """An operation by what it means in terms of floor division, where it means that everywhere."""
+    """An operation expressed by floor division and arithmetic; None without a total equivalent."""
     op, args = node.op, node.args
     if not args:
         return None
@@ -195,13 +194,13 @@ def in_other_words(node: Expr) -> Expr | None:
 
 
 def tightened(poly: Poly, is_zero: bool) -> tuple[Poly, bool]:
-    """The same of integers: divided by the common factor of its coefficients, the constant rounded down."""
+    """Tighten over the integers: divide by the gcd of the coefficients and round the constant down."""
     factor = math.gcd(*(k for monomial, k in poly.items() if monomial))
     if factor <= 1:
         return poly, is_zero
     constant = poly.get(UNIT, 0)
     if is_zero and constant % factor:
-        return {UNIT: -1}, False  # there is no such integer
+        return {UNIT: -1}, False  # no integer solution
     reduced = {monomial: k // factor for monomial, k in poly.items()}
     return {monomial: k for monomial, k in reduced.items() if k}, is_zero
 
@@ -219,7 +218,7 @@ def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
 
 
 def multiply(a: Poly, b: Poly, budget: CheckBudget | None = None) -> Poly:
-    """The product; `BudgetError` where it has too many monomials, or coefficients that are too long."""
+    """The product; BudgetError beyond `MAX_PRODUCT` monomials or `MAX_BITS` bits."""
     if len(a) * len(b) > MAX_PRODUCT:
         raise BudgetError(f"a product of {len(a) * len(b)} monomials")
     first, second = (max((k.bit_length() for k in poly.values()), default=0) for poly in (a, b))

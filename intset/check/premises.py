@@ -1,4 +1,4 @@
-"""What may be taken for granted at the points that a certificate speaks of: each premise is true by definition."""
+"""Premises of certificates: comparisons true by definition of ranges, declarations, operations and definedness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CASES = 64
 
 
 def cases(cond: Cond, holds: bool) -> list[Literals] | None:
-    """The ways in which `cond` holds (or fails), each as comparisons other than `!=`; `None` for too many."""
+    """Disjunctive normal form of `cond` (or its negation) without `!=`; None beyond `MAX_CASES` cases."""
     ways: dict[tuple[Cond, bool], list[Literals] | None] = {}
     for node in _boolean_postorder(cond):
         for side in (True, False):
@@ -28,7 +28,7 @@ def cases(cond: Cond, holds: bool) -> list[Literals] | None:
 
 
 def _boolean_postorder(root: Cond) -> Iterator[Cond]:
-    """What `root` is made of by `&`, `|` and `~`: arguments first, nothing of the expressions that are compared."""
+    """Boolean structure of `root` in postorder, down to comparisons."""
     done: set[Cond] = set()
     stack = [root]
     while stack:
@@ -65,7 +65,7 @@ def _ways(cond: Cond, holds: bool, known: Mapping[tuple[Cond, bool], list[Litera
 
 
 def literals(cond: Cond) -> Literals:
-    """The comparisons that `cond` amounts to; none when it is a disjunction."""
+    """The comparisons of a conjunction; empty for disjunctions."""
     found = cases(cond, True)
     return found[0] if found is not None and len(found) == 1 else ()
 
@@ -78,7 +78,7 @@ def range_conditions(var: Var, limits: Range) -> Iterator[Cond]:
 
 
 def declared_conditions(e: Expr) -> Iterator[Cond]:
-    """What a variable or an opaque term declares of itself."""
+    """Declared bounds and divisibility of a variable or opaque term."""
     low, high, step = e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper, 1)
     if low is not None:
         yield e >= low
@@ -89,9 +89,9 @@ def declared_conditions(e: Expr) -> Iterator[Cond]:
 
 
 def meaning(node: Expr, positive: Iterable[Expr] = (), case: Literals = ()) -> Iterator[Cond]:
-    """Comparisons that hold of an operation wherever it has a value and the comparisons in `case` hold.
+    """Comparisons implied by the meaning of an operation, wherever it is defined and `case` holds.
 
-    `positive` are divisors known to be at least 1.
+    positive: divisors proved positive.
     """
     if node.op is ops.FLOORDIV or node.op is ops.TRUNCDIV:
         a, b = node.args
@@ -125,7 +125,7 @@ def meaning(node: Expr, positive: Iterable[Expr] = (), case: Literals = ()) -> I
 
 
 def _choices(node: Expr) -> tuple[Expr, ...]:
-    """The two expressions of which the operation always equals one."""
+    """The two possible values of a choice operation; empty for other operations."""
     if node.op in (ops.MIN, ops.MAX):
         return node.args
     if node.op is ops.SELECT:
@@ -134,14 +134,14 @@ def _choices(node: Expr) -> tuple[Expr, ...]:
 
 
 def stated(cert: Certificate) -> tuple[Cond, ...]:
-    """The goal, facts and ranges of a certificate as conditions; without the goal where it plays no part."""
+    """Goal (unless vacuous), facts and ranges of a certificate, as conditions."""
     facts = tuple(fact.condition for fact in cert.facts)
     ranges = tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
     return (*(() if cert.vacuous else (cert.goal,)), *facts, *ranges)
 
 
 def premises_of(cert: Certificate) -> list[Cond]:
-    """Every condition that holds at the points that the certificate speaks of."""
+    """All premises at the certificate's points: declarations, ranges, definedness, facts."""
     facts = [fact.condition for fact in cert.facts]
     ranges = [cond for var, limits in cert.ranges for cond in range_conditions(var, limits)]
     evaluated = facts if cert.vacuous else [cert.goal, *facts]

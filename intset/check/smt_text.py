@@ -1,10 +1,10 @@
-"""The check of kind "z3": the statement as SMT-LIB 2 text, for z3 to find unsatisfiable.
+"""The check of kind "z3": the negated statement as SMT-LIB 2 text, whose unsatisfiability z3 verifies.
 
-For every point at which a condition has a value and the premises hold, the text has a model with that point: what z3
-finds unsatisfiable is impossible. This encoding is the checker's own; the search has another.
+Guarantee: every violating point extends to a model of the text, so unsatisfiability proves the claim. The encoding is
+independent of the one used by the search (`intset/prover/smt_encode.py`).
 
-`&` of two unknown integers and a power of 2 with an unknown exponent are functions that z3 does not know, with facts
-that are true of them everywhere, among them their definition on a window.
+`&` of two variables and powers of 2 with variable exponents are uninterpreted functions, constrained by valid axioms
+that include their definition on a finite window.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 MAX_NODES = 20_000
 MAX_DEPTH = 1_000  # beyond, z3 may overflow its stack
-MAX_BITS = 8_192  # of a constant
+MAX_BITS = 8_192  # bits of a constant
 MAX_EFFORT = 48  # products and divisions of two terms; beyond, z3 may not heed its limit
-MAX_DEGREE = 64  # of products; z3 multiplies them out without counting
-MAX_SHIFT = 4_096  # powers of 2 up to this one are written out
+MAX_DEGREE = 64  # degree of products; z3 expands them outside its limit
+MAX_SHIFT = 4_096  # largest exponent of a literal power of 2
 MAX_WIDTH = 64  # bits of the window on which `&` is defined
 MAX_TABLE = 64  # powers of 2 in a table
-MAX_RUNS = 16  # runs of ones in a mask that is arithmetic
+MAX_RUNS = 16  # runs of ones in an arithmetically encoded mask
 SHORT = 40  # texts up to this length are repeated, longer ones named
 
 Window = tuple[int, int] | None
@@ -44,7 +44,7 @@ _LOGIC = {ops.AND: "and", ops.OR: "or", ops.NOT: "not", ops.NEG: "-"}
 
 
 def check_z3(cert: Certificate, budget: CheckBudget) -> bool:
-    """Whether the text is the one that follows from the statement, and z3 finds it unsatisfiable within its units."""
+    """Whether the text equals the encoding of the statement, and z3 proves it unsatisfiable within its units."""
     budget.spend_nodes(*stated(cert))
     text = unsat_text(cert)
     if text is None or cert.text != text:
@@ -56,11 +56,11 @@ def check_z3(cert: Certificate, budget: CheckBudget) -> bool:
 
 
 def _is_unsat(text: str, units: int) -> bool | None:
-    """Whether z3 finds the text unsatisfiable; `None` where the units do not suffice."""
+    """Whether z3 proves the text unsatisfiable; None if it runs out of units."""
     try:
         load("z3")
     except ImportError:
-        return False  # nobody has found it unsatisfiable
+        return False  # unverified
     return uninterrupted(partial(_found_unsat, text, units))
 
 
@@ -78,7 +78,7 @@ def _found_unsat(text: str, units: int) -> bool | None:
 
 
 def unsat_text(cert: Certificate) -> str | None:
-    """What is unsatisfiable when the certificate's claim is true; `None` for what z3 should not be given."""
+    """Premises and negated goal as SMT-LIB 2 text; None beyond z3's safe limits."""
     premises = list(dict.fromkeys(premises_of(cert)))
     conditions = premises if cert.vacuous else [*premises, make(ops.NOT, (cert.goal,))]
     if not _is_modest(conditions):
@@ -114,7 +114,9 @@ def _factors(node: Node) -> tuple[Expr, ...]:
 
 
 class _SmtTextWriter:
-    """Texts of nodes; declarations and names of long texts in `lines`, facts about unknown functions in `axioms`."""
+    """Writes nodes as SMT-LIB terms; collects declarations in `lines`, axioms of uninterpreted functions in
+    `axioms`.
+    """
 
     def __init__(self, ranges: Mapping[Var, Range]) -> None:
         self.ranges = ranges
@@ -133,7 +135,7 @@ class _SmtTextWriter:
         return self._texts[root]
 
     def named(self, text: str, sort: str = "Int") -> str:
-        """`text`, or a name that stands for it when it is long."""
+        """`text`, or a defined name for texts beyond `SHORT` characters."""
         if len(text) <= SHORT:
             return text
         name = self._fresh("t")
@@ -146,7 +148,7 @@ class _SmtTextWriter:
         return name
 
     def function(self, key: Opaque | str, rank: int) -> str:
-        """The function that stands for the elements of a symbol, or for an operation that z3 does not know."""
+        """The uninterpreted function of a tensor symbol or operation."""
         if key not in self._functions:
             name = self._functions[key] = self._fresh("f") if isinstance(key, Opaque) else key
             self.lines.append(f"(declare-fun {name} ({' '.join(['Int'] * rank)}) Int)")
@@ -157,7 +159,7 @@ class _SmtTextWriter:
         return f"{prefix}{self._count}"
 
     def window(self, e: Expr) -> Window:
-        """Where the value of `e` may lie, as far as that is plain; a hint, of which no truth depends."""
+        """An interval hint for `e`; soundness does not depend on it."""
         value = constant_value(e)
         if value is not None:
             return value, value
@@ -190,7 +192,7 @@ class _SmtTextWriter:
         return term
 
     def _bits(self, term: str, a: str, b: str, left: Window, right: Window) -> str:
-        """`&` of machine integers, which is its definition where both fit."""
+        """The definition of `&` by bit-vectors, on the window where both operands fit."""
         ends = [*(left or ()), *(right or ())]
         signed = min(ends, default=-1) < 0
         width = max((end.bit_length() for end in ends), default=0) + signed
@@ -234,13 +236,13 @@ def _runs(mask: int) -> list[tuple[int, int]]:
 
 
 def _masked(x: str, mask: int) -> str:
-    """`x & mask` for a mask that is not negative: each run of ones is a quotient's remainder."""
+    """`x & mask` for mask >= 0, as a sum over runs of ones of shifted remainders."""
     parts = [f"(* (mod (div {x} {1 << start}) {1 << length}) {1 << start})" for start, length in _runs(mask)]
     return f"(+ 0 {' '.join(parts)})" if parts else "0"
 
 
 def _floor(node: Node, a: str, b: str, op: str = "div") -> str:
-    """The floor of `a / b`, or with `mod` the remainder: z3's own where the divisor is positive."""
+    """Floor quotient (or, with `mod`, remainder) by z3's Euclidean division; negative divisors are negated."""
     known = constant_value(node.args[1])
     sign = "" if op == "div" else "- "
     turned = f"({op} (- {a}) {f'(- {b})' if known is None else number(-known)})"

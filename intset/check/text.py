@@ -1,8 +1,8 @@
-"""Certificates as text, one a line, and back: JSON with a table of nodes in which each refers to earlier ones.
+"""Text format of certificates: one JSON line with a node table, in which rows refer to earlier rows.
 
-A variable is written with its label, what it declares, and its uid, so that two variables named `i` stay two, and a
-certificate read in the process that wrote it speaks of the same variables. Whatever is read is made by the same rules
-as in a program; a text that no program could have made is refused with a `ParseError`.
+Variables carry label, declarations and uid: equal names stay distinct, and reading in the writing process yields the
+same variables. Guarantee: reading builds nodes through the public constructors, and raises ParseError for text that no
+program could have written.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MAX_NAME = 10_000
-_PLAIN_BITS = 62  # larger numbers are written in hexadecimal: Python reads few decimal digits
+_PLAIN_BITS = 62  # longer numbers are hexadecimal: Python limits decimal digits
 _CONDITIONS = {ops.SELECT: (Cond, Expr, Expr), ops.ASSERTING: (Cond, Expr), ops.NOT: (Cond,)}
 _UNARY = (ops.NEG, ops.ABS, ops.BITNOT, ops.CAST)
 _LEAVES = (ops.CONST, ops.VAR, ops.LOAD, ops.BOOL)
 
 
 def text_of(cert: Certificate) -> str:
-    """The certificate as one line."""
+    """Write a certificate as one line."""
     writer = CertificateWriter()
     body = writer.certificate(cert)
     return dump({"certificate": VERSION, "nodes": writer.rows, **body})
 
 
 def fields_of(text: str) -> dict[str, Any]:
-    """The fields of the certificate that a line of text is; `ParseError` when it is none."""
+    """Parse the fields of a certificate from a line; ParseError for malformed text."""
     table = load(text, "certificate")
     return CertificateReader(table.pop("nodes", None)).certificate(table)
 
@@ -52,7 +52,7 @@ def dump(table: Mapping[str, Any]) -> str:
 
 
 def load(text: str, what: str) -> dict[str, Any]:
-    """The table that a line is, of this version."""
+    """Parse a line into its JSON object and check the version."""
     if not isinstance(text, str):
         raise ParseError(f"a {what} is read from text, not from {type(text).__name__}")
     try:
@@ -65,7 +65,7 @@ def load(text: str, what: str) -> dict[str, Any]:
 
 
 def is_a(what: str, text: str) -> bool:
-    """Whether a line is the text of a certificate of some kind, as far as a look at its fields tells."""
+    """Whether a line looks like a certificate of the kind `what`."""
     try:
         table = json.loads(text)
     except (ValueError, RecursionError):
@@ -77,7 +77,10 @@ def is_a(what: str, text: str) -> bool:
 
 
 class CertificateWriter:
-    """The rows of the nodes met so far, and the parts of a certificate in terms of them."""
+    """Writes certificate parts, and collects the node table.
+
+    Invariant: a row refers to earlier rows only.
+    """
 
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
@@ -181,7 +184,7 @@ def read_name(value: object) -> str:
 
 
 class CertificateReader:
-    """The nodes of a table, and the parts of a certificate made from them."""
+    """Rebuilds nodes from a node table, and certificate parts from JSON values."""
 
     def __init__(self, rows: object) -> None:
         self.nodes: list[Node] = []
@@ -232,7 +235,7 @@ class CertificateReader:
         return load
 
     def certificate(self, table: dict[str, Any]) -> dict[str, Any]:
-        """The fields that the table has; each field is read once, and none is left over."""
+        """The certificate fields of a table; ParseError for unknown fields."""
         kind, goal, vacuous = table.pop("kind", None), self.node(table.pop("goal", None), Cond), table.pop("vacuous", 0)
         if not isinstance(kind, str) or not isinstance(vacuous, bool):
             raise refuse("no kind, or no word on whether it is vacuous")
@@ -255,7 +258,7 @@ class CertificateReader:
         return {"kind": kind, "goal": goal, "vacuous": vacuous, **stated, **evidence}
 
     def stated(self, table: dict[str, Any]) -> dict[str, Any]:
-        """The facts and ranges of a table, which are taken from it."""
+        """Remove the facts and ranges from a table and parse them."""
         facts = tuple(self.fact(read_list(row, 2, 2)) for row in read_list(table.pop("facts", None)))
         ranges = tuple(self.limits(read_list(row, 3, 3)) for row in read_list(table.pop("ranges", None)))
         return {"facts": facts, "ranges": ranges}
@@ -339,7 +342,7 @@ def _uid(value: object) -> tuple[int, int]:
 
 
 def _legal(made: Callable[[], Any]) -> Any:
-    """What `made` makes; what the program itself refuses to make is refused as text, too."""
+    """The result of a constructor call, with InputError turned into ParseError."""
     try:
         return made()
     except ParseError:
