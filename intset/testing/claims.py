@@ -1,12 +1,12 @@
-"""Random contexts with dependent and empty ranges: every claim of every kind of answer, oracle against enumeration.
+"""Suites over random contexts: `claims` checks every kind of answer, `soundness` everything one domain must satisfy.
 
-Beside what `intset.testing.oracle` asks of each answer alone:
+Besides the checks of single answers (`intset.testing.oracle`):
 
-- sets are ordered rightly: beside the empty sets of other domains, beside themselves, joined and met with others;
-- claims hold together: bounds, set, proofs and counts of one expression say the same of it, also where sizes are larger
-  than what is enumerated;
-- facts of blocks (`assuming`) hold while their block lasts, whatever order blocks end in;
-- an answer is the same after hard questions, and in another order of questions.
+- order: sets compare correctly with empty sets of other domains and with themselves; joins and meets contain their
+parts;
+- consistency: bounds, set, proofs and counts of one expression agree, also for sizes beyond the enumerated window;
+- scoping: facts of `assuming` blocks hold exactly while their block is open, in any order of exits;
+- determinism: answers do not depend on earlier questions or their order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def claims(count: int = 100, seed: int = 0, domains: Sequence[str] = (), thoroug
     ----------
     count, seed: the contexts with the numbers `seed` to `seed + count - 1`, the same on every machine.
     domains: the domains to ask; by default each context asks one of `DOMAINS`, every second time `auto`.
-    thorough: ask every domain for everything, instead of bounds, the set and one thing more.
+    thorough: run all checks per domain, instead of bounds, set and one random check.
 
     The report's `wrong` names each false claim with its context.
 
@@ -63,7 +63,7 @@ def claims(count: int = 100, seed: int = 0, domains: Sequence[str] = (), thoroug
                 _ask(drawn, names, thorough, report.tally)
             except FalseClaimError as false:
                 report.wrong.append(str(false))
-            except Exception as error:  # a domain must not raise, whatever it is asked
+            except Exception as error:  # domains must never raise
                 report.wrong.append(f"raises {type(error).__name__}: {error} in {drawn.text()}")
     return report
 
@@ -171,7 +171,7 @@ def _under(oracle: Oracle, conditions: Sequence[Cond], e: Expr, domain: str) -> 
 
 
 def again(oracle: Oracle, bounds: Bounds, found: IntSet, domain: str) -> None:
-    """The same questions about the same context of other variables, in another order, after a question that is hard."""
+    """Repeat the questions in a copy of the context, in reverse order, after a hard question; answers must agree."""
     new = setting(oracle.setting.number)
     assert new is not None
     ctx, e = Context(new.ranges, assume=new.facts), new.exprs[0]
@@ -197,13 +197,12 @@ def _claimed(s: IntSet) -> tuple[object, ...]:
 
 
 def soundness(domain: str, count: int = 120, seed: int = 0) -> Report:
-    """Put `count` random questions to a domain, by name, and hold each answer against enumeration; then put every kind
-    of question to it about a quarter as many contexts whose ranges depend on one another (`intset.testing.claims`).
+    """Check one domain, by name: `count` random questions over boxes, and a quarter as many contexts (`claims`).
 
-    An answer is wrong where it lacks a value, where an end called tight is not attained, where a set called exact has
-    another element or another number of elements, where claims contradict one another (an empty set with a tight end,
-    ends that differ between `bounds` and an exact set), and where it is not compared rightly with the empty set. The
-    questions of a seed are the same on every machine.
+    An answer is wrong if it lacks a true value; if an end called tight is not attained; if a set called exact differs
+    from the truth in an element or in its count; if claims contradict one another (an empty set with a tight end,
+    bounds other than the ends of an exact set); or if it compares wrongly with the empty set. Equal seeds give equal
+    questions on every machine.
 
     >>> soundness("interval", count=20).wrong
     []

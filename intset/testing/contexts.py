@@ -1,9 +1,10 @@
-"""Random contexts whose ranges depend on one another and on sizes, with the truth by enumeration.
+"""Random contexts with dependent ranges, and their truth by enumeration.
 
-Each setting has a few variables whose ranges may be empty, start below 0, and mention sizes and other variables; facts;
-variables that are kept; expressions over some of the variables only.
+A setting has a few variables, facts, kept variables, and expressions over some of the variables. Ranges may be empty,
+start below 0, and mention sizes and other variables. Sizes are enumerated over small windows, so false claims about
+larger sizes escape.
 
-Sizes are enumerated over a few small values, so a false claim about larger ones is not seen here.
+`setting(number)` draws by seed; `intset.testing.strategies.contexts` lets Hypothesis choose, and shrink.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Point = tuple[int, ...]
 
 @dataclass
 class Setting:
-    """A context, expressions over it, and its points: for each value of the parameters those of the other variables."""
+    """A context, expressions over it, and its enumerated points, grouped by parameter values."""
 
     number: int
     sizes: dict[Var, range]
@@ -47,14 +48,14 @@ class Setting:
         return [*self.sizes, *self.ranges]
 
     def under(self, *conditions: Cond) -> Setting:
-        """The setting of the points at which these conditions hold too."""
+        """The setting restricted by further conditions."""
         guards = [compiled(cond, self.everything) for cond in conditions]
         left = {params: [p for p in points if _holds(guards, p)] for params, points in self.points.items()}
         facts = [*self.facts, *conditions]
         return replace(self, facts=facts, points={params: points for params, points in left.items() if points})
 
     def values(self, *exprs: Expr) -> dict[Point, set[Point]]:
-        """For each value of the parameters the tuples that the expressions take where all are defined."""
+        """{parameter values: tuples of expression values}, over points that define all expressions."""
         functions = [compiled(e, self.everything) for e in exprs]
         found: dict[Point, set[Point]] = {}
         for params, points in self.points.items():
@@ -76,11 +77,10 @@ class Setting:
 
 
 class ContextDrawing:
-    """Draws the parts of a setting."""
+    """Draws the parts of a setting by the choices of `rng`."""
 
-    def __init__(self, number: int) -> None:
-        self.rng = random.Random(number)
-        self.number = number
+    def __init__(self, rng: random.Random, number: int) -> None:
+        self.rng, self.number = rng, number
 
     def setting(self) -> Setting:
         rng = self.rng
@@ -184,8 +184,13 @@ class ContextDrawing:
 
 
 def setting(number: int) -> Setting | None:
-    """The setting with this number, with its points: the same on every machine; `None` where there are too many."""
-    drawn = ContextDrawing(as_int(number, "number")).setting()
+    """The setting with this number and its points; None beyond `MAX_POINTS`. Equal numbers give equal settings."""
+    return drawn_setting(random.Random(as_int(number, "number")), number)
+
+
+def drawn_setting(rng: random.Random, number: int = 0) -> Setting | None:
+    """A setting drawn by the choices of `rng`, with its points; None beyond `MAX_POINTS`."""
+    drawn = ContextDrawing(rng, number).setting()
     try:
         for params, point in _points(drawn):
             drawn.points.setdefault(params, []).append(point)

@@ -19,7 +19,7 @@ UNARY = (ops.NEG, ops.ABS, ops.BITNOT)
 
 
 def image(op: Op, *operands: Collection[int]) -> set[int]:
-    """The values of `op` over the points where it is defined."""
+    """Image of `op` over all defined operand tuples."""
     if op is ops.SELECT:
         return {x for operand in operands for x in operand}
     assert op.meaning is not None
@@ -59,7 +59,7 @@ def gamma_congruence(a: Congruence, lowest: int, highest: int) -> range:
 
 
 def all_congruences(largest: int) -> list[tuple[int, int]]:
-    """Every congruence with a modulus up to `largest`, and every constant up to it."""
+    """All congruences with modulus at most `largest`, and all constants of magnitude at most `largest`."""
     return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
 
 

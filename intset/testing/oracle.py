@@ -1,8 +1,8 @@
 """The oracle: answers about a random setting, checked against the enumerated points of the setting.
 
 - An answer contains every true value. An exact answer contains nothing else, wherever a true value exists.
-- Tight ends are attained; an empty set is empty; a count equals the number of elements; each side of a box is as narrow
-  as the bounds of its coordinate.
+- Tight ends are attained; an empty set is empty; a count equals the number of elements; box sides are no wider than
+  coordinate bounds.
 - All of this survives `at`, in whatever order parameters are substituted; sizes without points leave an empty answer.
 - A proved condition holds at every point and is vacuous only without points. A refuted condition fails at its
   counterexample, a point of all ranges and facts.
@@ -104,7 +104,7 @@ class Oracle:
         return found
 
     def nowhere(self, truth: Truth) -> list[dict[Var, int]]:
-        """A few of the sizes at which there is no value."""
+        """A sample of sizes without points."""
         setting = self.setting
         if setting.keep or not setting.sizes:
             return []
@@ -145,7 +145,7 @@ class Oracle:
         return s.at(fresh).at(turned).at({turned[new]: env[var] for var, new in fresh.items()})
 
     def members(self, s: IntSet, taken: set[int], what: What, claims: bool = True) -> None:
-        """A set without parameters has the elements `taken`; where it claims to be exact (and `claims`), no other."""
+        """Require that a parameter-free set contains `taken`; with `claims`, an exact set must equal it."""
         around = range(min(taken) - 2, max(taken) + 3) if max(taken) - min(taken) < WIDE else sorted(taken)
         element = Var("element")
         try:
@@ -197,7 +197,7 @@ class Oracle:
                 self.no_looser((side.min, side.max), alone, self.setting.env(params), what)
 
     def no_looser(self, ends: tuple[End, End], bounds: Bounds, env: Mapping[Var, int], what: What) -> None:
-        """A side of a box is as narrow as the bounds of its coordinate."""
+        """Require that box sides are at most as wide as coordinate bounds."""
         (low, high), (first, last) = ([self.at(end, env) for end in pair] for pair in (ends, bounds))
         self.require(first is NEG_INF or (low is not NEG_INF and low >= first), "looser than", bounds, *what, env)
         self.require(last is POS_INF or (high is not POS_INF and high <= last), "looser than", bounds, *what, env)

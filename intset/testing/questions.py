@@ -31,7 +31,7 @@ DIVISORS = (-7, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 
 @dataclass
 class Question:
-    """An expression over a box, conditions that hold there, and the values that it takes at the defined points."""
+    """An expression over a box with conditions, a goal, and the expression's true values."""
 
     ranges: dict[Var, Range]
     conds: list[Cond]
@@ -46,7 +46,7 @@ class Question:
         return list(self.ranges)
 
     def points(self) -> Iterator[tuple[int, ...]]:
-        """The points of the box at which the conditions are defined and hold."""
+        """Points of the box that satisfy all conditions."""
         spans = [range(first, last + 1) for first, last in map(_ends, self.ranges.values())]
         guards = [compiled(cond, self.variables) for cond in self.conds]
         for point in itertools.product(*spans):
@@ -220,7 +220,7 @@ class Case:
 
 @dataclass(slots=True)
 class Finding:
-    """What was wrong, or not exact, in one case."""
+    """A wrong or inexact answer in one case."""
 
     number: int
     domain: str
@@ -242,7 +242,7 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
 
 
 def draw(number: int, rng: random.Random) -> Case | None:
-    """One case; `None` where nothing could be drawn that is worth asking."""
+    """One case; None for a degenerate draw, such as a division by the constant 0."""
     variables = [Var(name) for name in "ijk"[: rng.choice((2, 2, 3))]]
     room = MAX_POINTS
     ranges: dict[Var, Range] = {}

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for expressions, conditions and points: for tests of what takes expressions.
+"""Hypothesis strategies for expressions, conditions, points and contexts with enumerated truth.
 
 `expressions` and `conditions` draw over given variables, with every operation of `intset.expr.ops`, and with negative
 constants and divisors; they shrink to a single small constant or variable.
@@ -9,8 +9,8 @@ constants and divisors; they shrink to a single small constant or variable.
 
 Common parameters
 -----------------
-variables: what stands at the leaves besides constants: variables, or any other expressions, such as opaque terms.
-depth: how many operations may be nested.
+variables: leaves besides constants: variables, or other expressions such as opaque terms.
+depth: maximal nesting of operations.
 nonlinear: when false, all drawn terms are piecewise quasi-affine: products, divisors, shifts and the like have a
     constant operand, and `&`, `|`, `^` on integers do not occur.
 total: when true, every term has a value at every point: no assertions, no divisor but constants, no negative shift.
@@ -21,7 +21,9 @@ Magnitudes stay small: shift amounts are at most 8, so evaluating a drawn expres
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -29,6 +31,9 @@ from intset.expr import ops
 from intset.expr.build import asserting, bounded, cast, nonneg, select
 from intset.expr.node import Cond, Expr, Var, const, make, truth
 from intset.expr.ops import Op
+from intset.testing.contexts import Setting, drawn_setting
+
+T = TypeVar("T")
 
 UNARY_OPS = (ops.NEG, ops.BITNOT, ops.ABS)
 AFFINE_OPS = (ops.ADD, ops.SUB, ops.MIN, ops.MAX)
@@ -70,6 +75,19 @@ def conditions(
 ) -> Cond:
     """Conditions over `variables`; see the module's docstring for the parameters."""
     return _HypothesisDrawing(draw, variables, nonlinear, total).condition(depth)
+
+
+def from_random(generator: Callable[[random.Random], T]) -> st.SearchStrategy[T]:
+    """A strategy from a seeded generator: Hypothesis makes each choice of its `Random`, so results shrink."""
+    return st.randoms(use_true_random=False).map(generator)
+
+
+def contexts() -> st.SearchStrategy[Setting]:
+    """Contexts with dependent, symbolic and empty ranges, facts, kept variables and expressions, and all their
+    points.
+    """
+    settings: st.SearchStrategy[Setting | None] = from_random(drawn_setting)
+    return settings.filter(lambda one: one is not None)  # type: ignore[return-value]
 
 
 class _HypothesisDrawing:

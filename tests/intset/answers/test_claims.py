@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections import Counter
+from random import Random
 
 import pytest
+from hypothesis import given, settings
 
 from intset import (
     NEG_INF,
@@ -25,6 +28,8 @@ from intset import (
 from intset.domains.sets.base import IntSet
 from intset.expr.node import Cond, as_expr
 from intset.testing.claims import DOMAINS, claims
+from intset.testing.oracle import Oracle
+from intset.testing.strategies import contexts
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -273,3 +278,15 @@ def test_a_coordinate_that_has_a_value_nowhere_loosens_no_other_side(domain: str
             for point in ({size: -2, i: 1}, {size: 3, i: 1}, {size: 5, i: 4}):
                 assert evaluate(side.min, point) >= evaluate(low, point), (e, point)
                 assert evaluate(side.max, point) <= evaluate(high, point), (e, point)
+
+
+@given(contexts())
+@settings(max_examples=40)
+def test_answers_about_drawn_contexts_agree_with_enumeration(setting):
+    """Bounds, sets, regions and proofs of every kind; a failing context shrinks."""
+    oracle = Oracle(setting, Context(setting.ranges, assume=setting.facts), Counter(), Random(0))
+    for e in setting.exprs:
+        oracle.bounds(e, None)
+        oracle.values(e, None)
+    oracle.region(None)
+    oracle.goals()
