@@ -1,1 +1,1 @@
-"""What every answer promises: claims, budgets, being the same whatever was asked before."""
+"""Tests of properties common to all answers: claims, budgets, determinism."""

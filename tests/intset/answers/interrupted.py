@@ -1,7 +1,7 @@
-"""Questions that are interrupted at some line of the program or of the libraries it loads, then asked again.
+"""Interrupt questions at a random line of the program or its libraries, then repeat them.
 
-`python -m tests.intset.answers.interrupted SEED TRIES`: each try is a process of its own, forked before anything is
-loaded, so that an interrupt may fall into the first import of islpy or z3. Prints each answer that is another one.
+`python -m tests.intset.answers.interrupted SEED TRIES`: each try forks a process before any import, so that interrupts
+may hit the first import of islpy or z3. Prints answers that changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def questions() -> list[Callable[[], str]]:
 
 
 def interrupted(ask: Callable[[], str], at: int) -> None:
-    """Ask, and be interrupted at a line, if it comes to that."""
+    """Run `ask` with an interrupt at line number `at`, if execution reaches it."""
     lines = 0
 
     def within(frame: FrameType, event: str, _: Any) -> Any:
@@ -69,7 +69,7 @@ def interrupted(ask: Callable[[], str], at: int) -> None:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """What `work` returns in a process of its own."""
+    """Run `work` in a forked process and return its result."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

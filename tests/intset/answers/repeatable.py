@@ -1,7 +1,7 @@
-"""Scenes: contexts with questions to each, all drawn from a seed; the answers as text, to be held against one another.
+"""Scenes: seeded contexts with questions, and their answers as comparable text.
 
-`python -m tests.intset.answers.repeatable FIRST LAST` prints those of a fresh process, which made many variables
-before, as JSON.
+`python -m tests.intset.answers.repeatable FIRST LAST` prints the answers of a fresh process, after creating many
+variables, as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, truncdiv, t
 from intset.errors import ContradictionWarning, IntSetError
 from intset.testing.questions import CaseDrawing
 
-# Near the budgets, where what was spent before would show, and far from them.
+# Small budgets expose leftover state of earlier questions; the default budgets do not.
 BUDGETS: tuple[dict[str, Any], ...] = (
     {},
     {},
@@ -35,7 +35,7 @@ PER_SCENE = 10
 
 @dataclass
 class Scene:
-    """How to make a context anew, always of the same variables, and what to ask in it."""
+    """A recipe for equal contexts over the same variables, with questions."""
 
     ranges: dict[Var, Range]
     facts: list[Cond]
@@ -48,7 +48,7 @@ class Scene:
             return Context(self.ranges, assume=self.facts)
 
     def wider_context(self) -> Context:
-        """One that knows more, of which nothing bears on the questions."""
+        """The context with additional, irrelevant variables and facts."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ContradictionWarning)
             others = [3 * var <= 40 for var in self.beside]
@@ -173,7 +173,7 @@ class Asked:
 
 
 def alone(seed: int) -> list[str]:
-    """The answers to the questions of a scene, each in a scene of its own."""
+    """Answers to all questions of a scene, each in a fresh scene."""
     found = []
     for number in range(PER_SCENE):
         fresh = scene(seed)
@@ -182,7 +182,7 @@ def alone(seed: int) -> list[str]:
 
 
 def answers(of: Scene, ctx: Context, order: Iterable[int] = range(PER_SCENE)) -> list[str]:
-    """The answers, listed as the questions are, asked in the given order."""
+    """Answers listed by question number, computed in the given order."""
     found = {number: of.questions[number](ctx) for number in order}
     return [found[number] for number in range(PER_SCENE)]
 

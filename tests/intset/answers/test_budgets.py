@@ -71,13 +71,13 @@ DATA = {
 
 
 def operations(s: IntSet | Region) -> set[str]:
-    """The public operations and attributes of a set: a new one must be tried here as well."""
+    """Public operations and attributes of a set; the suite must cover new ones."""
     own = {"__contains__", "__or__", "__and__", "__le__", "__ge__", "__eq__", "__repr__", "__reduce__"}
     return {name for name in dir(s) if not name.startswith("_") or name in own and hasattr(s, name)} - DATA
 
 
 def answer(name: str, ask: Callable[[], Any]) -> Any:
-    """What an operation says, or that it is not known, in the way that is documented for it."""
+    """The result of an operation, or `NOT_KNOWN` for its documented refusals."""
     try:
         return ask()
     except REFUSALS.get(name, ()):
@@ -134,7 +134,7 @@ def elements_of(end: Any, point: dict[Var, int], infinity: Any) -> Any:
 
 
 def holds(verdict: Any, truth: bool, is_exact: bool) -> bool:
-    """Whether an answer to "is it an element" is right for a superset, or for the very set."""
+    """Whether a membership verdict is correct for a superset, or for the exact set."""
     return verdict is NOT_KNOWN or (truth <= verdict if not is_exact else verdict is truth)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from intset import (
     NEG_INF,
@@ -241,7 +241,7 @@ def test_an_assertion_that_never_holds_leaves_no_value():
             ctx = Context({i: Range(0, 4), j: Range(0, 3)}, domain=domain)
             assert ctx.bounds(e).is_empty and ctx.value_set(e).is_empty and ctx.image((e, j)).is_empty
             assert ctx.prove(e > 100).vacuous and ctx.value_set(e).count() == 0
-    lazy = select(i < 2, i, nonneg(i - 9) + 50)  # it has a value where the assertion is not reached
+    lazy = select(i < 2, i, nonneg(i - 9) + 50)  # lazily defined for i < 2
     assert tuple(map(int, Context({i: Range(0, 4)}).bounds(lazy))) == (0, 1)
 
 
@@ -281,7 +281,7 @@ def test_a_coordinate_that_has_a_value_nowhere_loosens_no_other_side(domain: str
 
 
 @given(contexts())
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_answers_about_drawn_contexts_agree_with_enumeration(setting):
     """Bounds, sets, regions and proofs of every kind; a failing context shrinks."""
     oracle = Oracle(setting, Context(setting.ranges, assume=setting.facts), Counter(), Random(0))

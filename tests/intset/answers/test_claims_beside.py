@@ -1,7 +1,7 @@
-"""Claims where what is beside a question matters: facts that it does not mention, variables that are kept.
+"""Claims that depend on unmentioned facts and on kept variables, against enumeration.
 
-What nobody can see to hold together may exclude every point, so nothing is claimed of the rest; a variable that is kept
-still says, by its range, which values others have. Each answer is held against enumeration.
+Unmentioned facts of unknown consistency may exclude all points, so domains must not claim exactness. Kept variables
+still constrain others through their ranges.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def test_kept_variables(name: str) -> None:
 
 
 def test_two_kept_variables_that_speak_of_different_ones() -> None:
-    """Each by its range; whichever is asked for, one of the two says something of it and the other nothing."""
+    """Two kept variables constrain different variables; each question involves one of them."""
     world, tally = World({i: Range(0, 4), k: Range(0, 3), j: Range(0, i + 1), p: Range(k, 2)}), Counter[str]()
     ctx = world.context()
     for keep, e in itertools.product(((j, p), (p, j), (p,)), (i + 0, k + 0, i * 2, i + k, k - j, i * 3 + k)):
@@ -157,7 +157,7 @@ def test_two_kept_variables_that_speak_of_different_ones() -> None:
 
 
 class SetsAlone:
-    """Exact sets of single expressions: whether their product is exact is for others to say."""
+    """A domain with exact sets of single expressions and without regions."""
 
     name = "sets alone"
 

@@ -1,8 +1,7 @@
-"""Expressions drawn at random, thousands of them, each put to what answers at once: ends and proofs by structure.
+"""Thousands of random expressions for the cheap analyses: bounds and proofs by structure, against enumeration.
 
-The linear form, signs that are derived, and ends that are eliminated one variable after the other are right for most
-expressions whatever one of their conditions says; so there are many, over sizes, over boxes with every operation, and
-where they have no value at some points.
+A wrong side condition in the linear form, derived signs or variable elimination shows on few expressions, hence the
+number: over sizes, over boxes with every operation, and with partial operations.
 """
 
 from __future__ import annotations
@@ -202,7 +201,7 @@ def _spans(*ranges: Range) -> list[range]:
 
 @pytest.mark.parametrize("part", range(8))
 def test_drawn_operations(part: int) -> None:
-    """The linear form has the value of what it was made of; ends and sets by structure, also congruences, hold."""
+    """Linear forms preserve values; structural bounds, sets and congruences are sound."""
     drawn, tally = Operations(random.Random(100 + part)), Counter[str]()
     for number in range(40):
         first, second = drawn.range(), drawn.range()
@@ -242,7 +241,7 @@ def _value(function: Callable[..., int], at: tuple[int, ...]) -> int | None:
 
 
 def test_remainders_of_what_is_far_from_0() -> None:
-    """How many integers in a row a sum takes is told by how long its ranges are, not by where they lie."""
+    """Contiguity of a sum depends on range lengths, not on range positions."""
     tight = 0
     for first, second in itertools.product((Range(3, 2), Range(4, 3), Range(-9, 2)), (Range(5, 2), Range(7, 4))):
         ctx, points = Context({i: first, j: second}), list(itertools.product(*_spans(first, second)))
@@ -272,8 +271,7 @@ def _partial(rng: random.Random) -> Expr:
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_has_no_value_at_some_points(part: int) -> None:
-    """Neither an end nor an element is taken where there is no value, and nothing is proved or refuted by such a point;
-    what a proof requires leaves no point without one."""
+    """Undefined points contribute no values, proofs or refutations; `requires` excludes all of them."""
     rng, tally = random.Random(200 + part), Counter[str]()
     spans = (Range(-3, 4), Range(0, 3), Range(-1, 3), Range(0, 1), Range(1, 2), Range(-2, 2))
     for number in range(24):

@@ -1,8 +1,8 @@
-"""Counterexamples and witnesses are points of the domain: small worlds with all their points, held against every tier.
+"""Counterexamples and witnesses lie in the domain: small worlds with all their points, against every tier.
 
-A world has variables with ranges (of numbers, each other, sizes), sizes with what they declare, loads and facts. A
-counterexample gives each of them a value, satisfies everything that the world says, and makes the goal false; "proved"
-holds at every point; bounds, sets and certificates are held against the same points.
+A world has variables with constant, dependent or symbolic ranges, declared sizes, loads and facts. A counterexample
+assigns all of them, satisfies the world and violates the goal; "proved" holds at every point. Bounds, sets and
+certificates are checked on the same points.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class World:
         return (*self.sizes, *self.ranges)
 
     def context(self) -> Context:
-        """A new one each time, which has been asked nothing."""
+        """A fresh context without cached answers."""
         return Context(self.ranges, assume=self.facts)
 
     @cached_property
     def points(self) -> list[tuple[int, ...]]:
-        """Every point of the world, by trial of all."""
+        """All points of the world, by enumeration."""
         said = [limits.min <= var for var, limits in self.ranges.items()]
         said += [var <= limits.max for var, limits in self.ranges.items()]
         holds = [compiled(cond, self.variables) for cond in (*said, *self.facts)]
@@ -68,7 +68,7 @@ class World:
         return {}
 
     def values(self, e: Expr | Cond) -> dict[tuple[int, ...], int]:
-        """What `e` is at the points where it has a value: found once, whoever is asked about it."""
+        """Cached values of `e` at the points that define it."""
         if e not in self.known:
             value = compiled(e, self.variables)
             found = ((point, _truth(value, point)) for point in self.points)
@@ -162,7 +162,7 @@ def test_proofs(name: str, tiers: tuple[str, ...]) -> None:
 
 
 def hold(world: World, e: Expr, bounds: Bounds, found: IntSet, tally: Counter[str]) -> None:
-    """At each value of the sizes, over the rest of the points."""
+    """Check bounds and set against the true values, per value of the sizes."""
     tally["tight"] += bounds.is_tight
     tally["exact"] += found.is_exact
     taken: dict[tuple[int, ...], set[int]] = {}
@@ -299,7 +299,7 @@ def test_sets_of_loads(domain: str) -> None:
 
 
 def test_ranges_that_are_read() -> None:
-    """A range whose end is a load says of it that it is not empty."""
+    """Ranges with loads in their ends imply that they are nonempty."""
     for facts in ((), (T[0].ne(2),), (T[1].ne(1), j >= 0), (U().ne(0),)):
         ctx = Context({i: Range(0, T[0]), j: Range(U() * 2, 1)}, assume=facts)
         worlds = [
@@ -322,7 +322,7 @@ def test_ranges_that_are_read() -> None:
 
 
 def test_gaps_of_sums_with_sizes() -> None:
-    """Terms that leave gaps once they are laid on one another with the coefficients that they have."""
+    """Sums with symbolic extents whose coefficients leave gaps."""
     size, length = ShapeVar("size", lower=4), ShapeVar("length", lower=1)
     long = Context({i: Range(0, 2), j: Range(0, size), k: Range(0, 2)})
     assert {long.value_set(j - i * 2 + k * c).is_exact for c in (5, 6)} == {True}

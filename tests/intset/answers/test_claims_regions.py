@@ -1,7 +1,7 @@
-"""Every claim of a region, and of what operations make of it, held against all points of small worlds.
+"""Claims of regions and region operations, against all points of small worlds.
 
-Counts over instances, samples, ends, hulls, differences and projections: at each value of sizes and kept variables, and
-once more with a budget that does not suffice, where an answer is right or refused.
+Counts over instances, samples, ends, hulls, differences, projections: per value of sizes and kept variables, and under
+an insufficient budget, which permits refusals but no wrong answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("asked_anew"),
 ]
 Point = tuple[int, ...]
-Truth = dict[Point, set[Point]]  # the points at each value of the parameters that leaves one
+Truth = dict[Point, set[Point]]  # parameter values: points
 T = TypeVar("T")
 
 few = ShapeVar("few", lower=-2, upper=3)
@@ -71,13 +71,13 @@ def truth_of(world: World, exprs: tuple[Expr, ...], keep: tuple[Var, ...]) -> Tr
 
 
 class Asked:
-    """A region and its points, which every question is held against."""
+    """A region under test with its true points."""
 
     def __init__(self, region: Region, truth: Truth, fixed: tuple[Var, ...], tally: Counter[str]) -> None:
         self.region, self.truth, self.fixed, self.tally = region, truth, fixed, tally
 
     def of(self, region: Region, points: Callable[[set[Point]], set[Point]]) -> Asked:
-        """What an operation made of it, and of its points."""
+        """The result of an operation on the region, with the transformed points."""
         return Asked(region, {at: points(own) for at, own in self.truth.items()}, self.fixed, self.tally)
 
     def per_instance(self) -> dict[Point, set[Point]]:
@@ -109,7 +109,7 @@ class Asked:
         return dict(zip(self.fixed, values, strict=True))
 
     def placed(self) -> None:
-        """At one of the values, where a budget may not suffice to say it: nothing is lost."""
+        """Substituted parameters lose no points, even under insufficient budgets."""
         parts = answered(self.region.pieces) or ()
         for values, own in list(self.truth.items())[:1]:
             at = self.at(values)
@@ -205,7 +205,7 @@ def test_extreme_targets_are_counted_themselves() -> None:
 
 
 def test_a_sample_is_at_values_that_sizes_have() -> None:
-    """Also where the size came with a value of a parameter, and where terms of sizes are no numbers of their own."""
+    """Samples respect declarations, also for substituted parameters and nonlinear terms of sizes."""
     v, m = Var("v"), ShapeVar("m", lower=2, upper=3)
     moved = Context({i: Range(0, 1)}).image((i + v,))
     assert moved.at({v: wide}).sample() in {(4,), (6,), (8,)}

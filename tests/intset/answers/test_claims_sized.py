@@ -77,7 +77,7 @@ def test_sums(which: int) -> None:
 
 
 def test_nested_steps_beside_a_size() -> None:
-    """Strides that reach just as far as the next one, or a little less: their elements, spelled out as a condition."""
+    """Membership conditions of nested strides that touch, overlap or leave gaps."""
     k = Var("k")
     for extents, (a, b, c) in itertools.product(
         ((2, 2, 2), (3, 2, 4)), itertools.product((1, 2), (3, 4, 5), (4, 7, 10, -6))
@@ -93,7 +93,7 @@ def test_nested_steps_beside_a_size() -> None:
 
 
 def test_remainders_by_what_has_no_sign_and_shifts() -> None:
-    """Ends by the operand that is kept; facts and terms beside the variable take some of them away."""
+    """Bounds from one operand; facts and additional terms invalidate some of them."""
     lower, whole, y = ShapeVar("lower", lower=-8), ShapeVar("whole", lower=None), ShapeVar("y", upper=3)
     tight = 0
     for facts in ((), ((x % 2).eq(0),), (x * x >= 9,), (i >= 1,)):
@@ -116,7 +116,7 @@ def test_remainders_by_what_has_no_sign_and_shifts() -> None:
 
 
 def test_values_of_sizes_that_a_fact_excludes() -> None:
-    """What a set says of sizes stays with it when one of them has a value."""
+    """Constraints among sizes survive substitution of one size."""
     for fact, at, there in (((n + m).eq(2), {n: 1}, {1}), ((n - m).ne(1), {n: 3}, {1, 3, 4}), (n <= m, {m: 2}, {1, 2})):
         left = Context({i: Range(0, 4)}, assume=[fact]).value_set(i).at(at)
         (other,) = {n, m} - set(at)

@@ -1,9 +1,8 @@
-"""Every claim about small questions, exhaustively: what a mutation that makes a claim false cannot survive.
+"""Exhaustive claims about small questions, to kill every mutant that falsifies a structural claim.
 
-All expressions of a few shapes over all small boxes are put to the domains that claim by structure, each answer is held
-against enumeration. The shapes are those that the certificates speak of: sums of variables with coefficients that leave
-gaps, overlap or just fit, their quotients and remainders, minima, sums of such terms that share a variable or do not;
-and facts, dependent ranges and sizes beside them.
+All expressions of a few shapes over all small boxes, for every domain with structural claims, against enumeration.
+Shapes: sums whose coefficients leave gaps, overlap or fit exactly; quotients, remainders and minima of such sums; sums
+of terms with and without shared variables. Facts, dependent ranges and sizes vary.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ QUESTIONS = (
 @pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
 @pytest.mark.parametrize("name", FACTS)
 def test_facts(name: str, domain: str) -> None:
-    """Beside facts: an end is attained by a point at which they hold."""
+    """Under facts, attained ends need a witness that satisfies the facts."""
     tally: Counter[str] = Counter()
     for first, second in (BOXES[0], BOXES[3], BOXES[4]):
         ranges = {i: first, j: second, k: Range(0, 3)}
@@ -214,7 +213,7 @@ DEPENDENT: tuple[tuple[Range, Callable[[], Range]], ...] = (
 
 @pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
 def test_dependent_ranges(domain: str) -> None:
-    """A range that depends on another variable, and is empty for some of its values."""
+    """Dependent ranges that are empty for some values of the outer variable."""
     tally: Counter[str] = Counter()
     for outer, inner in DEPENDENT:
         limits = inner()
@@ -397,7 +396,7 @@ CHOOSING: tuple[Callable[[int], Cond], ...] = (
 
 
 def test_proofs_by_cases() -> None:
-    """Each case that is left out, or taken for another, makes one of these true: each fails at few points."""
+    """Goals that fail at few points: skipping or confusing a case would prove one of them."""
     status: Counter[str] = Counter()
     with using(tiers=("linear",)):
         for (first, second), facts in itertools.product(

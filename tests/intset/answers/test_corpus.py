@@ -50,7 +50,7 @@ def _fewer_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def score(domain: str, part: int = 0, parts: int = 1) -> DomainScore:
-    """How a domain answers the rows, or a part of them."""
+    """Score of a domain on a share of the rows."""
     found = DomainScore(domain)
     for problem in problems()[part::parts]:
         if not problem.row.is_predicate:
@@ -72,7 +72,7 @@ def test_every_row_is_answered_soundly() -> None:
 @pytest.mark.parametrize("part", daily(range(4), 4))
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_domain_is_sound_on_every_row(domain: str, part: int) -> None:
-    """Daily each on a fourth of the rows, others for each."""
+    """Each domain on a quarter of the rows daily, rotating per domain."""
     assert score(domain, (part + DOMAINS.index(domain)) % 4, 4).violations() == []
 
 

@@ -1,4 +1,4 @@
-"""The same question gets the same answer: alone, after others, beside others, after interrupts, in another process."""
+"""Determinism: equal questions get equal answers in any order, concurrently, after interrupts, in other processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def differences(seed: int, of: Scene, found: list[str]) -> list[tuple[Any, ...]]
 
 
 def check_orders(seed: int) -> None:
-    """In one context in another order, and in a context of the same variables that knows more."""
+    """Permute the questions within one context; repeat them in a wider context."""
     rng = random.Random(seed)
     fresh = scene(seed)
     order = rng.sample(range(PER_SCENE), PER_SCENE)
@@ -84,7 +84,7 @@ def test_in_eight_threads_on_one_context(seed: int) -> None:
 
 @pytest.mark.parametrize("seeds", daily([range(8), range(200)], 2))
 def test_a_set_is_shown_alike_in_every_thread(seeds: range) -> None:
-    """isl objects stay in one thread; one that was read again in another may be written in another way there."""
+    """Text of isl-backed sets is thread-independent, although each thread parses its own isl object."""
     shown = 0
     with ThreadPoolExecutor(1) as other:
         for seed in seeds:
@@ -142,7 +142,7 @@ def test_in_a_fresh_process_that_hashes_otherwise() -> None:
 
 
 def test_a_need_that_its_guard_implies_is_none() -> None:
-    """A question asked after one with an operation that is not defined everywhere has the facts it has alone."""
+    """Definedness conditions of an earlier question do not leak into a later one."""
     found = []
     for is_first in (True, False):
         i, l, j, k, x, y = (Var(name) for name in "iljkxy")
@@ -169,7 +169,7 @@ def said_of_a_proof(proof: Proof) -> str:
 
 @pytest.mark.parametrize("seeds", daily([range(8), range(400)], 2))
 def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
-    """Neither sizes without a range nor divisions met in one question change what is found for another."""
+    """Unranged sizes and divisions of one question do not influence another."""
     for seed in seeds:
         rng = random.Random(seed)
         i, j, k, n, stranger, size = Var("i"), Var("j"), Var("k"), ShapeVar("n", lower=1), Var("x"), ShapeVar("y")
@@ -228,7 +228,7 @@ def test_a_minimum_is_the_same_whichever_side_comes_first() -> None:
 
 
 def test_a_form_that_others_use_is_the_one_it_has_alone() -> None:
-    """What a normalizer meets inside of an expression is written as if it were asked for by itself."""
+    """Normal forms of subexpressions equal their normal forms in isolation."""
     i, j, m = Var("i"), Var("j"), ShapeVar("m")
     ranges = {i: Range(-3, 8), j: Range(0, 6)}
     parts = [(i + m) * i, m * i + i * i - 1, (j * 4 + i) % 12, i - (i - j + m * 2) // 3, minimum(j, i * m - 2)]

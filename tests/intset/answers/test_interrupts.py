@@ -89,8 +89,7 @@ print(caught > 5, sent == caught, lost)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
 @pytest.mark.parametrize("seconds", daily([0.5, 60.0], 2))
 def test_no_interrupt_is_lost(seconds: float) -> None:
-    """Each that is sent in the middle of questions comes out of them; none falls into what Python calls when an object
-    dies, where it would be printed and forgotten."""
+    """Interrupts during questions propagate; none is lost in a destructor, where Python prints and drops it."""
     command = [sys.executable, "-c", COUNTED, str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout == "True True []\n" and done.returncode == 0, done

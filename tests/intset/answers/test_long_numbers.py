@@ -1,4 +1,4 @@
-"""Products of products: the numbers double in length at each level, and are given up with a note."""
+"""Repeated squaring doubles the length of numbers; analyses stop with a note."""
 
 from __future__ import annotations
 

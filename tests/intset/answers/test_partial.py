@@ -1,6 +1,6 @@
-"""Every kind of question about conditions that have no value at some points, against enumeration.
+"""Questions about partial conditions, against enumeration.
 
-A claim of exactness is held to the very set; empty ranges and facts that contradict one another make answers vacuous.
+Exact sets must equal the truth; empty ranges and contradictory facts make answers vacuous.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What TVM's `arith` and Halide answer wrongly, asked here: by name, of every tier and every domain.
+"""Known wrong answers of TVM's `arith` and Halide, for every tier and domain.
 
-The identifiers are those of the issue's notes: U1 to U11 and T1 of TVM, the solver, monotonicity and scopes of Halide.
+Identifiers: U1 to U11 and T1 for TVM; solver, monotonicity and scopes for Halide.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_the_other_unsound_answers_of_tvm():
     ctx = Context({v: Range(0, 101)})
     assert not ctx.prove(through < 1) and not ctx.prove((through % 4).eq(0))
     assert not Context().prove(tir.Cast("int32", t[v] * 2.0) >= 0)
-    low, high = Context({n: Range(0, 101)}).bounds(100 // n)  # a divisor 0 has no value, and is not 1 either
+    low, high = Context({n: Range(0, 101)}).bounds(100 // n)  # division by 0 is undefined
     assert (int(low), int(high)) == (1, 100)
 
 

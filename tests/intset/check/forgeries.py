@@ -1,4 +1,4 @@
-"""Certificates to tamper with, what a forger may do to one, and the truth of its statement by enumeration."""
+"""Certificates, forgeries of them, and the truth of their claims by enumeration."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ QUESTIONS = [
 
 
 def originals(random_questions: int = 40) -> list[tuple[Context, Certificate]]:
-    """Certificates of all kinds as the prover hands them out, each with its context."""
+    """(context, certificate) pairs of all kinds from the prover."""
     asked = [(ranges, goal, facts) for ranges, goal, facts in QUESTIONS]
     for seed in range(random_questions):
         q = question(seed)
@@ -84,9 +84,9 @@ def originals(random_questions: int = 40) -> list[tuple[Context, Certificate]]:
 
 
 def is_true(cert: Certificate) -> bool:
-    """Whether the statement holds, on a window of every variable and every table of 0 and 1 for the opaque symbols.
+    """Whether the claim holds on a window of all variables and all 0/1 tables of opaque symbols.
 
-    A claim that is accepted has to be true there; a claim that is false there has to be refused.
+    The checker must reject claims that are false there.
     """
     if cert.kind == "point":
         return _fails_at(cert)
@@ -96,7 +96,7 @@ def is_true(cert: Certificate) -> bool:
 
 
 def _contradicted_somewhere(cert: Certificate) -> bool:
-    """As `_contradicts` at every one of `_points`, by functions made once; there are no opaque symbols."""
+    """Compiled version of `_contradicts` over all `_points`, for claims without opaque symbols."""
     variables = free_vars(*_stated(cert))
     window = WINDOW if len(variables) <= 3 else range(-2, 6)
     spans = [[value for value in window if _declared(var, value)] for var in variables]
@@ -194,7 +194,7 @@ def _only(table: dict, at: tuple[int, ...], symbol: Opaque) -> int:
 
 
 def forgeries(cert: Certificate, others: list[Certificate], rng: random.Random) -> Iterator[Certificate]:
-    """Certificates that differ from `cert` in one place or a few; some with evidence made anew for what they state."""
+    """Mutations of `cert` in a few fields, some with regenerated evidence."""
     other = rng.choice(others)
     yield replace(cert, goal=_other_condition(cert.goal, rng))
     yield replace(cert, goal=~cert.goal)
@@ -236,7 +236,7 @@ def forgeries(cert: Certificate, others: list[Certificate], rng: random.Random) 
 
 
 def signed_anew(cert: Certificate, kind: str) -> Certificate:
-    """The statement with the evidence that a forger would write for it, who knows the checker."""
+    """The claim with the strongest evidence that a forger with knowledge of the checker could write."""
     plain = replace(cert, kind=kind, combinations=(), text="", count=0, point={})
     if kind == "isl":
         return replace(plain, text=emptiness_text(premises_of(plain), None if plain.vacuous else plain.goal) or "")
@@ -329,7 +329,7 @@ def _other_text(text: str, rng: random.Random) -> str:
 
 
 def _as_text(cert: Certificate, rng: random.Random) -> Iterator[Certificate]:
-    """What becomes of the text of a certificate when something in it is changed, if it is a certificate at all."""
+    """Certificates parsed from mutated text; unparsable mutations are skipped."""
     table = json.loads(cert.to_text())
     for _ in range(4):
         bad = json.loads(json.dumps(table))

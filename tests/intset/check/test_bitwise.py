@@ -1,4 +1,4 @@
-"""Bitwise expressions are one sum of conjunctions where they are one function of their operands, and only there."""
+"""Bitwise expressions have equal sums of conjunctions exactly if they are equal functions of their operands."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ A = Opaque("A", 1, 0, 9)
 CONSTANT = [
     ({i: Range(0, 8), j: Range(0, 4)}, i * 4 + j, ()),
     ({i: Range(0, 8), j: Range(0, 4)}, (i * 4 + j) // 7 % 3, (i * 4 + j < 14,)),
-    ({i: Range(0, 8), j: Range(0, i - 4)}, i + j, ()),  # where the range of j is empty there is no point
+    ({i: Range(0, 8), j: Range(0, i - 4)}, i + j, ()),  # the range of j is empty for i <= 4
     ({i: Range(2, 7), j: Range(i, 3), k: Range(i, j - i)}, j - i + k, ()),
     ({i: Range(0, 8)}, A[i] + A[7 - i], ()),
     ({i: None}, i % 7, ()),
@@ -102,7 +102,7 @@ def inside(ctx, point) -> bool:
 
 
 def reached(ctx, e, sizes, variables) -> bool:
-    """Whether there is a point at these sizes at which `e` has a value."""
+    """Whether some point with these sizes defines `e`."""
     for values in itertools.product(range(-1, 12), repeat=len(variables)):
         point = {**sizes, **dict(zip(variables, values, strict=True))}
         try:
@@ -278,7 +278,7 @@ def test_a_file_of_both_kinds_is_checked(lines, tmp_path, capsys):
 
 
 def test_parts_that_are_right_and_show_something_else_are_not_accepted() -> None:
-    """Every part passes a check of its own; what it stands for is another statement, and the claim is false."""
+    """Valid parts with wrong statements do not make a false claim acceptable."""
     ctx, n = Context({i: Range(0, 9)}), ShapeVar("n", lower=1)
     whole = ctx.bounds(i).certificate()
     there = ctx.prove(i.ne(4)).certificate()  # a point
@@ -325,7 +325,7 @@ def test_parts_that_are_right_and_show_something_else_are_not_accepted() -> None
 
 
 def test_a_kept_variable_is_nothing_to_choose() -> None:
-    """An end that is attained at one of its values is not one for all of them."""
+    """Ends attained at one value of a kept variable do not cover its other values."""
     ranges = {k: Range(0, 4), i: Range(0, k + 1)}
     ctx = Context(ranges)
     right, upper, at = ctx.bounds(i, keep=[k]).certificate(), ctx.prove(i <= 3).certificate(), {i: 3, k: 3}

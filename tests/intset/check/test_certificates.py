@@ -122,7 +122,7 @@ def test_the_checker_accepts_nothing_wrong():
 
 
 def test_a_divisor_is_positive_only_where_it_divides():
-    """`1 // n` is not evaluated in this goal, so nothing may be concluded from its having a value."""
+    """Without evaluating `1 // n`, the goal implies no definedness condition for it."""
     cert = Context({}).prove(truth(True)).certificate()
     case = (n < 1,)
     negative = (
@@ -253,11 +253,11 @@ def test_mutated_certificates_are_refused():
         assert not replace(cert, goal=~goal).check()
         assert not replace(cert, combinations=cert.combinations[1:]).check()
         assert not cert.ranges or not check_certificate(cert, Context({}))
-    assert tried > 400 and accepted <= tried // 20  # a term that was not needed may be left out
+    assert tried > 400 and accepted <= tried // 20  # redundant terms are removable
 
 
 def test_a_split_needs_both_sides_and_a_value():
-    """`1 // x >= 1` has no value at x = 0, so nothing follows from its holding or not."""
+    """`1 // x >= 1` is undefined at x = 0, so a split on it is incomplete."""
     cert = Context({}).prove(truth(True)).certificate()
     case = (x * 0 + 1 < 1,)
     on = 1 // x >= 1

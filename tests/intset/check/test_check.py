@@ -43,7 +43,7 @@ A = Opaque("A", 1)
 
 
 def certificates() -> list[Certificate]:
-    """One of every kind, with every kind of node."""
+    """Certificates of every kind that cover every kind of node."""
     proofs = [
         Context({i: Range(0, n), j: Range(0, m)}).prove(((i * m + j) // m).eq(i)),
         Context({i: Range(0, 128)}).prove(select(i < 64, i, i - 64) // 4 < 16),
@@ -99,7 +99,7 @@ def test_what_a_size_declares_cannot_be_changed_in_the_text():
     table["nodes"][row][3] = 2
     with pytest.raises(ParseError):
         Certificate.from_text(json.dumps(table))
-    table["nodes"][row][2] = [1, 1]  # of another variable it may be said, if it has a value at all
+    table["nodes"][row][2] = [1, 1]  # legal for another variable with a satisfiable declaration
     assert Certificate.from_text(json.dumps(table)).goal is not (m >= 1)
     table["nodes"][row][3:] = [65, 64, 4]
     with pytest.raises(ParseError, match="has no value"):
@@ -268,7 +268,7 @@ def test_what_is_no_certificate_is_refused_not_raised():
 
 
 def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
-    """What shows that a divisor is positive refutes that it is -1 or less, not something else that is false."""
+    """Evidence for a positive divisor must refute divisor <= -1, not another falsehood."""
     true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
     (one,) = true.combinations
     ((divisor, shown),) = one.divisors
@@ -283,12 +283,12 @@ def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
 
 
 def test_every_branch_of_every_split_is_looked_at():
-    """One leaf after another is spoiled, left out, or given divisors: the others do not make up for it."""
-    case = (x * 0 + 1 < 1,)  # absurd, so that every leaf is closed by it
+    """Spoiling any single leaf of a split tree invalidates the combination."""
+    case = (x * 0 + 1 < 1,)  # contradictory, closes every leaf
     close = (WeightedProduct(1, (Premise("the goal negated", case[0]),)),)
 
     def split(given, conditions, spoil, place=()):
-        """A tree of splits; `spoil` makes of the leaf at each place another, or none."""
+        """A tree of splits; `spoil` replaces or drops the leaf at each path."""
         if not conditions:
             return spoil(place, Combination(given, close))
         ways = both_ways(conditions[0], ())
@@ -319,7 +319,7 @@ def test_every_branch_of_every_split_is_looked_at():
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 def test_an_empty_context_is_not_made_by_what_a_goal_asserts():
-    """What a goal asserts holds where the goal has a value; that there is no such point empties no context."""
+    """Assertions embedded in a goal do not make its context empty."""
     ctx = Context({x: Range(0, 8)})
     goal = nonneg(x - 9) >= 0
     asserted = Fact(x - 9 >= 0, "asserted")

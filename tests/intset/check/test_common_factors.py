@@ -74,7 +74,7 @@ def test_the_checker_divides_by_what_is_not_0_alone() -> None:
     for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
         expander = Expander(nonzero)
         assert (expander.poly(quotient) == expander.poly(simple)) is same
-    goal = select(x.ne(0), quotient, simple).eq(simple)  # the quotient is not looked at where x is 0
+    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
     proof = Context().prove(goal)
     assert proof.status != "refuted" and (not proof or proof.certificate().check())
     false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))

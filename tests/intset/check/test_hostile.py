@@ -39,7 +39,7 @@ n, m = ShapeVar("n", 1, 5), ShapeVar("m", 0, 4)
 @pytest.mark.parametrize("end", [asserting(n < 0, const(3)), 3 - 1 // (n - n), 3 + 0 // m, select(m > 1, 3, 3 // m)])
 @pytest.mark.parametrize("kind", ["isl", "points", "z3"])
 def test_an_end_without_a_value_is_refused(end, kind):
-    """At the sizes where the end has no value, a comparison with it never fails."""
+    """Comparisons with an undefined end never fail, and must not count as proofs."""
     ranges = ((x, Range(0, 4)),)
     whole = BoundsCertificate(x, const(0), end, (), ranges)
     forged = replace(whole, lower=_by(x >= 0, ranges, kind), upper=_by(x <= end, ranges, kind))
@@ -69,7 +69,7 @@ def test_ends_that_divide_by_what_the_question_divides_by_are_shown():
 
 
 def test_a_point_at_which_the_end_has_no_value_attains_nothing():
-    """`x == 6 // m` at `x = 6 // m` is true wherever it has a value, which at m = 0 it has not."""
+    """`x == 6 // m` at `x = 6 // m` is undefined for m = 0, so it attains no end there."""
     ranges = ((x, Range(0, 7)),)
     goal = attained_goal(x, 6 // m, {x: 6 // m}, ranges, ())
     assert goal is not None
@@ -193,7 +193,7 @@ def test_work_without_end_is_refused_within_the_budget(name, tmp_path, capsys):
     cert = HOSTILE[name]()
     budget, begun = CheckBudget(), time.process_time()
     assert not cert.check(budget=budget)
-    assert budget.is_spent and time.process_time() - begun < 8  # about a second on a machine that does nothing else
+    assert budget.is_spent and time.process_time() - begun < 8  # about a second on an idle machine
     if len(text := cert.to_text()) < 3_000:
         (tmp_path / "file").write_text(text)
         assert main([str(tmp_path / "file")]) == 1
@@ -253,7 +253,7 @@ def _originals() -> list[BoundsCertificate]:
 
 
 def _is_false(cert: BoundsCertificate) -> bool:
-    """Whether at some point of the context an end is crossed, or has no value; or no point attains an end."""
+    """Whether enumeration finds a crossed or undefined end, or an unattained one."""
     roots = [cert.expr, *(e for e in (cert.low, cert.high) if isinstance(e, Expr))]
     roots += [fact.condition for fact in cert.facts]
     roots += [end for _, r in cert.ranges for end in (r.min, r.extent) if isinstance(end, Expr)]

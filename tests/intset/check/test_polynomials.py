@@ -1,4 +1,4 @@
-"""What the checker reads: polynomials and texts have the values of what they stand for, a premise says what it says."""
+"""Semantics of the checker's translations: polynomials, texts and premises preserve values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ a = Var("a")
 
 
 def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
-    """Of every operation, whose atoms are taken as they are evaluated: masks and shifts among them."""
+    """Random expressions over all operations, with atoms evaluated directly."""
     drawn, compared = Operations(random.Random(5)), 0
     for _ in range(250):
         e = drawn.rng.choice((drawn.term(), drawn.sum(), (a + 1) | 3, (a * 2) & 5, a ^ 4, a >> 1, minimum(a, 3) & 6))
@@ -98,7 +98,7 @@ def test_texts_hold_at_every_point_where_the_conditions_do() -> None:
 
 
 def test_a_text_is_the_one_that_follows_from_the_statement() -> None:
-    """Another is refused, also where the statement is true and that text is unsatisfiable, or empty."""
+    """Foreign texts are rejected, even unsatisfiable texts for true statements."""
     goal, other = a * a >= 0, a * a + 1 > 0
     texts = [unsat_text(Certificate("z3", cond)) for cond in (goal, other)]
     assert [Certificate("z3", goal, text=text).check() for text in (*texts, "(assert false)", "")] == [True] + [

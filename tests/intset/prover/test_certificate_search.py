@@ -1,4 +1,4 @@
-"""The search for certificates: how far it goes, and that it finds one wherever a proof rests on something."""
+"""Certificate search: its budgets, and a certificate for every proof that uses facts."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_what_only_one_branch_asserts_does_not_belong_to_the_goal() -> None:
 
 @pytest.mark.parametrize("squarings", [5, 20])
 def test_z3_is_not_handed_products_of_a_high_degree(squarings: int) -> None:
-    """It multiplies them out, which its units do not count."""
+    """z3 expands products outside its unit count."""
     e: Expr = i
     for _ in range(squarings):
         e = e * e

@@ -1,4 +1,4 @@
-"""The simplex method behind combinations: weights that add up where z3 finds some, and none where it finds none."""
+"""The simplex method: agrees with z3 on feasibility, and its weights satisfy the equations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_as_z3_says() -> None:
         ([{0: 2, RIGHT: -3}], (0,), {0: Fraction(-3, 2)}),
         ([{RIGHT: 1}], (), None),
         ([{}], (), {}),
-        ([{0: 1, 1: -1, RIGHT: 1}, {0: 1, 1: -1, RIGHT: 2}], (0, 1), None),  # one of them is taken out of both rows
+        ([{0: 1, 1: -1, RIGHT: 1}, {0: 1, 1: -1, RIGHT: 2}], (0, 1), None),  # contradictory free rows
     ],
 )
 def test_small_systems(rows: Rows, free: Collection[int], expected: dict[int, Fraction] | None) -> None:
@@ -97,7 +97,7 @@ def test_a_budget_ends_it() -> None:
 
 
 def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:
-    """No object of z3 is made: what such a one does when it dies loses an interrupt."""
+    """Splits use no z3 object, whose destructor could lose an interrupt."""
     i, j, k = Var("i"), Var("j"), Var("k")
     ranges = ((i, Range(0, 4)), (j, Range(0, 4)), (k, Range(0, 4)))
     split = 0

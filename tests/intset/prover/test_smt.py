@@ -60,7 +60,7 @@ DIVISIONS = {
 
 @pytest.fixture(scope="module")
 def session() -> SmtSession:
-    """One for the module, so that every test also tests that no other left anything behind."""
+    """A module-wide session, which exposes state leaking between queries."""
     return SmtSession()
 
 
@@ -142,7 +142,7 @@ def test_bit_operations_of_unknown_size(session: SmtSession) -> None:
 
 
 def test_facts_are_evaluated_too(session: SmtSession) -> None:
-    """z3 does not know that `2**40 & j` cannot be 4, and would believe in such a point."""
+    """Evaluation rejects z3 models with impossible values of `2**40 & j`."""
     assert session.check(NEVER, labelled((i & j).eq(4), i.eq(2**40), j >= 0)).status != "refuted"
     assert session.check(j < 0, labelled((i & j).eq(4), i.eq(2**40))).status != "refuted"
 
@@ -468,7 +468,7 @@ def test_an_exception_in_the_bounds_leaves_nothing(session: SmtSession) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="no signals between processes")
 def test_keyboard_interrupt_is_raised_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """z3 by itself takes the signal, and answers that it was canceled."""
+    """z3's own handler would swallow the signal and report a cancelled query."""
     session = SmtSession(timeout_ms=100)
     check = z3.Z3_solver_check_assumptions
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let jobs in the background ignore it
@@ -561,7 +561,7 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(session: SmtSession,
 
 
 def test_the_clock_stops_z3_only_if_told_to() -> None:
-    """What it stopped says so and is not kept; without it the same question is decided by its budget alone."""
+    """Timed-out answers say so and are not cached; without a clock, budgets alone decide."""
     goal = HARD[1][0]
     ctx = Context({})
     with intset.using(z3_timeout_ms=1, tiers="z3"):

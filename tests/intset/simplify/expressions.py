@@ -46,7 +46,7 @@ class Case:
     facts: list[Cond]
 
     def points(self) -> Iterator[dict[Any, Any]]:
-        """The points in the ranges at which all facts hold; the table among the values."""
+        """Points of the ranges that satisfy all facts, with the table's value."""
         spans = [range(int(r.min), int(r.min) + int(r.extent)) for r in self.ranges.values()]
         for values in product(*spans):
             point: dict[Any, Any] = {**dict(zip(self.ranges, values, strict=True)), TABLE: element}

@@ -1,8 +1,8 @@
-"""Small expressions with shared parts: what `simplify` makes of them has their value wherever they have one.
+"""Random expressions with shared subexpressions: `simplify` preserves values wherever the input is defined.
 
-Rules and moves need parts that are met twice, constants that divide one another, conditions that say something of one
-another, and guards. So operands are drawn from what was made before, constants from a few. What may have no value is
-among it: divisions by variables, and a table that ends.
+Rewrites need repeated operands, constants that divide one another, related conditions, and guards. So operands are
+drawn from earlier subexpressions, and constants from a small pool. Partial operations are included: divisions by
+variables, and a finite table.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Drawn:
         return r.choice((p, ~p, p & more, more & p, p | more, more | q, more & p & q, p | q | more, p & q))
 
     def points(self) -> Iterator[Point]:
-        """Some points in the ranges, or of a window, at which all facts hold."""
+        """Sample points of ranges and windows that satisfy all facts."""
         spans = dict.fromkeys(self.names, WINDOW)
         least = 0 if self.size is None else int(self.size.declared()[0])
         for v, limits in self.ranges.items():
@@ -166,7 +166,7 @@ def remainders(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 
 def digits(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
-    """A quotient and a remainder, something between them now and then."""
+    """A quotient and a remainder, sometimes separated by another part."""
     c = r.choice((2, 3, 4))
     d = r.choice((c, c, c + 1))
     first = r.choice(((x // c).eq(y // c), (x // c).eq(r.randint(-1, 2)), (x // c).eq(y)))
@@ -192,7 +192,7 @@ def bounds(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 
 def spelled(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
-    """A choice by an inequality or an equation of what its arms differ by."""
+    """A select whose condition compares the difference of its arms."""
     k, a, b = r.choice((1, 1, -1, 2, -2)), r.randint(-2, 2), r.randint(-2, 2)
     cond = r.choice((x < y + a, x <= y + a, x > y + a, x >= y + a, x.eq(y + a), x.ne(y + a), (x * 2).eq(y)))
     yes, no = r.choice(((x * k + z, y * k + z + b), (y * k, x * k + b), (x * z, y * z + a * z), (x // z, x), (x, y)))
@@ -200,7 +200,7 @@ def spelled(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 
 def ordered(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
-    """Inequalities that imply or exclude one another, with what has no value between them."""
+    """Inequalities that imply or exclude one another, interleaved with partial operations."""
     parts: list[Any] = []
     for _ in range(r.randint(2, 4)):
         a, b = r.choice((x, y)), r.choice((x, y, z, const(r.randint(-1, 3))))
@@ -211,7 +211,7 @@ def ordered(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 
 def guarded(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
-    """What a condition guards, beside conditions on the same."""
+    """Guarded partial operations next to conditions on the same operands."""
     k = const(r.randint(-1, 2))
     guard = case.compared(y, k)
     e = case.compared(select(guard, x // y, z), const(r.randint(-1, 2)))
@@ -220,7 +220,7 @@ def guarded(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 
 def products(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
-    """Products of the same factors held against one another."""
+    """Comparisons of products with common factors."""
     k = r.randint(-2, 3)
     forms = (
         *(x * y, x * z, x * y + x, x * z + x * k, x * x, x * x + x * k, x // y * y, (x + k) // y * y, x, y, const(k)),
@@ -308,7 +308,7 @@ FAMILIES: list[Family] = [
 
 
 def check(seed: int) -> bool:
-    """Whether a case is written in another way, which is then right and no dearer."""
+    """Check one case for equality and cost; returns whether it was rewritten."""
     case = Drawn(seed)
     new = Context(case.ranges, assume=case.facts).simplify(case.e)
     before, after = (Pricing().price(e) for e in (case.e, new))

@@ -1,4 +1,4 @@
-"""What is settled at a glance is what the walk makes of it."""
+"""Irreducible expressions: `settled` agrees with the full simplifier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
 
 
 class Maker:
-    """Sums, quotients and remainders of variables, each of them used once at most, and comparisons of such."""
+    """Draws sums, quotients, remainders and comparisons with single-use variables."""
 
     def __init__(self, r: random.Random) -> None:
         self.r = r

@@ -1,6 +1,6 @@
-"""Expressions that a rule almost fits: of each, what is asked for beside the pattern holds, and then just does not.
+"""Near misses of rewrites: expressions just inside and just outside each side condition.
 
-Whatever `simplify` makes of them has their value wherever they have one, at all points of a window.
+`simplify` must preserve their values at all points of a window that define them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ x, y, z, w = (Var(name) for name in "xyzw")
 WINDOWS = {1: range(-13, 14), 2: range(-7, 8), 3: range(-3, 4), 4: (-2, 0, 1, 2)}
 
 JUNCTIONS: list[Any] = [
-    # what is left out, or comes first, may guard what stands between
+    # dropped or reordered parts may guard the parts between
     (x < z) & (x < y) & (x // y > -9) & (y < z),
     (x < z) & (x // y > -9) & (x < y) & (y < z),
     (x < 3) & (x // y > -9) & (x < 2),

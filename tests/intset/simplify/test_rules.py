@@ -1,7 +1,7 @@
-"""Every line of the tables of rules: z3 proves it over all integers, and a window is tried point by point.
+"""Every rewrite rule: proved over all integers by z3, and enumerated on a window that includes undefined operands.
 
-On the window a variable may also have no value at all. Wherever the pattern has one, the result has the same: so
-nothing is evaluated that was not, and what stands under a branch stays there. All turnings of a pattern are tried.
+The result must be defined and equal wherever the pattern is defined, which forbids new evaluations of guarded operands.
+All operand orders of a pattern are covered.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_over_all_integers(rule: Rule) -> None:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_in_steps(name: str) -> None:
-    """What z3 does not prove at once: that r is the remainder of a by b, and with it that a % b is r."""
+    """Rules that z3 proves in two steps: r is the remainder of a by b; hence a % b equals r."""
     for facts, (a, b, quotient, rest) in STEPS[name]:
         assert proved(facts, is_remainder(a, b, quotient, rest, "trunc" in name))
     assert name in {rule.name for rule in INTEGER_RULES}
@@ -149,7 +149,7 @@ def test_in_steps(name: str) -> None:
 
 @pytest.mark.parametrize("truncated", [False, True])
 def test_there_is_one_remainder(truncated: bool) -> None:
-    """Two of them differ by less than the divisor, and by a multiple of it (that of 0 is a multiple of the divisor)."""
+    """Uniqueness of remainders: two candidates differ by a multiple smaller than the divisor."""
     side = x if truncated else y
     both = [((one >= 0) & (side >= 0)) | ((one <= 0) & (side <= 0)) for one in (r, s)]
     assert proved([side.ne(0), *both, abs(r) < abs(y), abs(s) < abs(y)], abs(r - s) < abs(y))
@@ -165,7 +165,7 @@ def below(root: Node) -> list[Any]:
 
 @pytest.mark.parametrize("rule", BITS.rules, ids=name_of)
 def test_of_bits(rule: Rule) -> None:
-    """Bit by bit: of numbers of 16 bits, in a register in which nothing is lost by the shifts."""
+    """Bit-precise proof for 16-bit operands in 32-bit registers, where shifts lose no bits."""
     names = {v: z3.SignExt(16, z3.BitVec(str(v), 16)) for v in unknowns(rule)}
     shifted = {arg for e in (rule.pattern, rule.result, *below(rule.pattern)) if e.op in SHIFTS for arg in [e.args[1]]}
     amounts = [v < 8 for e, v in names.items() if e in shifted]

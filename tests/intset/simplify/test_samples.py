@@ -1,4 +1,4 @@
-"""Points that end a search satisfy all that is known, so nothing that holds is refuted by them."""
+"""Sample points satisfy all assumptions, so they refute no true order."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_the_branch_guards_stays_there() -> None:
 
 
 def test_what_guards_a_division_stays_before_it() -> None:
-    """A part that a later one implies may not go where a division stands between them, nor one be read too early."""
+    """Guards of divisions keep their position, even if a later part implies them."""
     simplify = Context().simplify
     assert simplify((y > 0) & (x // y > 3) & (y > 2)) is (y > 2) & (x // y > 3)
     assert simplify((y <= 0) | (x // y > 3) | (y <= 2)) is (y <= 2) | (x // y > 3)

@@ -1,4 +1,4 @@
-"""Solving against enumeration: every value for which a condition can hold, the weakest condition that makes it sure."""
+"""`solve` against enumeration: all satisfying values, and the weakest sufficient condition."""
 
 from __future__ import annotations
 
