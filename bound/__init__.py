@@ -1,6 +1,6 @@
 """Tensors and schedules: `from bound import te, tir` runs the schedule language of TVM's tensor expressions.
 
-`infer_bound` tells which elements of each tensor a schedule needs, computes and stores.
+`infer_bound` computes which elements of each tensor a schedule requires, computes and allocates.
 """
 
 from bound import replay, te, tir

@@ -1,7 +1,7 @@
-"""Operands evaluated over whole numpy arrays of points: the reference semantics of formulas.
+"""Evaluation of operands over numpy arrays of points: the reference semantics of formulas.
 
-A result carries where it is undefined (an element outside its tensor, a division by 0), so that both branches of a
-selection can be computed and only the one that is taken counts.
+A result records where it is undefined (an element outside of its tensor, a division by 0). So both branches of a
+selection are evaluated, and only the selected one decides whether the result is defined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from intset.expr.walk import postorder
 
 @dataclass(frozen=True)
 class Cells:
-    """An array of values, and the array of where they are undefined (`None`: nowhere)."""
+    """An array of values, and a mask of undefined positions (`None`: everywhere defined)."""
 
     value: Any
     bad: Any = None
@@ -35,11 +35,13 @@ class Cells:
 class ArrayEvaluator:
     """Evaluates operands at arrays of points.
 
+    Guarantee: values have the arithmetic of their machine types; every node of a DAG is evaluated once.
+
     Parameters
     ----------
     env: an array for each variable and parameter; all broadcast together.
-    tensors: the contents of the tensors that are read.
-    functions: numpy functions for calls that are none of the known ones, by name.
+    tensors: the contents of tensors.
+    functions: numpy functions by name, for calls without a known meaning.
     """
 
     def __init__(
@@ -190,7 +192,7 @@ def _integer_table() -> dict[Any, Any]:
 
 
 def wrap(value: Any, bits: int, signed: bool) -> Any:
-    """Integers as a register of `bits` bits holds them."""
+    """Wrap integers to a register of `bits` bits."""
     import numpy as np
 
     if bits >= 64:
@@ -200,7 +202,7 @@ def wrap(value: Any, bits: int, signed: bool) -> Any:
 
 
 def stored(value: Any, dtype: str) -> Any:
-    """`value` as a tensor of the given type stores it."""
+    """Convert values as a tensor of the given type stores them."""
     import numpy as np
 
     if dtypes.is_int(dtype):
@@ -238,7 +240,7 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
 
 
 def _whole(value: Any, dtype: str) -> Any:
-    """Floats without a fraction as integers of the type, kept in 64 bits with a sign."""
+    """Convert floats without fraction to integers of the type, represented as int64."""
     import numpy as np
 
     is_large = value >= 2.0**63
@@ -249,7 +251,7 @@ def _whole(value: Any, dtype: str) -> Any:
 
 
 def _ones(value: Any, bits: int) -> Any:
-    """How many bits of a register of this width are 1."""
+    """Count the 1 bits of registers of this width."""
     import numpy as np
 
     rest = np.asarray(value).astype(np.int64).view(np.uint64) & np.uint64((1 << bits) - 1)
@@ -288,7 +290,7 @@ def _value_table() -> dict[ValueOp, Any]:
 
 
 def _away_from_0(x: Any) -> Any:
-    """The nearest whole numbers; of two, the one further from 0."""
+    """Round to the nearest integer, ties away from 0."""
     import numpy as np
 
     whole = np.trunc(x)

@@ -1,9 +1,8 @@
-"""Declaring tensors: `var`, `placeholder`, `compute`, `extern`, `scan`.
+"""Declaration of tensors: `var`, `placeholder`, `compute`, `extern`, `scan`.
 
-Reductions whose range depends on the axes around them: `te.sum(A[k], axis=reduce_axis((0, i + 1)))` in row `i`.
-
-The axis takes the range that all rows together need; which of it a row runs over becomes part of the condition of the
-reduction. From there on it is a reduction like any other: it can be split, cached, factored and narrowed.
+A reduction range may depend on other axes: in `te.sum(A[k], axis=reduce_axis((0, i + 1)))` the row `i` sums `i + 1`
+elements. `compute` widens such a range to the hull over all rows, and adds the original range to the condition of the
+reduction, so schedules can split, cache and factor it.
 """
 
 from __future__ import annotations
@@ -32,12 +31,14 @@ from intset.linear.canonical import Normalizer
 
 
 def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
-    """A scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >= 0."""
+    """Declare a scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >=
+    0.
+    """
     return argument(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
-    """A size: an integer variable that is at least 0."""
+    """Declare a size: an integer variable of at least 0."""
     if not dtypes.is_int(dtypes.check(dtype)):
         raise InputError(f"the size {name} must have an integer type, not {dtype}")
     return ShapeVar(name)
@@ -46,14 +47,14 @@ def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
 def placeholder(
     shape: object, dtype: str | None = None, name: str = "placeholder", value_range: tuple[int, int] | None = None
 ) -> Tensor:
-    """A tensor that is given.
+    """Declare an input tensor.
 
     Parameters
     ----------
     shape: the extents.
-    dtype: the type of its elements, `float32` by default.
+    dtype: the element type; `float32` by default.
     name: the label.
-    value_range: the smallest and the largest element of a tensor of integers, both included.
+    value_range: smallest and largest element of an integer tensor, both included.
     """
     element_type = dtypes.DEFAULT if dtype is None else dtypes.check(dtype)
     extents = as_shape(shape, name)
@@ -81,15 +82,15 @@ def compute(
     attrs: Mapping[str, object] | None = None,
     varargs_names: Sequence[str] | None = None,
 ) -> Any:
-    """A tensor computed element by element; a tuple of tensors when `fcompute` returns several formulas.
+    """Declare a tensor by the formula of its elements; a tuple of tensors if `fcompute` returns several formulas.
 
     Parameters
     ----------
     shape: the extents.
-    fcompute: maps the indices, one `IterVar` a dimension named like its parameters, to the formula. It may return a
-        call of a tensor intrinsic, and then take the indices of the tile only.
+    fcompute: maps indices to the formula; one `IterVar` per dimension, named like the parameters. If it returns a call
+        of a tensor intrinsic, it takes the indices of the tile only.
     name: the label.
-    varargs_names: names of the indices that `*args` takes.
+    varargs_names: names of the indices passed as `*args`.
     """
     extents = as_shape(shape, name)
     names = _index_names(fcompute, len(extents), name, varargs_names)
@@ -141,14 +142,14 @@ def extern(
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
 ) -> Any:
-    """One tensor, or a tuple of them, computed by code that the analysis cannot see into.
+    """Declare one tensor, or a tuple of them, computed by code that the analysis does not see.
 
     Parameters
     ----------
     shape: the extents, or a list of tuples of extents for several outputs.
-    inputs: the tensors it reads, whole.
-    fcompute: called with the lists of input and output buffers; gives the body, for instance `tir.call_packed(...)`.
-    dtype: the type of the outputs, or a list of types; by default that of the only type among the inputs.
+    inputs: the tensors it reads completely.
+    fcompute: maps lists of input and output buffers to the body, for instance `tir.call_packed(...)`.
+    dtype: the output type, or a list of types; by default the type of all inputs.
     """
     several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
     shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
@@ -192,14 +193,14 @@ def scan(
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
 ) -> Any:
-    """A recurrence along the first dimension; one tensor, or a tuple of them.
+    """Declare a recurrence along the first dimension: one tensor, or a tuple of them.
 
     Parameters
     ----------
     init: the tensor, or tensors, of the first rows.
     update: the later rows, in terms of `state_placeholder`.
-    state_placeholder: stands for the result inside `update`; has the shape of `update`.
-    inputs: other tensors that `update` reads; they bound what belongs to the scan.
+    state_placeholder: the result inside of `update`; has the shape of `update`.
+    inputs: other tensors that `update` reads; they delimit the scan.
     """
     a_name(name, "the name of an operation")
     groups = [_tensors(x, what, name) for x, what in ((init, "init"), (update, "update"), (state_placeholder, "state"))]
@@ -228,11 +229,11 @@ def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
 
 
 def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[Operand]) -> tuple[Operand, ...]:
-    """The formulas over `axis`, with the range of every reduction free of other axes.
+    """Make the ranges of reductions independent of other axes.
 
     Raises
     ------
-    InputError: such a range has no ends when all values of the other axes are taken together.
+    InputError: such a range is unbounded.
     """
     top = body[0]
     if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
@@ -252,7 +253,7 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
 
 
 def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
-    """The range of a reduction axis that holds those of all values of the axes around it."""
+    """Return the hull of the range of a reduction axis over the axes around it."""
     assert iv.dom is not None
     ranges: dict[Var, Range | None] = {v: v.dom for v in around if v.dom is not None}
     context = Context(ranges)

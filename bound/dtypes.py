@@ -1,6 +1,6 @@
 """Element types by name: `float16` ... `float64`, `bool`, and integers of up to 64 bits, `int8` ... `uint64`.
 
-Analyses take integers of any width up to 64 (`int3`); what is executed has elements of 8, 16, 32 or 64 bits.
+Analyses accept integers of any width up to 64 (`int3`); executed code has elements of 8, 16, 32 or 64 bits.
 """
 
 from __future__ import annotations
@@ -25,20 +25,25 @@ DEFAULT: Final = "float32"
 
 
 def check(dtype: object, what: str = "dtype") -> str:
-    """`dtype` when it names a type, else an error that names `what`."""
+    """Return `dtype` if it names a type.
+
+    Raises
+    ------
+    InputError: it does not; names `what`.
+    """
     if not isinstance(dtype, str) or _PATTERN.match(dtype) is None:
         raise InputError(f"{what} must be a type such as 'int32', 'float32' or 'bool', not {shown(dtype)}")
     return dtype
 
 
 def check_executed(dtype: str, what: str) -> None:
-    """Refuse a type that memory has no elements of; the error names `what` has it."""
+    """Raise `InputError` for integer types without a machine representation; names `what`."""
     if is_int(dtype) and bits(dtype) not in _IN_MEMORY:
         raise InputError(f"{what} holds {dtype}: only integers of 8, 16, 32 or 64 bits are executed")
 
 
 def is_int(dtype: str) -> bool:
-    """Whether values of the type are integers, and so `intset` expressions."""
+    """Return whether values of the type are integers, and so `intset` expressions."""
     return dtype.startswith(("int", "uint"))
 
 
@@ -47,7 +52,7 @@ def is_float(dtype: str) -> bool:
 
 
 def bits(dtype: str) -> int:
-    """The width; `bool` has 1."""
+    """Return the width in bits; 1 for `bool`."""
     return 1 if dtype == "bool" else int(dtype.lstrip("uintfloa"))
 
 
@@ -56,36 +61,33 @@ def signed(dtype: str) -> bool:
 
 
 def int_range(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
+    """Return the smallest and the largest value of an integer type."""
     width = bits(dtype)
     return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed(dtype) else (0, (1 << width) - 1)
 
 
 def lowest(dtype: str) -> int | float:
-    """The smallest finite value."""
+    """Return the smallest finite value."""
     return int_range(dtype)[0] if is_int(dtype) else -_FLOAT_MAX[bits(dtype)]
 
 
 def highest(dtype: str) -> int | float:
-    """The largest finite value."""
+    """Return the largest finite value."""
     return int_range(dtype)[1] if is_int(dtype) else _FLOAT_MAX[bits(dtype)]
 
 
 def least(dtype: str) -> int | float:
-    """What `max` starts from: below or equal to every value of the type."""
+    """Return the identity of `max`: at most every value of the type."""
     return int_range(dtype)[0] if is_int(dtype) else -math.inf
 
 
 def greatest(dtype: str) -> int | float:
-    """What `min` starts from: above or equal to every value of the type."""
+    """Return the identity of `min`: at least every value of the type."""
     return int_range(dtype)[1] if is_int(dtype) else math.inf
 
 
 def rounded(number: float, dtype: str) -> float:
-    """The value of a float type next to `number`; ties go to the even one, and what is beyond the largest is infinite.
-
-    Arguments: number, a Python float or an integer of any size, which is rounded once; dtype, a float type.
-    """
+    """Round a Python float, or an integer of any size, once to a float type; ties to even, overflow to infinity."""
     packed = _PACKED.get(bits(dtype))
     if isinstance(number, int):
         number = _to_odd(number) if packed is not None else _nearest(number)
@@ -106,10 +108,11 @@ def _nearest(number: int) -> float:
 
 
 def _to_odd(number: int) -> float:
-    """An integer as a float, such that rounding this to 32 or 16 bits is rounding the integer.
+    """Round an integer to odd as a float, so that rounding it again to 32 or 16 bits rounds the integer correctly.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
-    odd", IEEE Transactions on Computers 57 (2008): with two bits more than the target, rounding to odd loses nothing.
+    odd",
+    IEEE Transactions on Computers 57 (2008): with two bits more than the target, rounding to odd loses nothing.
     """
     excess = number.bit_length() - _EXACT
     if excess <= 0:
@@ -124,9 +127,9 @@ def _to_odd(number: int) -> float:
 
 
 def decimal(number: float, dtype: str) -> str:
-    """The shortest usual text of a value of a float type.
+    """Return the shortest usual text of a value of a float type.
 
-    Guarantee: whoever reads it as this type, at once or by way of a Python float, gets `number`.
+    Guarantee: parsing it as this type, directly or through a Python float, yields `number`.
     """
     text = repr(number)
     if dtype == "float64" or not math.isfinite(number):
@@ -141,7 +144,7 @@ def decimal(number: float, dtype: str) -> str:
 
 
 def promote(a: str, b: str) -> str:
-    """The type in which values of both types are combined: floats win over integers, wider over narrower.
+    """Return the common type of two operands: floats win over integers, wider types over narrower ones.
 
     A signed and an unsigned type of the same width give the signed one, as in TVM.
     """

@@ -1,4 +1,4 @@
-"""The one exception of the schedule language."""
+"""Exceptions of the schedule language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from intset.errors import InputError, IntSetError
 
 
 class ScheduleError(IntSetError):
-    """A call breaks a rule of the schedule; the sentence names the stage and the axis. Nothing was changed."""
+    """A call breaks a rule of schedules. The message names the stage and the axis; nothing was changed."""
 
 
 __all__ = ["InputError", "ScheduleError"]

@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a body that computes a whole tile at once, with the regions it declares to read."""
+"""Tensor intrinsics: code that computes a whole tile and declares the regions that it reads."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from intset.expr.text import shown
 
 
 class TensorIntrin:
-    """A tile computation. `op` says in tensor expressions what it computes; `lower` makes its code, never called here.
+    """A tile computation: `op` is its meaning in tensor expressions, `lower` makes its code and is never called here.
 
-    Called inside `te.compute` with slices such as `B[i:i+3, 0:20]`, it declares to read those regions.
+    A call in `te.compute` with slices such as `B[i:i+3, 0:20]` declares that it reads these regions.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TensorIntrin:
 
 @dataclass(frozen=True, eq=False)
 class TensorIntrinCall:
-    """An intrinsic applied to regions: one tuple of ranges a tensor."""
+    """An intrinsic applied to regions; one tuple of ranges per tensor."""
 
     intrin: TensorIntrin
     tensors: tuple[Tensor, ...]
@@ -80,7 +80,7 @@ def _region(part: TensorSlice) -> tuple[Range, ...]:
 
 
 def _difference(start: Expr, stop: Expr) -> Expr:
-    """`stop - start`, a constant where the two differ by a written constant, as in `i` and `i + 3`."""
+    """Return `stop - start`; a constant for ends such as `i` and `i + 3`."""
     if start.is_const and stop.is_const:
         return as_expr(stop.data - start.data)
     if start.is_const and start.data == 0:
@@ -102,14 +102,14 @@ def decl_tensor_intrin(
     scalar_params: Sequence[Parameter] = (),
     **options: object,
 ) -> TensorIntrin:
-    """An intrinsic for the computation that `op` describes.
+    """Declare an intrinsic for the computation that `op` describes.
 
     Parameters
     ----------
-    op: what it computes, on tensors of the tile's size.
-    fcompute: makes its code; kept, never called.
-    scalar_params: the variables in the formula of `op` that stand for the scalars of a call.
-    binds, options: layout of the buffers; accepted and not used.
+    op: its meaning, on tensors of the tile's size.
+    fcompute: makes its code; stored, never called.
+    scalar_params: variables in the formula of `op` for the scalars of a call.
+    binds, options: layout of the buffers; accepted and ignored.
     """
     if not isinstance(op, ComputeOp):
         raise InputError(f"a tensor intrinsic describes a compute operation, not {shown(op)}")
@@ -121,12 +121,12 @@ def decl_tensor_intrin(
 
 
 class TensorComputeOp(Operation):
-    """Each tile from an intrinsic.
+    """An operation that computes each tile by an intrinsic.
 
     Attributes
     ----------
     axis: the axes over tiles, then the axes inside a tile (the last `len(axis) - schedulable` ones).
-    schedulable: how many of them run over tiles.
+    schedulable: the number of axes over tiles.
     call: the intrinsic and the regions it reads, in terms of `axis` and `reduce_axis`.
     """
 

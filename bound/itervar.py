@@ -1,4 +1,4 @@
-"""`IterVar`: a loop axis, which is an integer variable that also knows its domain and its kind."""
+"""`IterVar`: a loop axis, an integer variable with a range and a kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from intset.expr.text import shown
 
 
 class IterType(IntEnum):
-    """What a loop over the axis means; the numbers are TVM's."""
+    """Kind of a loop; the numbers are TVM's."""
 
     DATA_PAR = 0
     THREAD_INDEX = 1
@@ -28,16 +28,15 @@ class IterType(IntEnum):
 
 
 class IterVar(Var):
-    """A loop axis. It is a `Var`, so `i * 2 + 1` and `A[i, j]` need no unwrapping.
+    """A loop axis. It is a `Var`, so it occurs in expressions (`i * 2 + 1`, `A[i, j]`) directly.
 
     Parameters
     ----------
-    dom: the declared range, or `None` for an axis that a schedule made.
-    name: the label used in print.
-    iter_type: what a loop over it means.
+    dom: the declared range; `None` for an axis derived by a schedule.
+    name: the label in print.
+    iter_type: the kind of loop.
     thread_tag: `threadIdx.x` and the like for a thread axis, else empty.
-    sizes: plain variables that are known to be sizes, at least 0, where the axis is: those in the shapes of the tensor
-        that it indexes.
+    sizes: plain variables known to be sizes (at least 0) where the axis occurs, from shapes of indexed tensors.
     """
 
     __slots__ = ("dom", "iter_type", "sizes", "thread_tag")
@@ -76,7 +75,7 @@ class IterVar(Var):
         return self
 
     def learn_sizes(self, sizes: Iterable[Var]) -> None:
-        """From here on these variables are known to be sizes where the axis is."""
+        """Add variables known to be sizes where the axis occurs."""
         known = tuple(dict.fromkeys((*self.sizes, *sizes)))
         if len(known) > len(self.sizes):
             self.remember("sizes", known)
@@ -85,12 +84,12 @@ class IterVar(Var):
         return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
 
     def part(self, name: str) -> IterVar:
-        """A loop that a schedule makes of this one: of its kind, with what it knows of sizes."""
+        """Return a new axis of the same kind and sizes, for a schedule to derive."""
         return IterVar(None, name, self.iter_type, sizes=self.sizes)
 
     @property
     def var(self) -> IterVar:
-        """Itself: TVM scripts write `axis.var` where they mean the variable."""
+        """The axis itself; TVM scripts write `axis.var` for the variable."""
         return self
 
     @property
@@ -99,7 +98,7 @@ class IterVar(Var):
 
 
 def as_domain(dom: object, what: str) -> Range:
-    """`dom` as a `Range`: a `Range`, a pair `(begin, end)`, or the extent of a range from 0."""
+    """Convert a `Range`, a pair `(begin, end)`, or an extent to a `Range`."""
     if isinstance(dom, Range):
         return dom
     if isinstance(dom, (tuple, list)):
@@ -115,7 +114,7 @@ def as_domain(dom: object, what: str) -> Range:
 
 
 def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
-    """A thread axis: `thread_axis("threadIdx.x")`, or with its extent `thread_axis((0, 32), "threadIdx.x")`."""
+    """Declare a thread axis: `thread_axis("threadIdx.x")`, or with its extent `thread_axis((0, 32), "threadIdx.x")`."""
     if isinstance(dom, str):
         return thread_axis(None, dom, name)
     if not isinstance(tag, str) or not tag:
@@ -125,7 +124,7 @@ def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
 
 
 def reduce_axis(dom: object, name: str = "rv", thread_tag: str = "") -> IterVar:
-    """An axis to reduce over: `reduce_axis((begin, end))`, or a `Range`."""
+    """Declare a reduction axis: `reduce_axis((begin, end))`, or a `Range`."""
     domain = as_domain(dom, f"the domain of reduce_axis {shown(name)}")
     ends = (domain.min, domain.extent)
     (low, first), (extent, second) = (without_sizes(e) if isinstance(e, Expr) else (e, ()) for e in ends)

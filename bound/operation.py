@@ -1,7 +1,6 @@
 """Operations: what the stages of a schedule compute.
 
-An operation never changes; a schedule that rewrites one (inlining, caching, `rfactor`) makes another and puts it in the
-place of the old one.
+Invariant: operations are immutable. Inlining, caching and `rfactor` replace an operation of the schedule by a new one.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from intset.expr.text import shown
 
 
 class Operation:
-    """One node of the dataflow graph. An operation is itself: equality is identity.
+    """A node of the dataflow graph. Equality is identity.
 
     Attributes
     ----------
-    name: the label used in print and for the tensors.
-    tag, attrs: what the script attached; not interpreted.
+    name: the label in print and of its tensors.
+    tag, attrs: attached by the script; not interpreted.
     outputs: the tensors it computes.
     """
 
@@ -46,7 +45,7 @@ class Operation:
         return len(self.outputs)
 
     def output(self, index: int) -> Tensor:
-        """The output of this number."""
+        """Return output number `index`."""
         if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
             raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {shown(index)}")
         return self.outputs[index]
@@ -58,18 +57,20 @@ class Operation:
 
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:
-        """The axes that a schedule starts from."""
+        """The axes on which a schedule starts."""
         return ()
 
     def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
-        """The smallest and the largest element of an output of integers, as far as its formula tells.
+        """Return the smallest and the largest element of an integer output, as far as its formula tells.
 
-        Not `is_finished`: also of what it holds before it is computed to the end.
+        Parameters
+        ----------
+        is_finished: exclude values that elements hold during the computation.
         """
         return None
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
-        """The operation that reads other tensors; itself when it reads none of the keys."""
+        """Return an operation that reads the values of `new` instead of its keys; itself if it reads none."""
         return self
 
     def __copy__(self) -> Self:
@@ -83,11 +84,11 @@ class Operation:
 
 
 class PlaceholderOp(Operation):
-    """A tensor that is given.
+    """An input tensor.
 
     Attributes
     ----------
-    dims: an axis for each dimension. None of them is a loop: they carry transforms from one reader to another.
+    dims: one axis per dimension, for replays; none of them is a loop.
     """
 
     def __init__(
@@ -99,13 +100,13 @@ class PlaceholderOp(Operation):
 
 
 class ComputeOp(Operation):
-    """Each element from a formula.
+    """An operation that computes each element by a formula.
 
     Attributes
     ----------
-    axis: one axis a dimension.
+    axis: one axis per dimension.
     body: the formula of each output, in terms of `axis`; either none or all of them are reductions.
-    reduce_axis: the axes of the reduction, else empty.
+    reduce_axis: the axes of the reduction, or empty.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class ComputeOp(Operation):
         self._tell_sizes()
 
     def _tell_sizes(self) -> None:
-        """Its axes know what the shapes around them say of plain variables, in whatever context they are met."""
+        """Tell the axes which plain variables in shapes are sizes."""
         read = (extent for tensor in self.input_tensors for extent in tensor.extents)
         sizes = plain_sizes([*self.outputs[0].extents, *read])
         for iv in self.axis:
@@ -143,7 +144,7 @@ class ComputeOp(Operation):
 
     @property
     def reads(self) -> Mapping[Tensor, Sequence[tuple[Expr, ...]]]:
-        """For each tensor it reads the indices of all reads."""
+        """The index tuples of all reads of each tensor."""
         if self._reads is None:
             self._reads = {}
             for node in walk.nodes(*self.body):
@@ -165,18 +166,18 @@ class ComputeOp(Operation):
         return self.with_body(tuple(redirected(value, new) for value in self.body))
 
     def with_body(self, body: tuple[Operand, ...]) -> ComputeOp:
-        """The operation of the same name and axes with other formulas."""
+        """Return an operation with the same name and axes, and other formulas."""
         return ComputeOp(self.name, self.axis, body, self.tag, self.attrs)
 
 
 class ExternOp(Operation):
-    """A computation that the analysis cannot see into: it needs its inputs whole.
+    """An opaque computation, which needs its inputs completely.
 
     Attributes
     ----------
     inputs: the tensors it reads.
     body: the calls that compute it, or whatever the script's function returned.
-    buffers: what stands in the body for the inputs, and for the outputs.
+    buffers: the buffers of the inputs and of the outputs in the body.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class ScanOp(Operation):
     """A recurrence along the first dimension.
 
     Rows before `scan_axis` come from `init`, row `t` of `scan_axis` from `update[t]`, which reads earlier rows through
-    `state_placeholder`. All are tuples, one entry an output.
+    `state_placeholder`. All are tuples with one entry per output.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class ScanOp(Operation):
 
 
 def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
-    """`value` with the elements of the keys of `new` read from the tensors they map to."""
+    """Read elements of the values of `new` instead of its keys."""
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
         target = new.get(tensor)
@@ -267,7 +268,7 @@ def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
 
 
 def extent_of(iv: IterVar) -> Expr:
-    """The extent of an axis that declares one."""
+    """Return the declared extent of an axis."""
     assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
     return iv.dom.extent
 

@@ -1,6 +1,6 @@
-"""`evaluate`: tensors computed with numpy straight from their definitions, whatever any schedule says.
+"""`evaluate`: compute tensors with numpy from their definitions, independent of schedules.
 
-The oracle of the tests: slow, obvious, and strict about what is undefined.
+The oracle of the tests: slow, obvious, and strict about undefined values.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def evaluate(
     sizes: Mapping[Any, Any] | None = None,
     functions: Functions | None = None,
 ) -> Any:
-    """The contents of `outputs` as numpy arrays: one, or a tuple for a sequence.
+    """Return the contents of `outputs` as numpy arrays: one, or a tuple for a sequence.
 
     Parameters
     ----------
     outputs: the tensors to compute.
     inputs: an array for each placeholder, by tensor or by name.
-    sizes: values of variables and scalar parameters, by themselves or by name. A variable that is the extent of a
-        placeholder is known from its array.
-    functions: what extern calls do, by name: called with arrays for the buffers, it fills those of the outputs.
+    sizes: values of variables and scalar parameters, by themselves or by name. Extents of placeholders follow from
+        their arrays.
+    functions: implementations of extern calls by name; they take arrays for the buffers and fill those of the outputs.
 
     Raises
     ------
-    InputError: an input is missing or has the wrong shape, a variable has no value.
-    UndefinedError: an element of an output reads outside a tensor, or divides integers by 0.
+    InputError: an input is missing or has the wrong shape, or a variable has no value.
+    UndefinedError: an element of an output reads outside of a tensor, or divides integers by 0.
     """
     wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     ops = post_order([tensor.op for tensor in wanted])
@@ -70,7 +70,7 @@ def evaluate(
 
 
 def _scalars(ops: Sequence[Operation], inputs: Mapping[Any, Any], sizes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Values of variables: those given, and extents of placeholders whose array is given."""
+    """Collect values of variables: given ones, and extents of given arrays."""
     by_name = {key: value for key, value in sizes.items() if isinstance(key, str)}
     known = {key: value for key, value in sizes.items() if not isinstance(key, str)}
     for op in ops:
@@ -104,7 +104,7 @@ def _given(tensor: Tensor, inputs: Mapping[Any, Any]) -> Any:
 
 
 class _Run:
-    """The tensors computed so far, in terms of which the next operation is evaluated."""
+    """Evaluation in progress: the contents of the tensors computed so far."""
 
     def __init__(self, scalars: dict[Any, Any], functions: Functions) -> None:
         self.scalars = scalars
@@ -113,7 +113,7 @@ class _Run:
         self.states: frozenset[Tensor] = frozenset()
 
     def compute(self, op: Operation, inputs: Mapping[Any, Any]) -> None:
-        """Evaluate one operation whose inputs are known."""
+        """Evaluate an operation whose inputs are computed."""
         if isinstance(op, PlaceholderOp):
             if op.output(0) not in self.cells:
                 self._placeholder(op.output(0), inputs)
@@ -132,7 +132,7 @@ class _Run:
         return tuple(self.number(extent) for extent in tensor.extents)
 
     def number(self, e: Any) -> int:
-        """The value of an expression in sizes."""
+        """Return the value of an expression in sizes."""
         if not isinstance(e, Expr):
             raise InputError(f"{shown(e)} is not a size")
         return max(0, int(evaluate_expr(e, {var: int(self.scalars[var]) for var in e.free_vars()})))
@@ -207,7 +207,7 @@ class _Run:
         return range(start, start + self.number(extent))
 
     def _terms(self, op: ComputeOp, top: Value, env: Mapping[Any, Any], shape: tuple[int, ...]) -> list[Cells]:
-        """What each point contributes: the identity where the condition does not hold."""
+        """Return the contribution of each point; the identity if the condition is false."""
         import numpy as np
 
         combiner = top.data.combiner
@@ -224,7 +224,7 @@ class _Run:
         return terms
 
     def _fold(self, combiner: CommReducer, terms: list[Cells]) -> list[Cells]:
-        """The terms combined along their last dimension, in a tree."""
+        """Combine terms along their last dimension, as a balanced tree."""
         import numpy as np
 
         while terms[0].value.shape[-1] > 1:
@@ -309,7 +309,7 @@ class _Run:
         assert len(call.tensors) == len(call.intrin.inputs)
 
     def _tile(self, op: TensorComputeOp, env: Mapping[Any, int]) -> _Run:
-        """The evaluation of an intrinsic on the regions it reads at one point of the outer axes."""
+        """Evaluate an intrinsic on the regions that it reads at one point of the outer axes."""
         call = op.call
         scalars = {**self.scalars, **dict(zip(call.intrin.scalar_params, map(_as_number, call.scalars), strict=True))}
         tile = _Run(_Named(scalars, {}), self.functions)
@@ -348,7 +348,7 @@ def _widened(array: Any) -> Any:
 
 
 def _filled(cells: Cells, shape: tuple[int, ...], dtype: str) -> Cells:
-    """The cells spread over the whole shape, as stored in a tensor of the type."""
+    """Broadcast cells to the whole shape, converted to the element type."""
     import numpy as np
 
     value = np.broadcast_to(stored(cells.value, dtype), shape)

@@ -1,4 +1,4 @@
-"""Shapes: what may be one, and the variables in them that count as sizes."""
+"""Shapes of tensors: conversion, and the variables in them that count as sizes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _TOLD: WeakTable[tuple[int, int], Var] = WeakTable()
 
 
 def argument(name: str) -> Var:
-    """A variable of `te.var`, which TVM's scripts use for sizes: no warning when it is one."""
+    """Create a variable for `te.var`: TVM scripts use these as sizes, so no warning is given."""
     var = Var(name)
     _ARGUMENTS.put(var.uid, var)
     return var
 
 
 def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
-    """`shape` as extents: a tuple of integers and expressions, or a single one. Negative constants are refused.
+    """Convert an extent, or a tuple of extents, to simplified expressions.
 
-    Extents are simplified, without facts: `56 + 2 - 2` is 56, for whoever reads what is made of it.
+    A plain `Var` counts as a size, with one warning per variable; `nonneg(n)` and extents of other tensors' shapes give
+    none.
 
-    A plain `Var` in it counts as a size, which the user is told, once for each variable. `nonneg(n)`, and an extent
-    read from the shape of another tensor, say so themselves.
+    Raises
+    ------
+    InputError: an extent is not an integer, or a negative constant.
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of an operation")
@@ -52,7 +54,7 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
 
 
 def _simple(extent: Expr) -> Expr:
-    """The extent simplified, unless it asserts something, which is not to be lost."""
+    """Simplify an extent without facts, unless it asserts something, which must not be lost."""
     is_bare = not any(node.op is ops.ASSERTING for node in postorder((extent,)))
     return Context().simplify(extent) if extent.args and is_bare else extent
 
@@ -68,17 +70,17 @@ def _tell(size: Var, name: str) -> None:
 
 
 def plain_sizes(extents: Iterable[Expr]) -> tuple[Var, ...]:
-    """The variables in extents that do not say of themselves that they are sizes."""
+    """Return the plain variables in extents: those not declared as sizes."""
     return tuple(var for var in free_vars(*extents) if type(var) is PlainVar)
 
 
 def annotate_shapes(x: Any, shapes: Any) -> Any:
-    """`intset.annotate_shapes`, also for values (`tir`) and for a tensor, which stands for its formulas.
+    """Extend `intset.annotate_shapes` to values and computed tensors.
 
     Parameters
     ----------
-    x: an expression, a condition, a value, a tensor that is computed, or a tuple or list of them.
-    shapes: as for `intset.annotate_shapes`; tensors stand for their shapes.
+    x: an expression, a condition, a value, a computed tensor (meaning its formula), or a tuple or list of them.
+    shapes: as for `intset.annotate_shapes`; a tensor means its shape.
     """
     if isinstance(x, (tuple, list)):
         return type(x)(annotate_shapes(part, shapes) for part in x)

@@ -1,6 +1,6 @@
-"""The tensor-expression language, under TVM's names: `from bound import te`.
+"""The tensor-expression language under TVM's names: `from bound import te`.
 
-A schedule script written for TVM 0.8 to 0.19 runs with its import line changed to `from bound import te, tir`.
+A schedule script for TVM 0.8 to 0.19 runs after changing its import line to `from bound import te, tir`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`te.schedule`: TVM's name for schedules, for the bounds that follow them, and for the loops after those."""
+"""`te.schedule`: TVM's names for schedules, `InferBound` and `ScheduleOps`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,12 @@ LOOPS: Final = "lowering.tvm"  # the layer above has `ScheduleOps`; its only nam
 
 
 def InferBound(schedule: Schedule) -> BoundsMap:
-    """TVM's name for `infer_bound(schedule)`: the range of every axis.
-
-    The schedule may be normalized, as TVM wants it, or not: `bounds[axis]` answers for its axes in both cases.
-    """
+    """TVM's name for `infer_bound(schedule)`: the range of every axis, normalized schedule or not."""
     return infer_bound(schedule)
 
 
 def ScheduleOps(schedule: Schedule, bounds: BoundsMap, debug_keep_trivial_loop: bool = False) -> Any:
-    """The loop nest of a schedule under the bounds that `InferBound` gave for it: see `lowering.tvm.ScheduleOps`."""
+    """Build the loop nest of a schedule with the bounds of `InferBound`; see `lowering.tvm.ScheduleOps`."""
     return importlib.import_module(LOOPS).ScheduleOps(schedule, bounds, debug_keep_trivial_loop)
 
 

@@ -1,4 +1,4 @@
-"""`Tensor`: one output of an operation, and what indexing it gives."""
+"""`Tensor`: one output of an operation, and indexing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """The `value_index`-th output of an operation. A tensor is itself: equality is identity.
+    """An output of an operation. Equality is identity.
 
-    `T[i, j]` is an element: an `Expr` when the tensor holds integers, else a `Value`. Fewer indices, or Python slices,
-    give a `TensorSlice`.
+    `T[i, j]` is an element: an `Expr` for integers, else a `Value`. Fewer indices, or slices, give a `TensorSlice`.
 
     Attributes
     ----------
     op: the operation that computes it.
-    value_index: which output of the operation it is.
-    extents: one `Expr` an axis.
-    shape: the extents as a script reads them: the plain variables in them carry the fact that they are sizes, so an
-        index such as `i % T.shape[0]` knows it in any context. `T.shape[0]` prints like the extent.
-    dtype: the type of its elements.
+    value_index: the number of the output.
+    extents: one `Expr` per dimension.
+    shape: the extents for scripts: plain variables in them carry the fact that they are sizes, so `i % T.shape[0]`
+        knows it in any context. `T.shape[0]` prints like the extent.
+    dtype: the element type.
     value_range: the declared smallest and largest element, or `None`.
     """
 
@@ -75,12 +74,17 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """The operation's name; of several outputs, with the number of this one."""
+        """The operation's name, plus the number of the output if there are several."""
         return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
 
     @property
     def element(self) -> TensorElement:
-        """The symbol of its elements inside integer expressions; only for tensors of integers."""
+        """The symbol of its elements in integer expressions.
+
+        Raises
+        ------
+        InputError: the tensor does not hold integers.
+        """
         if not dtypes.is_int(self.dtype):
             raise InputError(f"{self.name} holds {self.dtype}, not integers")
         if self._element is None:
@@ -89,7 +93,7 @@ class Tensor:
 
     @property
     def unfinished(self) -> TensorElement:
-        """The symbol of what its elements hold while a reduction goes on; mostly the same as `element`."""
+        """The symbol of its elements during a reduction; usually the same as `element`."""
         if self._unfinished is None:
             self._unfinished = unfinished_element(self, self.element)
         return self._unfinished
@@ -108,7 +112,7 @@ class Tensor:
         return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """What is pickled: the symbol of the elements knows its tensor, and is made again."""
+        """Pickle without element symbols: they refer to the tensor and are created again."""
         symbols = dict.fromkeys(("_element", "_unfinished"))
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "__weakref__" and name not in symbols}
         return None, {**kept, **symbols}
@@ -130,7 +134,7 @@ class Tensor:
 
 
 class TensorSlice(Guest):
-    """A tensor with some indices given: `T[i]` of a matrix, to be indexed on; or a region such as `T[i:i+3, 0:20]`."""
+    """A tensor with leading indices (`T[i]` of a matrix), or a region such as `T[i:i+3, 0:20]`."""
 
     __slots__ = ("indices", "tensor")
 
@@ -149,15 +153,20 @@ class TensorSlice(Guest):
 
 
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
-    """The element of `tensor` at these indices."""
+    """Return the element of `tensor` at these indices."""
     return tensor.element(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
 
 
 def unfinished(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
-    """What the element of `tensor` at these indices holds while it is computed."""
+    """Return the element of `tensor` at these indices as it is during its computation."""
     return tensor.unfinished(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
 
 
 def as_index(tensor: Tensor, k: int, index: object) -> Expr:
-    """`index` as the `k`-th index of `tensor`; what is not an integer is refused."""
+    """Convert `index` to the `k`-th index of `tensor`.
+
+    Raises
+    ------
+    InputError: not an integer.
+    """
     return as_expr(index, f"index {k} of {tensor.name}")

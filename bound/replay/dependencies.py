@@ -265,10 +265,8 @@ def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Ed
 
     The weight of an edge is the number of root axes behind the first `pos` loops of `tensor` that are still axes of the
     target; edges of weight 0 are excluded. The heaviest edge is selected next. Ties, in order: fewest edges from
-    `tensor`;
-    C2P before P2C; shortest longest chain to the target; name; stage. So the order in which outputs are listed matters
-    only
-    among operations of one name.
+    `tensor`; C2P before P2C; shortest longest chain to the target; name; stage. So the order in which outputs are
+    listed matters only among operations of one name.
 
     Raises
     ------

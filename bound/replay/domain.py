@@ -60,8 +60,7 @@ class TensorDomain:
         """Kind of each axis: iteration ("i"), reduction ("r") or broadcast ("b").
 
         A data axis of constant extent 1 is broadcast, and so are its parts and fusions of broadcast axes. A fusion with
-        a
-        reduction is a reduction.
+        a reduction is a reduction.
         """
         kinds = {iv: _root_kind(iv) for iv in self.root}
         for relation in self.relations:

@@ -304,9 +304,7 @@ def _is_parallel(attr: IterVarAttr) -> bool:
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
-    """Explain why two operations are in one loop: both have leaves in it, or it encloses a loop that one of them
-    shares.
-    """
+    """Explain why two operations are in one loop: through leaves of both, or as the parent of a shared loop."""
     for op in both:
         if op in loop.positions:
             continue

@@ -1,9 +1,8 @@
 """The nest that stages form when they share leading loops, as a value; `legality` builds and checks it.
 
 A *leaf* is the k-th loop of an operation, `(op, k)`. A stage with compute-at position p shares its first p loops with
-all
-of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1 under
-its consumers `T2` and `T3`, all over `(i, j)`:
+all of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1
+under its consumers `T2` and `T3`, all over `(i, j)`:
 
     for i:                 # leaves (T1, 0), (T2, 0), (T3, 0)
       for j: T1[i, j] = ..
@@ -97,8 +96,7 @@ class SharedNest:
     """The shared loops of a schedule.
 
     Invariant: if `conflicts` is empty, every leaf in `loop_of` has a unique parent chain, and `chain` lists for each
-    operation
-    its shared loops, outermost first.
+    operation its shared loops, outermost first.
 
     Attributes
     ----------

@@ -1,9 +1,8 @@
 """Compute-at positions: propagate loops and positions along the spanning tree, and settle how many loops can be shared.
 
 Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both are read by `T4`. Propagating position
-1
-of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until the
-nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
+1 of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until
+the nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
 """
 
 from __future__ import annotations
@@ -94,10 +93,8 @@ def settle(snapshot: ScheduleSnapshot, wanted: Mapping[Operation, int], best: bo
     """Raise positions towards `wanted` as far as the nest stays legal; returns the reasons for lower ones.
 
     Guarantee: positions never fall below those before the call. With `best`, no single tensor can share more loops.
-    Conflicts
-    are resolved at a tensor on the path between the conflicting leaves, preferably one read by both neighbours, and the
-    last
-    in the schedule. Afterwards positions are raised again, in schedule order.
+    Conflicts are resolved at a tensor on the path between the conflicting leaves, preferably one read by both
+    neighbours, and the last in the schedule. Afterwards positions are raised again, in schedule order.
     """
     reasons: dict[Operation, Reason] = {}
     most: dict[Operation, int] = {}

@@ -28,8 +28,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     output.
 
     The chains then read the clones, all other tensors the originals. A clone has the loops and the position of its
-    original.
-    Returns a map from tensors, and from their names before rewrites, to clones; empty if there is nothing to clone.
+    original. Returns a map from tensors, and from their names before rewrites, to clones; empty if there is nothing to
+    clone.
 
     Raises
     ------

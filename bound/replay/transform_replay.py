@@ -4,8 +4,7 @@ Example: the consumer `C[i, j]` has loops `(i.outer, i.inner, j)` after `split(i
 scheduled. `replay_producer_as_consumer(P, C, 1)` gives `P` the loops `(i.outer, i.inner, j)` and position 1.
 
 A replay has two halves. `detect` (nvFuser's BestEffortReplay) finds the relations of the model that the other domain
-has
-undergone as well; `create` applies those it has not. *Forwarding*: an axis fused with broadcast axes that only one
+has undergone as well; `create` applies those it has not. *Forwarding*: an axis fused with broadcast axes that only one
 domain has counts as the axis before the fusion.
 
 Invariant: a replay keeps the root axes, and every relation of the domain that does not conflict with the target loops.
@@ -141,8 +140,7 @@ def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[d
     """Apply the relations of the model to axes of the other domain.
 
     Returns the image of the axes that no relation consumed, and the new relations. A fusion with an axis in
-    `model.alone` is
-    skipped. A fusion with any other unmapped axis cannot be repeated; its mapped parent stays unfused.
+    `model.alone` is skipped. A fusion with any other unmapped axis cannot be repeated; its mapped parent stays unfused.
 
     Parameters
     ----------
@@ -169,9 +167,7 @@ def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[d
 
 def _fused(outer: IterVar, inner: IterVar, relations: list[Relation]) -> IterVar:
     fused = IterVar(None, f"{outer.name}.{inner.name}.fused", max(outer.iter_type, inner.iter_type))
-    fused.learn_sizes((*outer.sizes, *inner.sizes))
-    relations.append(Fuse(outer, inner, fused))
-    return fused
+    fused.learn_sizes((*outer.sizes, *inner.sizes)) relations.append(Fuse(outer, inner, fused)) return fused
 
 
 @dataclass(frozen=True)
@@ -186,8 +182,8 @@ def replay_producer_as_consumer(producer: TensorDomain, consumer: TensorDomain, 
     """replayPasC: give the producer loops like the first `position` loops of a direct consumer.
 
     Guarantee: transforms of the producer that the target loops do not need stay. Order of the new loops: target loops;
-    other
-    loops of the consumer that the transforms create; loops the producer had; axes left over from loops taken apart.
+    other loops of the consumer that the transforms create; loops the producer had; axes left over from loops taken
+    apart.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Schedules: stages, the relations between their axes, and the rewrites of the dataflow."""
+"""Schedules: stages, relations between their axes, and rewrites of the dataflow. TVM's names."""
 
 from __future__ import annotations
 

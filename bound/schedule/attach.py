@@ -1,4 +1,4 @@
-"""Attach paths: which loops a stage is computed in; and whether its consumers are inside them."""
+"""Attach paths: the loops around each stage, and the check that its consumers are inside of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ AttachPath = tuple[tuple[Stage, IterVar], ...]
 
 
 def create_attach_path(schedule: Schedule) -> dict[Stage, AttachPath]:
-    """CreateAttachPath: for each stage the loops around it, each with the stage it belongs to, innermost first.
+    """CreateAttachPath: list the loops around each stage, innermost first, each with the stage that owns it.
 
-    A stage computed at the root has the empty path. Paths share their tails, so that a chain of attachments costs no
-    more than the sum of the lengths.
+    A stage computed at the root has the empty path.
+
+    Raises
+    ------
+    ScheduleError: an attach point is no loop any more, or a stage is computed inside itself.
     """
     paths: dict[Stage, AttachPath] = {}
-    for stage in reversed(schedule.stages):  # consumers first: what a stage is attached to is a consumer
+    for stage in reversed(schedule.stages):  # consumers first: stages are attached to consumers
         _path(stage, paths)
     return paths
 
@@ -47,7 +50,7 @@ def _path(stage: Stage, paths: dict[Stage, AttachPath]) -> AttachPath:
 
 
 def attachment(stage: Stage) -> tuple[Stage | None, IterVar | None]:
-    """The stage and loop that `stage` is computed in; (`None`, `None`) at the root."""
+    """Return the stage and the loop in which `stage` is computed; (`None`, `None`) at the root."""
     spec = stage.get_attach_spec()
     if spec.attach_type is AttachType.SCOPE:
         return spec.attach_stage, spec.attach_ivar
@@ -59,12 +62,12 @@ def attachment(stage: Stage) -> tuple[Stage | None, IterVar | None]:
 
 
 def scan_loop(scan: Stage) -> IterVar:
-    """The innermost loop of the scan axis: what the updates of a scan are computed in."""
+    """Return the innermost loop of a scan, in which its updates are computed."""
     return scan.leaf_iter_vars[-1]
 
 
 def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath:
-    """The loops of `target` from `axis` outwards."""
+    """List the loops of `target` from `axis` outwards."""
     leaves = target.leaf_iter_vars
     for k in range(len(leaves) - 1, -1, -1):
         if leaves[k] is axis:
@@ -78,7 +81,13 @@ def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath
 
 
 def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
-    """Refuse a schedule in which a stage is read outside the loop it is computed in; gives the attach paths."""
+    """Refuse a schedule in which a consumer is outside of the loop that computes its producer; returns the attach
+    paths.
+
+    Raises
+    ------
+    ScheduleError: names the producer, the loop and the consumer.
+    """
     paths = create_attach_path(schedule)
     stage_of = {stage.op: stage for stage in schedule.stages}
     for consumer in schedule.stages:
@@ -99,7 +108,7 @@ def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
 
 
 def _encloses(path: AttachPath, consumer: Stage, consumer_path: AttachPath) -> bool:
-    """Whether `consumer` runs inside the loop at the start of `path`."""
+    """Return whether `consumer` runs inside the innermost loop of `path`."""
     target, axis = path[0]
     own = consumer.leaf_iter_vars  # a loop that is shared is a leaf of several stages
     return target is consumer or any(loop is axis for loop in (*own, *(loop for _, loop in consumer_path)))

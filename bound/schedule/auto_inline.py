@@ -1,4 +1,4 @@
-"""Inlining by rule: `AutoInlineElemWise`, `AutoInlineBroadcast`, `AutoInlineInjective`, as in TVM."""
+"""Rules that inline stages: `AutoInlineElemWise`, `AutoInlineBroadcast`, `AutoInlineInjective`, as in TVM."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def AutoInlineElemWise(schedule: Schedule) -> None:
-    """Inline every stage that reads each tensor at its own element."""
+    """Inline every stage that reads tensors at its own indices only."""
     _inline(schedule, _is_elementwise)
 
 
 def AutoInlineBroadcast(schedule: Schedule) -> None:
-    """Inline every stage that reads each tensor at its own element, or at that with some axes left out."""
+    """Inline every stage whose reads use only axes of the stage, in order; axes may be missing."""
     _inline(schedule, _is_broadcast)
 
 
 def AutoInlineInjective(schedule: Schedule) -> None:
-    """Inline every stage that is no reduction."""
+    """Inline every stage that is not a reduction."""
     _inline(schedule, lambda op: True)
 
 
@@ -46,7 +46,7 @@ def _is_elementwise(op: ComputeOp) -> bool:
 
 
 def _is_broadcast(op: ComputeOp) -> bool:
-    """Whether the indices of every read are axes of the stage, in their order."""
+    """Return whether the indices of every read are axes of the stage, in order."""
     place: dict[Expr, int] = {iv: k for k, iv in enumerate(op.axis)}
     for indices in _reads(op):
         order = [place.get(index, -1) for index in indices if not index.is_const]

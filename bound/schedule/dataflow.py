@@ -1,9 +1,4 @@
-"""The dataflow graph of operations: order, reachability, what lies between tensors.
-
-Putting new operations into a schedule: who reads what after a stage was replaced.
-
-Groups: stages that are attached together.
-"""
+"""Dataflow of a schedule: order and reachability of operations, replacement of operations, and groups of stages."""
 
 from __future__ import annotations
 
@@ -22,10 +17,10 @@ def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> l
 
     Parameters
     ----------
-    until: tensors behind whose operations the search does not look.
+    until: tensors whose producers are not visited.
     """
     order: dict[Operation, None] = {}
-    # Entries: an operation, and whether its inputs are on the stack already.
+    # Entries: (operation, whether its inputs are on the stack already).
     stack = [(op, False) for op in reversed(list(outputs))]
     while stack:
         op, ready = stack.pop()
@@ -40,7 +35,7 @@ def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> l
 
 
 class Reach:
-    """Which operations depend on which: one bit mask an operation, made once in time linear in the graph."""
+    """Reachability between operations, as one bit mask per operation. Built in linear time."""
 
     def __init__(self, ordered: Sequence[Operation]) -> None:
         self._number = {op: k for k, op in enumerate(ordered)}
@@ -52,12 +47,15 @@ class Reach:
                     self._mask[tensor.op] |= below
 
     def reaches(self, producer: Operation, consumer: Operation) -> bool:
-        """Whether `consumer` reads `producer`, directly or through others."""
+        """Return whether `consumer` depends on `producer`, directly or indirectly."""
         return bool(self._mask[producer] >> self._number[consumer] & 1)
 
 
 def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> list[Operation]:
-    """The operations on paths from `inputs` to `outputs`, producers first; those of `inputs` only on request."""
+    """List the operations on paths from `inputs` to `outputs`, producers first.
+
+    The operations of `outputs` are always included, those of `inputs` only if `include_inputs`.
+    """
     start = set(inputs)
     inside: dict[Operation, bool] = {}
     for op in post_order((tensor.op for tensor in outputs), start):
@@ -74,7 +72,7 @@ if TYPE_CHECKING:
 
 
 def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
-    """Make `op` what `stage` computes; gives which tensors took the place of which."""
+    """Replace the operation of a stage; returns the map from old to new tensors."""
     old = stage.op
     stage._op = op
     schedule.stage_map[op] = stage
@@ -87,11 +85,15 @@ def redirect(
     new: dict[Tensor, Tensor],
     own: Mapping[Stage, Mapping[Tensor, Tensor]] | None = None,
 ) -> None:
-    """Make `stages`, which come in dataflow order, read the values of `new` instead of its keys.
+    """Make `stages`, given in dataflow order, read the values of `new` instead of its keys.
 
-    A stage that changes becomes a new operation, so those behind it change with it; `new` is completed. `own` holds
-    what some of the stages alone read instead. Each stage is replaced at most once: `new` never leads to a tensor that
-    was replaced in turn.
+    A changed stage becomes a new operation, whose tensors are added to `new`, so its consumers change as well.
+
+    Invariant: each stage is replaced at most once; `new` never leads to a tensor that was replaced in turn.
+
+    Parameters
+    ----------
+    own: further replacements for single stages.
     """
     for stage in stages:
         if not stage.is_group:
@@ -104,12 +106,12 @@ def redirect(
 
 
 def insert_before(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
-    """A new stage directly before `stage`, in the same group."""
+    """Insert a stage directly before `stage`, in the same group."""
     return _insert(schedule, _place(schedule, stage), stage.group, op)
 
 
 def insert_after(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
-    """A new stage directly after `stage`, in the same group."""
+    """Insert a stage directly after `stage`, in the same group."""
     return _insert(schedule, _place(schedule, stage) + 1, stage.group, op)
 
 
@@ -131,10 +133,13 @@ if TYPE_CHECKING:
 
 
 def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
-    """A new group of the stages between `inputs` and `outputs`.
+    """Group the stages between `inputs` and `outputs`.
 
-    A group lies inside another or beside it, never across its border; attachments that would leave the new group are
-    dropped, their stages are computed at its root.
+    Invariant: groups nest. Attachments that would leave the new group are dropped; their stages move to its root.
+
+    Raises
+    ------
+    ScheduleError: the group is empty, or would overlap an earlier one.
     """
     members = [schedule.stage_map[op] for op in between(outputs, inputs, include_inputs)]
     if not members:
@@ -164,7 +169,7 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
 
 
 def _ancestors(stage: Stage) -> list[Stage]:
-    """The groups around a stage, from the innermost."""
+    """List the groups around a stage, innermost first."""
     groups = []
     outer = stage.group
     while outer is not None:
@@ -182,7 +187,7 @@ def _common_group(stages: Sequence[Stage]) -> Stage | None:
 
 
 def _child_of(stage: Stage, parent: Stage | None) -> Stage:
-    """The stage itself, or the group around it, that lies directly inside `parent`."""
+    """Return the stage, or the group around it, directly inside `parent`."""
     child = stage
     while child.group is not parent:
         assert child.group is not None

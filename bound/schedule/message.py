@@ -1,6 +1,9 @@
-"""Message passing over the axes of a stage: ranges down from the roots, index expressions up from the leaves.
+"""Message passing over the axes of a stage: ranges from roots to leaves, index expressions from leaves to roots.
 
-Pure functions on relations: they know nothing of where a stage is attached, and decide only what constants decide.
+Example: for `split(i, factor=4)` with `i` in `[0, 10)`, `pass_down_domain` gives `i.outer` in `[0, 3)` and `i.inner` in
+`[0, 4)`; `pass_up_index` gives `i = i.outer*4 + i.inner`; `split_guards` gives `i.outer*4 + i.inner < 10`.
+
+The functions are pure, do not know attachments, and decide only conditions on constants. Names: TVM, *InferBound Pass*.
 """
 
 from __future__ import annotations
@@ -19,13 +22,13 @@ _UNIT = Range(0, 1)
 
 
 def extent(r: Range) -> Expr:
-    """The extent of a range that is not a half line."""
+    """Return the extent of a range with an upper end."""
     assert isinstance(r.extent, Expr)
     return r.extent
 
 
 def low(r: Range) -> Expr:
-    """The first element of a range that is not unbounded."""
+    """Return the minimum of a range with a lower end."""
     assert isinstance(r.min, Expr)
     return r.min
 
@@ -33,14 +36,16 @@ def low(r: Range) -> Expr:
 def pass_down_domain(
     relations: Sequence[Relation], roots: Ranges, fixed: Iterable[IterVar] = ()
 ) -> dict[IterVar, Range]:
-    """PassDownDomain: the range of every axis from those of the roots; axes whose parents have none are left out.
+    """PassDownDomain: derive ranges of axes from ranges of the roots.
+
+    Axes whose parents have no range get none.
 
     Parameters
     ----------
-    relations: in the order in which they were made.
+    relations: oldest first.
     roots: the ranges to start from.
-    fixed: axes whose extent is what the schedule says even where the parent is smaller, because threads are counted
-        by it. Elsewhere the inner loop of a split is never longer than its parent.
+    fixed: axes that count threads; they keep the extent given in the schedule even if the parent is shorter. Other
+        inner loops of a split are capped by the parent.
     """
     ranges = dict(roots)
     kept = with_ancestors(relations, fixed)
@@ -71,13 +76,13 @@ def _split_extents(split: Split, total: Expr, kept: set[IterVar]) -> tuple[Expr,
 
 
 def _capped(size: Expr, total: Expr) -> Expr:
-    """`min(size, total)` where constants decide it, but at least 1; else `size`."""
+    """Return `min(size, total)`, at least 1, if both are constant; otherwise `size`."""
     limit, wanted = simple.number(total), simple.number(size)
     return size if limit is None or wanted is None or limit >= wanted else as_expr(max(limit, 1))
 
 
 def with_ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
-    """The axes and all they were made from."""
+    """Return the axes and all axes from which they derive."""
     kept = set(axes)
     for relation in reversed(relations):
         if any(child in kept for child in children(relation)):
@@ -86,13 +91,13 @@ def with_ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> se
 
 
 def pass_up_index(relations: Sequence[Relation], ranges: Ranges, leaves: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
-    """PassUpIndex: the value of every axis in terms of the values of the leaves.
+    """PassUpIndex: express axes in terms of leaves.
 
     Parameters
     ----------
-    relations: in the order in which they were made.
-    ranges: of every axis met, as `pass_down_domain` gives them.
-    leaves: the values to start from; axes above leaves that have none are left out.
+    relations: oldest first.
+    ranges: of every axis, from `pass_down_domain`.
+    leaves: the values to start from. Axes derived into other leaves get no value.
     """
     values = dict(leaves)
     for relation in reversed(relations):
@@ -129,7 +134,7 @@ def _split_value(split: Split, ranges: Ranges, values: Mapping[IterVar, Expr]) -
 def pass_down_index(
     relations: Sequence[Relation], ranges: Ranges, roots: Mapping[IterVar, Expr]
 ) -> dict[IterVar, Expr]:
-    """PassDownIndex: the value of every axis in terms of the values of the roots, where it is determined by them."""
+    """PassDownIndex: express axes in terms of roots, where roots determine them."""
     values = dict(roots)
     for relation in relations:
         if isinstance(relation, Split):
@@ -152,10 +157,9 @@ def pass_down_index(
 
 
 def split_guards(relations: Sequence[Relation], ranges: Ranges, values: Mapping[IterVar, Expr]) -> list[Cond]:
-    """The conditions under which an iteration of the leaves stands for one of the roots.
+    """Return the conditions that exclude iterations of the leaves beyond the end of a split axis.
 
-    One for each split whose loops run beyond the end of the parent, in the order of the relations. With `round_up`
-    there is none: what is beyond the end is computed as well.
+    One per split whose loops overrun the parent, oldest first; none for `round_up`, which computes the overrun as well.
     """
     guards: dict[Cond, None] = {}
     for relation in relations:
@@ -166,7 +170,7 @@ def split_guards(relations: Sequence[Relation], ranges: Ranges, values: Mapping[
 
 
 def _fills(split: Split, ranges: Ranges) -> bool:
-    """Whether the tiles of a split are known to end where its parent does."""
+    """Return whether the tiles of a split provably end where its parent ends."""
     total, outer, inner = (extent(ranges[iv]) for iv in (split.parent, split.outer, split.inner))
     covered = simple.number(simple.mul(outer, inner))
     if covered is not None and covered == simple.number(total):
@@ -175,7 +179,7 @@ def _fills(split: Split, ranges: Ranges) -> bool:
 
 
 def overruns(split: Split, ranges: Ranges) -> bool:
-    """Whether the loops of a split may run beyond the end of its parent."""
+    """Return whether the loops of a split may run beyond the end of its parent."""
     if split.tail is Tail.ROUND_UP:
         return False
     total, outer, inner = (extent(ranges[iv]) for iv in (split.parent, split.outer, split.inner))

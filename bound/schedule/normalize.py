@@ -1,7 +1,7 @@
-"""`normalize`: the form of a schedule that InferBound reads.
+"""`normalize`: the form of a schedule on which InferBound works.
 
-Inlined stages leave the dataflow, every root axis that is a loop is rebased to count from 0, attachments follow axes
-that were split or fused later, and a stage computed where one of its consumers cannot see it is refused.
+Inlined stages leave the dataflow; every root axis that is a loop is rebased to start at 0; attachments follow axes that
+were split or fused later; a stage computed where a consumer cannot see it is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 
 def normalize(schedule: Schedule) -> Schedule:
-    """A normalized copy of the schedule; a schedule that is not legal is refused."""
+    """Return a normalized copy of the schedule.
+
+    Raises
+    ------
+    ScheduleError: the schedule is illegal.
+    """
     new = schedule.copy()
     inject_inline(new)
     rebase_non_zero_min_loop(new)
@@ -41,7 +46,7 @@ def normalize(schedule: Schedule) -> Schedule:
 
 
 def inject_inline(schedule: Schedule) -> None:
-    """Put the formulas of inlined stages into those that read them, producers first, each formula once."""
+    """InjectInline: substitute the formulas of inlined stages into their consumers, producers first."""
     if not any(stage.attach_type is AttachType.INLINE for stage in schedule.stages):
         return
     formulas: dict[Tensor, ComputeOp] = {}
@@ -77,7 +82,7 @@ def _inlined(op: Operation, formulas: dict[Tensor, ComputeOp], new: dict[Tensor,
 
 
 def _stored(value: Operand, dtype: str) -> Operand:
-    """`value` as it would be read back from a tensor: narrow integers wrap."""
+    """Cast a substituted integer as storing it would: narrow types wrap."""
     if not isinstance(value, Expr) or dtypes.bits(dtype) >= 32 or value.is_const or value.op is ops.CAST:
         return value
     same_type = value.op is ops.LOAD and build.dtype_of(value) == dtype
@@ -85,7 +90,7 @@ def _stored(value: Operand, dtype: str) -> Operand:
 
 
 def rebase_non_zero_min_loop(schedule: Schedule) -> None:
-    """Put a loop from 0 in the place of each root axis that is a loop and runs on no thread."""
+    """Rebase each root axis that is a loop without a thread to a loop that starts at 0."""
     rebased: dict[IterVar, IterVar] = {}
     for stage in schedule.stages:
         if stage.attach_type is AttachType.INLINED_ALREADY:
@@ -103,7 +108,7 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
                 stage.iter_var_attrs[loop] = attr
             rebased[root] = loop
     for stage in (*schedule.stages, *schedule.groups):
-        # Axes are shared when an operation is copied with its axes, so only those of the stage itself count.
+        # Copied operations may share axes, so only leaves of the stage itself are moved.
         stage.relocate(partial(_rebased, rebased))
 
 
@@ -113,9 +118,9 @@ def _rebased(rebased: Mapping[IterVar, IterVar], target: Stage, axis: IterVar) -
 
 
 def legalize_invalid_attach(schedule: Schedule) -> None:
-    """Move attachments with the axis: into the inner loop of a later split, the fused loop of a later fusion.
+    """Move attachments to the inner loop of a later split, or the fused loop of a later fusion.
 
-    TVM follows the inner one of two axes that are fused; what is computed in the outer one is so in their fusion, too.
+    TVM follows only the inner one of two fused axes; here both move to the fused loop.
     """
     for stage in (*schedule.stages, *schedule.groups):
         stage.relocate(_legal)

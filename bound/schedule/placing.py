@@ -1,4 +1,9 @@
-"""Where a stage is computed, and where its storage is: the levels of a stage among the loops around it."""
+"""Attachment of stages: where each stage is computed and stored.
+
+Example: `s[B].compute_at(s[C], yi)` computes the part of `B` that one iteration of `yi` reads. `s[B].store_at(s[C],
+yo)` allocates `B` once per iteration of `yo`, so elements computed by earlier iterations of `yi` are still there (a
+sliding window).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ _AT_ONCE = {
 
 
 class AttachType(IntEnum):
-    """Where a stage is computed; the numbers are TVM's."""
+    """How a stage is attached; the numbers are TVM's."""
 
     GROUP_ROOT = 1
     INLINE = 2
@@ -36,13 +41,15 @@ class AttachType(IntEnum):
 
 
 class Placing:
-    """The levels of a stage; `Stage` has the rest of it.
+    """Base of `Stage`: where the stage is computed and stored.
+
+    Invariant: a refused call leaves the attachment unchanged.
 
     Attributes
     ----------
-    attach_type, attach_stage, attach_ivar: where it is computed.
-    store_type, store_stage, store_ivar: where its storage is: in the loop `store_ivar` (`SCOPE`), outside of all loops
-        (`GROUP_ROOT`), or, as for all that nothing is said of (`None`), where it is computed.
+    attach_type, attach_stage, attach_ivar: the loop in which it is computed.
+    store_type, store_stage, store_ivar: the loop that contains its storage (`SCOPE`), or outside of all loops
+        (`GROUP_ROOT`); `None` stores it where it is computed.
     """
 
     _op: Operation | None
@@ -69,7 +76,12 @@ class Placing:
         def whole_own(self, call: str) -> None: ...
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Compute what is needed inside the loop `scope` of `parent`, each time it runs."""
+        """Compute the stage inside the loop `scope` of `parent`, as far as one iteration needs it.
+
+        Raises
+        ------
+        ScheduleError: `scope` is not a loop of a consumer, or the stage may not move.
+        """
         self._attachable("compute_at")
         at, loop = self._inside_of(parent, scope, "compute_at")
         with self._checked():
@@ -77,12 +89,17 @@ class Placing:
             self.attach_stage, self.attach_ivar = at, loop
 
     def compute_root(self) -> None:
-        """Compute it whole, before every stage that reads it."""
+        """Compute the stage completely, before its consumers."""
         self._attachable("compute_root")
         self._detach(AttachType.GROUP_ROOT)
 
     def compute_inline(self) -> None:
-        """Put its formula into every formula that reads it; nothing is stored."""
+        """Substitute the stage's formula into its consumers; nothing is stored.
+
+        Raises
+        ------
+        ScheduleError: a reduction, an output, or an operation not made by `te.compute`.
+        """
         self._attachable("compute_inline")
         if not isinstance(self._op, ComputeOp):
             raise ScheduleError(f"stage {self.name}: only an operation made by te.compute can be inlined")
@@ -94,10 +111,11 @@ class Placing:
         self._detach(AttachType.INLINE)
 
     def store_at(self, parent: Stage, scope: IterVar) -> None:
-        """Keep its storage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
+        """Store the stage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
 
-        What an iteration of the loops in between computes is there for those that follow, which compute only what is
-        new (a sliding window): each element once. These loops run one after another.
+        Loops in between reuse elements of earlier iterations and compute each element once (a sliding window). They
+        must run
+        sequentially.
 
         Example
         -------
@@ -119,13 +137,15 @@ class Placing:
             self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, at, loop
 
     def store_root(self) -> None:
-        """Keep its storage outside of all loops; else as `store_at`."""
+        """Store the stage outside of all loops; otherwise like `store_at`."""
         self._storable("store_root")
         with self._checked():
             self.store_type, self.store_stage, self.store_ivar = AttachType.GROUP_ROOT, None, None
 
     def get_attach_spec(self) -> Stage:
-        """The stage whose attachment counts: its own, or the group's when it is at the root of a group."""
+        """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
+        attached.
+        """
         spec: Any = self
         while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
             spec = spec.group
@@ -133,7 +153,7 @@ class Placing:
         return found
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
-        """Put others in the place of the stages and loops at which this one is computed and stored."""
+        """Map the loops at which this stage is computed and stored."""
         if self.attach_stage is not None and self.attach_ivar is not None:
             self.attach_stage, self.attach_ivar = moved(self.attach_stage, self.attach_ivar)
         if self.store_stage is not None and self.store_ivar is not None:
@@ -143,7 +163,7 @@ class Placing:
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
-        """A change of levels, which is taken back where what is known of the loops forbids it."""
+        """Undo a change of attachment that prevents the storage from keeping elements."""
         computed = self.attach_type, self.attach_stage, self.attach_ivar
         stored = self.store_type, self.store_stage, self.store_ivar
         yield
@@ -155,11 +175,11 @@ class Placing:
             raise
 
     def kept_over(self) -> tuple[IterVar, ...]:
-        """The loops of the stage it is computed in that its storage is outside of: it keeps what they computed.
+        """Return the loops of the attach stage across which the storage keeps elements.
 
         Raises
         ------
-        ScheduleError: the storage cannot keep it, as far as the loops of this one stage tell.
+        ScheduleError: a loop of the attach stage prevents that.
         """
         target = self.attach_stage
         if self.store_type is None or self.attach_type is not AttachType.SCOPE or target is None:
@@ -191,16 +211,16 @@ class Placing:
         self.store_type = self.store_stage = self.store_ivar = None
 
     def not_output(self, call: str) -> None:
-        """Refuse what is not for outputs."""
+        """Raise `ScheduleError` for an output of the schedule."""
         if self.is_output:
             raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
 
     def _inside_of(self, parent: object, scope: IterVar, call: str) -> tuple[Stage, IterVar]:
-        """The loop, as a leaf of a stage that reads this one.
+        """Return the loop as a leaf of a consumer of this stage.
 
         Raises
         ------
-        ScheduleError: it is none of a stage that reads this one, under no name (`Schedule.owners`).
+        ScheduleError: no stage that owns the loop (`Schedule.owners`) depends on this one.
         """
         if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
             raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {shown(parent)}")
@@ -224,7 +244,7 @@ def _stage(placing: Placing) -> Stage:
 
 
 def is_inside(stage: Stage | None, group: Stage) -> bool:
-    """Whether a stage belongs to a group, or to one inside of it."""
+    """Return whether a stage belongs to a group, directly or through nested groups."""
     outer = stage
     while outer is not None and outer is not group:
         outer = outer.group
@@ -232,15 +252,16 @@ def is_inside(stage: Stage | None, group: Stage) -> bool:
 
 
 def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPath:
-    """The loops between the storage of a stage and the stage, innermost first: it keeps what they computed.
+    """Return the loops between the storage and the computation of a stage, innermost first.
 
     Parameters
     ----------
-    around: the loops around the stage, innermost first; is_all: whether there are no others.
+    around: the loops around the stage, innermost first.
+    is_all: whether there are no others.
 
     Raises
     ------
-    ScheduleError: the storage is not around the stage, or a loop in between does not run one iteration after another.
+    ScheduleError: the storage does not enclose the stage; a loop in between is parallel, shared or on threads.
     """
     if stage.store_type is None:
         return ()
@@ -284,7 +305,7 @@ def _place(stage: Placing) -> str:
 
 
 def _runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
-    """Why a stage cannot keep from one iteration of a loop to the next what it computed; `None` where it can."""
+    """Explain why a loop is not sequential; `None` if it is."""
     if len(stage.schedule.same_loop.get(leaf, ())) > 1:
         return "is a loop of several stages (bound.replay)"
     attr = stage.iter_var_attrs.get(leaf)

@@ -1,4 +1,4 @@
-"""Relations between the axes of a stage: the edges of the IterVar hyper-graph of the InferBound document."""
+"""Relations between the axes of a stage: the edges of the IterVar hyper-graph of TVM's InferBound document."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from intset.expr.node import Expr
 
 
 class Tail(StrEnum):
-    """What a split does where its factor does not divide the extent.
+    """Treatment of the last tile if the factor of a split does not divide the extent.
 
-    - `guard`: the last tile has full size; iterations beyond the end are skipped by a condition.
-    - `shrink`: the last tile is cut, its extent is `min(factor, extent - outer * factor)`.
-    - `round_up`: the last tile has full size and is computed whole: the extent counts as the next multiple.
-    - `shift_inwards`: the last tile is moved back until it ends at the end; some elements are computed twice.
+    - `guard`: the last tile has full size; a condition skips iterations beyond the end.
+    - `shrink`: the last tile is cut: its extent is `min(factor, extent - outer * factor)`.
+    - `round_up`: the last tile has full size and is computed; the extent is rounded up to a multiple.
+    - `shift_inwards`: the last tile starts earlier and ends at the end; some elements are computed twice.
     """
 
     GUARD = "guard"
@@ -27,7 +27,7 @@ class Tail(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """`parent = outer * factor + inner + min(parent)`; one of `factor` and `nparts` is given, the other `None`."""
+    """`parent = outer * factor + inner + min(parent)`. Invariant: exactly one of `factor` and `nparts` is `None`."""
 
     parent: IterVar
     outer: IterVar
@@ -48,7 +48,7 @@ class Fuse:
 
 @dataclass(frozen=True, eq=False)
 class Rebase:
-    """`parent = rebased + min(parent)`: the loop of an attached stage counts from 0."""
+    """`parent = rebased + min(parent)`: a loop that starts at 0."""
 
     parent: IterVar
     rebased: IterVar
@@ -56,7 +56,7 @@ class Rebase:
 
 @dataclass(frozen=True, eq=False)
 class Singleton:
-    """An axis of extent 1 that comes from no other: what fusing no axes gives."""
+    """An axis of extent 1 without parents, made by fusing no axes."""
 
     iter: IterVar
 
@@ -65,14 +65,14 @@ Relation: TypeAlias = Split | Fuse | Rebase | Singleton
 
 
 def parents(relation: Relation) -> tuple[IterVar, ...]:
-    """The axes a relation starts from, nearer to the roots."""
+    """Return the axes that a relation consumes, towards the roots."""
     if isinstance(relation, Fuse):
         return (relation.outer, relation.inner)
     return () if isinstance(relation, Singleton) else (relation.parent,)
 
 
 def children(relation: Relation) -> tuple[IterVar, ...]:
-    """The axes a relation makes, nearer to the leaves."""
+    """Return the axes that a relation creates, towards the leaves."""
     if isinstance(relation, Split):
         return (relation.outer, relation.inner)
     if isinstance(relation, Fuse):

@@ -1,6 +1,7 @@
-"""`cache_read` and `cache_write`: a copy of a tensor in another storage scope.
+"""Rewrites of a schedule that insert stages: `cache_read`, `cache_write`, `rfactor`.
 
-`rfactor`: partial results for each value of one reduction loop, then a reduction over that loop alone.
+Each one inserts a stage, replaces operations, and redirects consumers (`dataflow.redirect`). Example: `cache_write` of
+`C` in "local" makes a stage `C.local` with the loops of `C`; `C` becomes a copy of it with fresh axes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
-    """Make `readers` read a copy of `tensor` that is stored in `scope`; see `Schedule.cache_read`."""
+    """Insert a copy of `tensor` in `scope` and make `readers` read it; see `Schedule.cache_read`."""
     check_scope(scope)
     source = schedule.current(_checked_tensor(tensor))
     stage = schedule[source]
@@ -64,10 +65,13 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
 
 
 def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> tuple[Tensor, ...]:
-    """Compute the outputs of one operation in `scope`, over the loops they have now, then copy them.
+    """Compute the outputs of one operation in `scope`, over its present loops, then copy them.
 
-    The operation that copies takes the place of the old one and starts from fresh axes; the new stage has one axis for
-    each loop of the old one that is no reduction.
+    The copy replaces the operation, with fresh axes; the new stage has one axis per data loop of the old one.
+
+    Raises
+    ------
+    ScheduleError: the loops cannot become dimensions, or stages are attached to them.
     """
     check_scope(scope)
     given = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
@@ -116,7 +120,7 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
 
 
 def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str) -> ComputeOp:
-    """The computation of `op` over its data leaves; what is beyond the end of an axis is left at zero."""
+    """Return the computation of `op` over its data leaves; points beyond the end of an axis are 0."""
     axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
     values: dict[IterVar, Expr] = dict(zip(leaves, axis, strict=True))
     root_values = pass_up_index(stage.relations, ranges, values)
@@ -129,7 +133,12 @@ def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar
 def _computing_tiles(
     op: TensorComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str
 ) -> TensorComputeOp:
-    """The computation of the tiles of `op` over its data leaves. An intrinsic has no guard, so the loops must fit."""
+    """Return the tile computation of `op` over its data leaves.
+
+    Raises
+    ------
+    ScheduleError: a factor does not divide; an intrinsic cannot be guarded.
+    """
     axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
     values = pass_up_index(stage.relations, ranges, dict(zip(leaves, axis, strict=True)))
     if split_guards(stage.relations, ranges, values):
@@ -149,7 +158,7 @@ def _computing_tiles(
 
 
 def guarded(value: Operand, guards: list[Cond]) -> Operand:
-    """`value` where all guards hold: a reduction skips its elements, anything else is 0."""
+    """Guard a value: outside of the guards a reduction skips elements, any other value is 0."""
     if not guards:
         return value
     if isinstance(value, Value) and value.op is ValueOp.REDUCE:
@@ -158,7 +167,7 @@ def guarded(value: Operand, guards: list[Cond]) -> Operand:
 
 
 def restart(stage: Stage) -> None:
-    """Forget the loops of a stage whose operation was replaced: it starts from the axes of the new one."""
+    """Reset the loops of a stage to the root axes of its new operation."""
     stage.all_iter_vars = list(stage.op.root_iter_vars)
     stage.leaf_iter_vars = list(stage.op.root_iter_vars)
     stage.relations = []
@@ -166,6 +175,7 @@ def restart(stage: Stage) -> None:
 
 
 def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
+    """Raise `ScheduleError` if a stage is computed or stored in a loop of `stage`."""
     for other in (*schedule.stages, *schedule.groups):
         if other.attach_type is AttachType.SCOPE and other.attach_stage is stage:
             axis = "" if other.attach_ivar is None else other.attach_ivar.name
@@ -186,7 +196,12 @@ if TYPE_CHECKING:
 
 
 def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> tuple[Tensor, ...]:
-    """Factor the reduction of `tensor` by the leaf `axis`; see `Schedule.rfactor`."""
+    """Factor the reduction of `tensor` by the leaf `axis`; see `Schedule.rfactor`.
+
+    Raises
+    ------
+    ScheduleError: not a reduction, not a reduction axis, or fused with a data axis.
+    """
     stage = schedule[tensor]
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reduction is None:
@@ -216,7 +231,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
 
 
 def _family(relations: list[Relation], axis: IterVar) -> set[IterVar]:
-    """Every axis that is connected with `axis`: made from one of the same roots, or fused with one that is."""
+    """Return the axes connected with `axis` by relations."""
     touched = {axis}
     groups = [{*parents(relation), *children(relation)} for relation in relations]
     while any(touched & group and not group <= touched for group in groups):
@@ -227,7 +242,7 @@ def _family(relations: list[Relation], axis: IterVar) -> set[IterVar]:
 def _partial(
     op: ComputeOp, stage: Stage, axis: IterVar, place: int, touched: set[IterVar]
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
-    """The operation of partial results, and the new axis for each leaf that was touched."""
+    """Return the operation of partial results, and the new axis of each leaf connected with `axis`."""
     roots = {iv: iv.dom for iv in op.reduce_axis if iv in touched and iv.dom is not None}
     ranges = pass_down_domain(stage.relations, roots)
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
@@ -255,7 +270,7 @@ def _partial(
 def _reductions(
     combiner: CommReducer, terms: tuple[Operand, ...], where: Operand, axis: tuple[IterVar, ...], op: ComputeOp
 ) -> tuple[Operand, ...]:
-    """The reduction of `terms` over `axis`; over no axis at all, the terms themselves."""
+    """Reduce `terms` over `axis`; without axes, the terms themselves."""
     if not axis:
         always = where is truth(True)
         pairs = zip(terms, combiner.identity, strict=True)
@@ -267,6 +282,7 @@ def _reductions(
 
 
 def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, place: int) -> ComputeOp:
+    """Return the operation that reduces the partial results."""
     assert op.reduction is not None and axis.dom is not None
     inner = IterVar(axis.dom, f"{axis.name}.v", IterType.COMM_REDUCE)
     outer = tuple(IterVar(iv.dom, f"ax{k}") for k, iv in enumerate(op.axis))
@@ -286,7 +302,7 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, place: int) -> Comp
 
 
 def _keep_untouched(stage: Stage, made: Stage, touched: set[IterVar], axes: dict[IterVar, IterVar]) -> None:
-    """Give the stage of partial results the loops of the old stage that were not touched."""
+    """Give the stage of partial results the loops that are not connected with `axis`."""
     kept = [r for r in stage.relations if not any(iv in touched for iv in (*parents(r), *children(r)))]
     if not kept:
         return

@@ -1,4 +1,4 @@
-"""`Schedule`: the stages of a program, in dataflow order."""
+"""`Schedule`: the stages of a program in dataflow order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from intset.expr.text import shown
 
 
 def create_schedule(ops: object) -> Schedule:
-    """The schedule that computes `ops` and all they need, each stage whole and one after another.
+    """Create the default schedule for `ops` and their producers: every stage at the root.
 
     Parameters
     ----------
-    ops: an operation or a list of operations (tensors stand for theirs); these are the outputs.
+    ops: the outputs, as an operation, a tensor, or a list.
+
+    Raises
+    ------
+    InputError: no operation, or something else than operations.
     """
     given = tuple(ops) if isinstance(ops, (tuple, list)) else (ops,)
     outputs = tuple(op.op if isinstance(op, Tensor) else op for op in given)
@@ -37,18 +41,20 @@ def create_schedule(ops: object) -> Schedule:
 
 
 class Schedule:
-    """Which operations are computed, and how.
+    """Stages of a program with their loops and attachments.
 
-    `s[T]` (or `s[T.op]`) is the stage that computes `T`, also after a rewrite put another operation in its place.
+    `s[T]` (or `s[T.op]`) is the stage that computes `T`, also after rewrites replaced the operation.
+
+    Invariant: `stages` is in dataflow order, producers first.
 
     Attributes
     ----------
-    outputs: the operations asked for.
-    stages: a stage for each operation, producers before consumers.
+    outputs: the requested operations.
+    stages: one per operation.
     groups: the groups made by `create_group`.
-    stage_map: the stage of each operation, those replaced included.
-    same_loop: for a leaf that stages share (`bound.replay`) all leaves that are this loop.
-    stored_anew: for such a leaf a stage that stores elements again in other iterations of this loop.
+    stage_map: the stage of each operation, replaced operations included.
+    same_loop: for each leaf that stages share (`bound.replay`), all leaves of that loop.
+    stored_anew: for each such leaf, a stage that stores the same elements in several iterations of the loop.
     """
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
@@ -85,30 +91,30 @@ class Schedule:
         return f"Schedule({', '.join(stage.name for stage in self.stages)})"
 
     def current(self, tensor: Tensor) -> Tensor:
-        """The tensor that stands for `tensor` after rewrites: that output of its stage."""
+        """Return the tensor that replaces `tensor` after rewrites."""
         stage = self[tensor]
         return tensor if stage.op is tensor.op else stage.op.output(tensor.value_index)
 
     def owners(self, stage: Stage, axis: IterVar) -> list[tuple[Stage, IterVar]]:
-        """The names of one loop: the leaf of this stage, then those of stages that share it (`bound.replay`)."""
+        """Return the leaves that are one loop with `axis`, that of `stage` first (`bound.replay`)."""
         others = [iv for iv in self.same_loop.get(axis, ()) if iv is not axis]
         found = [(at, iv) for iv in others for at in self.stages if any(iv is leaf for leaf in at.leaf_iter_vars)]
         return [(stage, axis), *found]
 
     def is_one_loop(self, axis: IterVar | None, other: IterVar | None) -> bool:
-        """Whether two leaves are one loop."""
+        """Return whether two leaves are one loop."""
         return axis is other or (axis is not None and any(iv is other for iv in self.same_loop.get(axis, ())))
 
     def check_kept(self) -> None:
-        """Refuse a schedule in which a stage cannot keep what it computed in loops of the stage it is computed in.
+        """Raise `ScheduleError` if a loop prevents a stage from keeping elements in its storage (`store_at`).
 
-        Of loops further out the schedule may still decide, so `lower` checks these.
+        Looks at loops of the attach stage only; `lower` checks the outer ones.
         """
         for stage in self.stages:
             stage.kept_over()
 
     def is_consumer(self, stage: Stage, producer: Stage) -> bool:
-        """Whether `stage` reads `producer`, directly or through other stages."""
+        """Return whether `stage` depends on `producer`, directly or indirectly."""
         if of_kind(Stage, stage, "stage").is_group or of_kind(Stage, producer, "producer").is_group:
             return True
         if self._reach is None:
@@ -116,20 +122,20 @@ class Schedule:
         return self._reach.reaches(producer.op, stage.op)
 
     def dataflow_changed(self) -> None:
-        """Forget what was derived from the dataflow graph."""
+        """Drop what was derived from the dataflow graph."""
         self._reach = None
 
     # --- rewrites of the dataflow -------------------------------------------------------------------------------
 
     def cache_read(self, tensor: Tensor, scope: str, readers: object) -> Tensor:
-        """A copy of `tensor` in another storage scope, which `readers` read instead."""
+        """Copy `tensor` to another storage scope, from which `readers` read it; returns the copy."""
         given = readers if isinstance(readers, (list, tuple)) else (readers,)
         return rewrites.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
 
     def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
-        """Compute `tensor` in another storage scope, in the order of its present loops, then copy it.
+        """Compute `tensor` in another storage scope, with its present loops, then copy it.
 
-        Gives the new tensor, or a list of them for a list of all outputs of one operation.
+        Returns the cached tensor, or a list if `tensor` lists all outputs of an operation.
         """
         if isinstance(tensor, (list, tuple)):
             return list(rewrites.cache_write(self, tuple(tensor), scope))
@@ -137,16 +143,16 @@ class Schedule:
         return made[tensor.value_index]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
-        """Split a reduction in two: partial results for each value of the loop `axis`, then their reduction.
+        """Factor a reduction into partial results per iteration of the loop `axis`, and their reduction.
 
-        Gives the tensor of partial results (a list of them for several outputs), with `axis` as its dimension number
+        Returns the tensor of partial results (a list for several outputs); `axis` is its dimension number
         `factor_axis`.
         """
         made = rewrites.rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else list(made)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
-        """A group of the stages between `inputs` and `outputs`, to be attached together."""
+        """Group the stages between `inputs` and `outputs`, to be attached together."""
         ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
         now = [tuple(self.current(t) for t in tensors) for tensors in ends]
         return self._grouped(now[0], now[1], include_inputs)
@@ -157,11 +163,11 @@ class Schedule:
     # --- copies -------------------------------------------------------------------------------------------------
 
     def normalize(self) -> Schedule:
-        """A copy in which inlined stages are gone from the dataflow and every loop counts from 0."""
+        """Return a copy without inlined stages, in which every loop starts at 0."""
         return normalize(self)
 
     def copy(self) -> Schedule:
-        """A copy whose stages can be changed; operations and axes are shared."""
+        """Copy the schedule with its stages; operations and axes are shared."""
         new = object.__new__(Schedule)
         new.outputs = self.outputs
         new._reach = None
@@ -179,7 +185,7 @@ class Schedule:
 
 
 def _twin(stage: Stage, schedule: Schedule) -> Stage:
-    """A copy of `stage` in another schedule; group and attachment still lead to the old one."""
+    """Copy a stage into another schedule; group and attachment still refer to the old one."""
     twin = copy(stage)
     twin.schedule = schedule
     twin.all_iter_vars = list(stage.all_iter_vars)

@@ -1,7 +1,7 @@
-"""Ranks of thread axes and of storage: which memory is shared by which threads.
+"""Storage and thread scopes: which threads share which memory.
 
-Block axes have rank 0, threads inside a block rank 1. Global memory has rank 0, shared 1, warp 2, local (and what is
-private to a thread) 3. A stage stored at rank `r` is seen by all threads whose rank is at least `r`.
+Block axes have rank 0, threads of a block rank 1. Global memory has rank 0, shared 1, warp 2, local 3. Threads share a
+storage if its rank is at most theirs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _PIPELINE: Final = "pipeline"
 
 
 def check_scope(scope: object) -> str:
-    """`scope` when it names a storage scope, else a refusal."""
+    """Return `scope` if it names a storage scope; raise `ScheduleError` otherwise."""
     if not isinstance(scope, str) or scope.partition(".")[0] not in _STORAGE:
         raise ScheduleError(f"a storage scope is one of global, shared, warp, local, wmma.*, not {shown(scope)}")
     return scope
 
 
 def check_thread_tag(tag: str) -> str:
-    """`tag` when it names a thread axis, else a refusal."""
+    """Return `tag` if it names a thread axis; raise `ScheduleError` otherwise."""
     name, _, dim = tag.partition(".")
     if name in ("blockIdx", "threadIdx") and dim in ("x", "y", "z"):
         return tag
@@ -35,34 +35,34 @@ def check_thread_tag(tag: str) -> str:
 
 
 def thread_rank(tag: str) -> int | None:
-    """0 for block axes, 1 for threads of a block, `None` for what is no thread (an ordinary loop, a pipeline)."""
+    """Return 0 for block axes, 1 for threads of a block, `None` for ordinary loops and pipelines."""
     if not tag or tag == _PIPELINE:
         return None
     return 0 if tag.startswith("blockIdx") else 1
 
 
 def storage_rank(scope: str) -> int:
-    """The rank of a storage scope; `wmma.accumulator` and the like count by their first part."""
+    """Return the rank of a storage scope; `wmma.accumulator` counts as `wmma`."""
     return _STORAGE[scope.partition(".")[0]]
 
 
 def default_storage_rank(thread_tags: tuple[str, ...]) -> int:
-    """The rank of the storage of a stage inside loops with these tags, when its scope is not set."""
+    """Return the storage rank of a stage without scope inside loops with these thread tags."""
     ranks = [rank for tag in thread_tags if (rank := thread_rank(tag)) is not None]
     return {-1: 0, 0: 1, 1: 3}[max(ranks, default=-1)]
 
 
 def needs_relax(tag: str, storage: int, is_inside: bool) -> bool:
-    """Whether a producer with storage of this rank must serve every iteration of a loop of the consumer at once.
+    """NeedRelax: return whether a loop of the consumer must be relaxed for a producer with this storage rank.
+
+    A loop is relaxed if one instance of the producer serves all of its iterations. Ordinary loops are relaxed if they
+    are inside of the attach point; thread loops if the threads share the storage, even around the attach point.
 
     Parameters
     ----------
-    tag: the thread tag of the loop or of the axis it is bound to; empty for an ordinary loop.
+    tag: the thread tag of the loop or of the axis bound to it; empty for an ordinary loop.
     storage: the rank of the producer's storage.
     is_inside: whether the producer is computed inside the loop.
-
-    For an ordinary loop that is a matter of place alone. A loop on threads is relaxed, even around the producer, when
-    the threads share the storage.
     """
     rank = thread_rank(tag)
     if rank is None:

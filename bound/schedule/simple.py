@@ -1,4 +1,4 @@
-"""Arithmetic on extents that folds constants, so that sizes known when a schedule is written stay numbers."""
+"""Constant-folding arithmetic on extents: sizes known when a schedule is written stay numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from intset.linear.form import Linear
 
 
 def number(e: IntLike) -> int | None:
-    """The value of a constant, else `None`."""
+    """Return the value of a constant, else `None`."""
     return constant_value(as_expr(e))
 
 
@@ -51,7 +51,7 @@ def ceildiv(a: IntLike, b: IntLike) -> Expr:
 
 
 def _quotient(e: Expr, divisor: int) -> Expr | None:
-    """`e / divisor` where the divisor divides every term of `e`, so that nothing is rounded."""
+    """Return `e / divisor` if the divisor divides every term of the linear form."""
     form = Normalizer({}).form(e)
     if any(k % divisor for k in (form.const, *form.terms.values())):
         return None
@@ -80,7 +80,7 @@ def minimum(a: IntLike, b: IntLike) -> Expr:
 
 
 def divides(factor: IntLike, extent: IntLike) -> bool:
-    """Whether `factor` certainly divides `extent`, as far as constants and a written product tell."""
+    """Return whether `factor` provably divides `extent`, by constants, linear forms or a written product."""
     f, e = number(factor), number(extent)
     if f is not None and e is not None:
         return f != 0 and e % f == 0

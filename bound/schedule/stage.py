@@ -1,4 +1,4 @@
-"""`Stage`: one operation of a schedule, its loops, and where it is computed."""
+"""`Stage`: one operation of a schedule, its loops, and their annotations."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LOOPS = (IterType.DATA_PAR, IterType.COMM_REDUCE, IterType.ORDERED)
 
 @dataclass(frozen=True)
 class IterVarAttr:
-    """What a stage says about one of its axes.
+    """Annotations of an axis.
 
     Attributes
     ----------
-    iter_type: the kind of loop, when it was changed (vectorized, unrolled, ...).
-    bind_thread: the thread axis it runs on.
-    tensor_intrin: what replaces the loop and all inside it.
+    iter_type: the kind of loop, if changed (vectorized, unrolled, ...).
+    bind_thread: the thread axis to which it is bound.
+    tensor_intrin: the intrinsic that replaces the loop and its body.
     align: (factor, offset) of the storage of a dimension.
     prefetches: (tensor, offset) pairs.
     pragmas: (key, value) pairs.
@@ -59,22 +59,23 @@ _NO_ATTR = IterVarAttr()
 
 
 class Stage(Placing):
-    """One operation in a schedule. The methods change the schedule; one that is refused changes nothing.
+    """One operation of a schedule.
+
+    Guarantee: a method that raises changes nothing.
 
     Attributes
     ----------
-    op: what the stage computes now; origin_op: what it computed when the schedule was made.
-    all_iter_vars: the root axes and every axis made from them.
-    leaf_iter_vars: the axes that are loops, from outermost to innermost.
-    relations: how axes were made, in order.
+    op: the operation, after rewrites; origin_op: the one of `create_schedule`.
+    all_iter_vars: root axes and all axes derived from them.
+    leaf_iter_vars: the loops, outermost first.
+    relations: splits, fusions and rebases, oldest first.
     iter_var_attrs: annotations of axes.
-    attach_type, attach_stage, attach_ivar: where it is computed; store_type, store_stage, store_ivar: where its storage
-        is (`bound.schedule.placing`).
-    scope: its storage scope; empty means chosen from the threads around it.
-    is_output: whether the schedule was asked for it.
-    group: the group stage it belongs to, or `None`. A group is a stage without an operation.
-    compute_at_position: how many of its leading loops it shares with all stages that read it (`bound.replay`).
-    max_producer_position: how many of its leading loops a stage that it reads is computed in by such sharing.
+    attach_type, attach_stage, attach_ivar, store_type, store_stage, store_ivar: see `placing.Placing`.
+    scope: its storage scope; empty: chosen from the threads around it.
+    is_output: whether the schedule was created for it.
+    group: the group stage to which it belongs, or `None`. A group is a stage without operation.
+    compute_at_position: the number of leading loops shared with all consumers (`bound.replay`).
+    max_producer_position: the number of leading loops shared with any producer.
     """
 
     def __init__(self, schedule: Schedule, op: Operation | None, is_output: bool = False) -> None:
@@ -103,7 +104,7 @@ class Stage(Placing):
 
     @property
     def op(self) -> Operation:
-        """What the stage computes; a group computes nothing and has none."""
+        """The operation of the stage; a group has none."""
         if self._op is None:
             raise ScheduleError("a group of stages has no operation")
         return self._op
@@ -121,7 +122,7 @@ class Stage(Placing):
 
     @property
     def shared_loops(self) -> int:
-        """How many of its leading loops are loops of other stages as well (`bound.replay`)."""
+        """The number of leading loops shared with other stages (`bound.replay`)."""
         own = self.compute_at_position
         if own and not any(t.op is self._op for stage in self.schedule.stages for t in stage.op.input_tensors):
             own = 0  # there is nobody to share them with
@@ -137,10 +138,16 @@ class Stage(Placing):
         tail: str = Tail.GUARD,
         disable_predication: bool = False,
     ) -> tuple[IterVar, IterVar]:
-        """Split an axis into `outer` and `inner`, with `factor` the extent of `inner` or `nparts` that of `outer`.
+        """Split an axis into `outer` and `inner`; `factor` is the extent of `inner`, or `nparts` that of `outer`.
 
-        `tail` says what happens where the size does not divide the extent: see `Tail`. TVM's `disable_predication`
-        is `tail="round_up"`.
+        Parameters
+        ----------
+        tail: see `Tail`; applies if the size does not divide the extent.
+        disable_predication: TVM's name for `tail="round_up"`.
+
+        Raises
+        ------
+        ScheduleError: not a free loop of this stage, or not exactly one positive size.
         """
         if (factor is None) == (nparts is None):
             raise ScheduleError(f"stage {self.name}: split of {_label(parent)} needs either factor or nparts")
@@ -157,7 +164,12 @@ class Stage(Placing):
         return outer, inner
 
     def fuse(self, *args: IterVar | Sequence[IterVar]) -> IterVar:
-        """One axis in the place of several that follow one another; none gives an axis of extent 1."""
+        """Fuse adjacent loops into one; without arguments, add a loop of extent 1.
+
+        Raises
+        ------
+        ScheduleError: the loops are not adjacent and free.
+        """
         axes = _listed(args)
         if not axes:
             self.whole_own("fuse of no axes")
@@ -188,7 +200,7 @@ class Stage(Placing):
         return fused
 
     def reorder(self, *args: IterVar | Sequence[IterVar]) -> None:
-        """Put these loops in this order; the places they take together stay the same."""
+        """Permute loops. The positions of the given loops, taken together, stay the same."""
         axes = _listed(args)
         positions = [self.position_of(axis, "reorder") for axis in axes]
         if len(set(positions)) != len(positions):
@@ -202,7 +214,7 @@ class Stage(Placing):
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: IntLike, y_factor: IntLike
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Split both axes and put the loops in the order x outer, y outer, x inner, y inner."""
+        """Split two axes and order the loops as x outer, y outer, x inner, y inner."""
         if x_parent is y_parent:
             raise ScheduleError(f"stage {self.name}: tile needs two axes, not {_label(x_parent)} twice")
         for parent, size, what in ((x_parent, x_factor, "x_factor"), (y_parent, y_factor, "y_factor")):
@@ -216,7 +228,7 @@ class Stage(Placing):
     # --- annotations --------------------------------------------------------------------------------------------
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
-        """Run a loop on a thread axis."""
+        """Bind a loop to a thread axis."""
         if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type is not IterType.THREAD_INDEX:
             raise ScheduleError(
                 f"stage {self.name}: {_label(ivar)} can only be bound to an axis made by thread_axis, "
@@ -244,7 +256,7 @@ class Stage(Placing):
         self._annotate(ivar, bind_thread=thread_ivar)
 
     def vectorize(self, var: IterVar) -> None:
-        """Run a loop as one vector operation."""
+        """Execute a loop as vector operations."""
         self._not_shared("vectorize", self.position_of(var, "vectorize"))
         self._set_kind(var, IterType.VECTORIZED)
 
@@ -263,7 +275,7 @@ class Stage(Placing):
         self._annotate(var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: object = None) -> None:
-        """Leave a remark for code generation on a loop; "unroll" and "vectorize" are the calls of these names."""
+        """Attach a pragma for code generation to a loop; "unroll" and "vectorize" call these methods."""
         if pragma_type in ("unroll", "vectorize"):
             (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
             return
@@ -271,13 +283,13 @@ class Stage(Placing):
         self._annotate(var, pragmas=(*self._attr(var).pragmas, (pragma_type, pragma_value)))
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: IntLike) -> None:
-        """Fetch what a later iteration of a loop reads of a tensor."""
+        """Prefetch what a later iteration of a loop reads of a tensor."""
         self.position_of(var, "prefetch")
         distance = as_expr(offset, "offset of prefetch")
         self._annotate(var, prefetches=(*self._attr(var).prefetches, (tensor, distance)))
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
-        """Make the stride of a dimension of the storage equal `offset` modulo `factor`."""
+        """Align the storage: the stride of a dimension equals `offset` modulo `factor`."""
         if not any(iv is axis for iv in self.all_iter_vars):
             raise ScheduleError(f"stage {self.name}: storage_align of {_label(axis)}, which is not one of its axes")
         pair = (as_int(factor, "factor of storage_align"), as_int(offset, "offset of storage_align"))
@@ -286,23 +298,23 @@ class Stage(Placing):
         self._annotate(axis, align=pair)
 
     def double_buffer(self) -> None:
-        """Keep two copies of the storage: in a serial loop the next is filled before this one is read."""
+        """Double the storage, so that a serial loop fills one copy while it reads the other."""
         self.not_output("double_buffer")
         if self.store_type is not None:
             raise ScheduleError(f"stage {self.name}: double_buffer of a stage that keeps what it computed (store_at)")
         self.double_buffered = True
 
     def set_scope(self, scope: str) -> None:
-        """Choose where the result is stored: `global`, `shared`, `warp`, `local`, ..."""
+        """Set the storage scope: `global`, `shared`, `warp`, `local`, ..."""
         check_scope(scope)
         self.scope = scope
 
     def set_store_predicate(self, predicate: Truth) -> None:
-        """Store an element only where the condition holds."""
+        """Store only elements for which the condition holds."""
         self.store_predicate = predicate
 
     def env_threads(self, threads: object) -> None:
-        """Start threads around a scan, outside its loops."""
+        """Launch threads around a scan, outside of its loops."""
         axes = tuple(threads) if isinstance(threads, (list, tuple)) else (threads,)
         if not isinstance(self._op, ScanOp):
             raise ScheduleError(f"stage {self.name}: env_threads is for scans only")
@@ -327,13 +339,18 @@ class Stage(Placing):
             self.compute_at_position = min(self.compute_at_position, first)
 
     def whole_own(self, call: str) -> None:
-        """Refuse what would take the loops of a stage from others that share them."""
+        """Raise `ScheduleError` if the stage shares loops with others."""
         if self.shared_loops:
             axis = self.leaf_iter_vars[0].name
             raise ScheduleError(f"stage {self.name}: {call} would take away {axis}, a loop of other stages as well")
 
     def position_of(self, axis: object, call: str) -> int:
-        """The place of `axis` among the loops, or a refusal that says what became of it."""
+        """Return the position of `axis` among the loops.
+
+        Raises
+        ------
+        ScheduleError: it is not a loop; names the relation that consumed it.
+        """
         for k, leaf in enumerate(self.leaf_iter_vars):
             if leaf is axis:
                 return k
@@ -402,7 +419,7 @@ class Stage(Placing):
         self._annotate(axis, iter_type=kind)
 
     def _same_loop(self, axis: IterVar) -> list[tuple[Stage, IterVar]]:
-        """The leaves of other stages that are one loop with a leaf of this one."""
+        """List the leaves of other stages in the same shared loop."""
         return self.schedule.owners(self, axis)[1:]
 
     def _attr(self, axis: IterVar) -> IterVarAttr:
@@ -414,7 +431,7 @@ class Stage(Placing):
         self._keep_or_undo(lambda: self.iter_var_attrs.__setitem__(axis, before))
 
     def _keep_or_undo(self, undo: Callable[[], None]) -> None:
-        """Take a change of loops back where a stage could not keep any more what it computed (`store_at`)."""
+        """Undo a change of loops if a stage could no longer keep its elements (`store_at`)."""
         try:
             self.schedule.check_kept()
         except ScheduleError:
@@ -423,7 +440,7 @@ class Stage(Placing):
 
 
 def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...]:
-    """The axes of `f(a, b)` and of `f([a, b])`; who takes one refuses what is none."""
+    """Normalize `f(a, b)` and `f([a, b])` to a tuple."""
     given: Any = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     return tuple(given)
 

@@ -1,7 +1,7 @@
-"""Value expressions, under TVM's names: `from bound import tir`.
+"""Value expressions under TVM's names: `from bound import tir`.
 
-Integers give `intset` expressions, conditions on them `intset` conditions; all else is a `Value`. Python's `min`,
-`max`, `all`, `any`, `abs` and `round` are shadowed in this module, as they are in TVM.
+Integers are `intset` expressions, conditions on them `intset` conditions; anything else is a `Value`. As in TVM, this
+module shadows Python's `min`, `max`, `all`, `any`, `abs` and `round`.
 """
 
 from __future__ import annotations

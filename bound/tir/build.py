@@ -1,7 +1,7 @@
-"""Building operands: conversion, promotion, arithmetic, choice.
+"""Construction of operands: conversion, type promotion, arithmetic, selection.
 
-Every function takes any mixture of `Value`, `Expr`, `Cond` and Python numbers, and gives an `Expr` or `Cond` exactly
-when the result is an integer or a condition on integers.
+Guarantee: every function accepts `Value`, `Expr`, `Cond` and Python numbers, and returns an `Expr` or `Cond` exactly if
+the result is an integer or a condition on integers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {
 
 
 def dtype_of(operand: Operand) -> str:
-    """The element type a tensor would have that stores the operand.
+    """Return the element type of a tensor that stores the operand.
 
-    An integer has the widest type of the elements and casts in it; indices count as `int32`, constants adapt.
+    An integer has the widest type of its elements and casts; indices are `int32`, constants adapt.
     """
     if isinstance(operand, Value):
         return operand.dtype
@@ -71,17 +71,22 @@ def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
 
 
 def is_integer(x: object) -> bool:
-    """Whether `x` counts as an integer: an `Expr`, or a Python or numpy integer."""
+    """Return whether `x` is an integer: an `Expr`, or a Python or numpy integer."""
     return isinstance(x, Expr) or (hasattr(x, "__index__") and not isinstance(x, (bool, Value, Cond)))
 
 
 def is_truth(x: object) -> TypeGuard[Truth]:
-    """Whether `x` is a truth value: a `Cond`, or a Value of type `bool`."""
+    """Return whether `x` is a truth value: a `Cond`, or a Value of type `bool`."""
     return isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool")
 
 
 def operand(x: object, what: str = "an operand") -> Operand:
-    """`x` as an operand; a Python float becomes a `float32` constant. Anything foreign is refused, naming `what`."""
+    """Convert `x` to an operand; a Python float becomes a `float32` constant.
+
+    Raises
+    ------
+    InputError: `x` is no number and no operand; names `what`.
+    """
     if isinstance(x, (Value, Expr, Cond)):
         return x
     if isinstance(x, bool) or type(x).__name__ in ("bool", "bool_"):
@@ -94,7 +99,7 @@ def operand(x: object, what: str = "an operand") -> Operand:
 
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
-    """The constant of the given type; without one, a Python integer is `int32`, a float `float32`."""
+    """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats."""
     if isinstance(value, bool) or dtype == "bool":
         return truth(bool(value))
     if dtype is None:
@@ -103,7 +108,7 @@ def const(value: float | bool, dtype: str | None = None) -> Operand:
 
 
 def cast(dtype: str, value: ValueLike) -> Operand:
-    """`value` converted to a type, as storing it would: integers wrap, floats lose their fraction toward 0."""
+    """Convert a value as storing it would: integers wrap, floats are truncated toward 0."""
     dtypes.check(dtype)
     x = constant(float(value), "float64") if isinstance(value, float) else operand(value)
     if is_truth(x):
@@ -124,7 +129,12 @@ def cast(dtype: str, value: ValueLike) -> Operand:
 
 
 def as_float(number: float, dtype: str = "float64") -> float:
-    """The value of a float type next to a number; an integer that is above all of them is refused."""
+    """Round a number to a float type.
+
+    Raises
+    ------
+    InputError: an integer above the range of floats.
+    """
     found = dtypes.rounded(number, "float64")
     if isinstance(number, int) and not isfinite(found):
         raise InputError(f"{shown(number)} is above all floats")
@@ -144,7 +154,7 @@ def _cast_integer(dtype: str, e: Expr) -> Operand:
 
 
 def matched(*values: object) -> tuple[Value, ...]:
-    """The values cast to the float type they have in common; at least one must be a float."""
+    """Cast values, at least one of them a float, to their common float type."""
     for x in values:
         if is_truth(x):
             raise InputError(f"a truth value is not a number: {shown(x)} (use tir.Select or astype)")
@@ -155,7 +165,7 @@ def matched(*values: object) -> tuple[Value, ...]:
 
 
 def binary(op: ValueOp, a: object, b: object) -> Operand:
-    """`a op b`: integers give an `Expr` or a `Cond`, anything else a `Value`."""
+    """Return `a op b`: an `Expr` or `Cond` for integers, a `Value` otherwise."""
     if is_integer(a) and is_integer(b):
         if op is ValueOp.DIV:
             raise InputError("'/' of two integers: use tir.floordiv (floor), tir.truncdiv (C), or cast one to a float")
@@ -168,7 +178,7 @@ def binary(op: ValueOp, a: object, b: object) -> Operand:
 
 
 def arithmetic(op: ValueOp, a: object, b: object) -> Number:
-    """`a op b` of an operation on numbers that gives a number."""
+    """Return `a op b` for an operation that yields a number."""
     return _number(binary(op, a, b))
 
 
@@ -179,7 +189,7 @@ def _number(x: Operand) -> Number:
 
 
 def unary(op: ValueOp, a: object) -> Number:
-    """Negation or absolute value."""
+    """Return the negation or the absolute value."""
     if is_integer(a):
         return -as_expr(a) if op is ValueOp.NEG else abs(as_expr(a))
     (x,) = matched(operand(a))
@@ -189,14 +199,19 @@ def unary(op: ValueOp, a: object) -> Number:
 
 
 def truth_value(x: object, what: str = "a condition") -> Truth:
-    """`x` as a truth value; numbers and Python's own truth values are refused, naming `what`."""
+    """Return `x` as a truth value.
+
+    Raises
+    ------
+    InputError: `x` is a number or a Python bool; names `what`.
+    """
     if isinstance(x, Cond) or (isinstance(x, Value) and x.dtype == "bool"):
         return x
     raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {shown(x)}")
 
 
 def logical(op: ValueOp, a: object, b: object) -> Truth:
-    """`a and b`, or `a or b`: a `Cond` when both are."""
+    """Return `a and b`, or `a or b`; a `Cond` if both are."""
     x, y = truth_value(a, f"an operand of {op}"), truth_value(b, f"an operand of {op}")
     if isinstance(x, Cond) and isinstance(y, Cond):
         return x & y if op is ValueOp.AND else x | y
@@ -210,12 +225,12 @@ def negation(a: object) -> Truth:
 
 
 def all_of(*conditions: object) -> Truth:
-    """The conjunction; at least one condition."""
+    """Return the conjunction of one or more conditions."""
     return _joined(ValueOp.AND, "tir.all", conditions)
 
 
 def any_of(*conditions: object) -> Truth:
-    """The disjunction; at least one condition."""
+    """Return the disjunction of one or more conditions."""
     return _joined(ValueOp.OR, "tir.any", conditions)
 
 
@@ -226,13 +241,13 @@ def _joined(op: ValueOp, what: str, conditions: tuple[object, ...]) -> Truth:
 
 
 def together(*conditions: object) -> Truth:
-    """The conjunction without those that are written `True`; none gives `True`."""
+    """Return the conjunction of conditions, skipping `True`; `True` for none."""
     kept = [c for c in conditions if c is not truth(True)]
     return all_of(*kept) if kept else truth(True)
 
 
 def select(condition: object, if_true: object, if_false: object) -> Operand:
-    """`if_true` where the condition holds, else `if_false`; the branch that is not taken is not evaluated."""
+    """Return `if_true` if the condition holds, else `if_false`; the other branch is not evaluated."""
     cond = truth_value(condition, "the condition of select")
     if is_integer(if_true) and is_integer(if_false):
         a, b = as_expr(if_true), as_expr(if_false)
@@ -246,7 +261,7 @@ def select(condition: object, if_true: object, if_false: object) -> Operand:
 
 
 def fold(op: ValueOp, what: str, values: tuple[object, ...]) -> Number:
-    """The smallest or largest of one or more values."""
+    """Return the minimum or maximum of one or more values."""
     if not values:
         raise InputError(f"{what} needs at least one value")
     first, *others = [operand(v, f"an argument of {what}") for v in values]

@@ -1,7 +1,4 @@
-"""Buffers: what the body of an extern operation or of an intrinsic is written against.
-
-Functions on values: the mathematical ones, and calls of what the analysis cannot see into.
-"""
+"""Function calls on values, mathematical and external, and the buffers that external code works on."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from intset.expr.text import shown
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Storage with a name, a shape and an element type."""
+    """A named storage with shape and element type, used in bodies of extern operations and intrinsics."""
 
     name: str
     shape: tuple[Expr, ...]
@@ -33,7 +30,7 @@ class Buffer:
 def decl_buffer(
     shape: object, dtype: str = dtypes.DEFAULT, name: str = "buffer", scope: str = "global", **layout: object
 ) -> Buffer:
-    """A buffer; strides, alignment and offsets are accepted and do not matter to the analysis."""
+    """Declare a buffer; strides, alignment and offsets are accepted and ignored."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of a buffer")
     return Buffer(
@@ -109,12 +106,17 @@ FUNCTIONS: Final[dict[str, Function]] = {
 
 
 def absolute(x: ValueLike, y: object = None) -> Number:
-    """The absolute value."""
+    """Return the absolute value."""
     return build.unary(ValueOp.ABS, x)
 
 
 def power(x: ValueLike, y: ValueLike) -> Number:
-    """`x` to the power `y`; of integers, `y` must be a constant."""
+    """Return `x` to the power `y`.
+
+    Raises
+    ------
+    InputError: the exponent of an integer power is negative or not constant.
+    """
     if build.is_integer(x) and build.is_integer(y):
         base, exponent = as_expr(x), as_expr(y)
         if not exponent.is_const or exponent.data < 0:
@@ -128,7 +130,7 @@ def power(x: ValueLike, y: ValueLike) -> Number:
 
 
 def popcount(x: IntLike) -> Expr:
-    """The number of 1 bits of an integer as a register of its type holds it: known to be between 0 and the width."""
+    """Return the number of 1 bits in the machine representation of an integer, between 0 and its width."""
     e = as_expr(x)
     dtype = build.dtype_of(e)
     call = integer(make(ValueOp.CALL, (e,), dtype, "popcount"))
@@ -145,17 +147,17 @@ class ExternCall:
 
 
 def call_packed(name: str, *args: object) -> ExternCall:
-    """A call of a registered function, as the body of an extern operation."""
+    """Call a registered function, as the body of an extern operation."""
     return ExternCall("packed", a_name(name, "the name of a function"), args)
 
 
 def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
-    """A call of an external function: a value of the given type when all arguments are values."""
+    """Call an external function; returns a value of the given type if all arguments are values."""
     return _opaque_call("extern", dtype, name, args)
 
 
 def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
-    """A call of an intrinsic: a value of the given type when all arguments are values."""
+    """Call an intrinsic; returns a value of the given type if all arguments are values."""
     known = FUNCTIONS.get(a_name(name, "the name of an intrinsic").removeprefix("tir."))
     if known is not None:
         return build.cast(dtype, known(*args))

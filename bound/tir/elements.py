@@ -1,4 +1,4 @@
-"""Which values the elements of a computed tensor of integers take: the range of its formula."""
+"""Ranges of the elements that an integer formula computes, reductions included."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from intset.linear.canonical import Normalizer
 
 
 def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finished: bool = True) -> Ends | None:
-    """The smallest and the largest element that `body` gives over the ranges of `axis`; `None` where that is not known.
+    """Return the smallest and the largest element that `body` computes over the ranges of `axis`; `None` if unknown.
 
-    An element that its type does not hold wraps when it is stored: then nothing is known. Not `is_finished`: of what an
-    element holds while a reduction goes on, what it starts from included.
+    Guarantee: the range contains every stored element. If an element may overflow its type, the range is unknown.
+
+    Parameters
+    ----------
+    body: the formula of an integer tensor of type `dtype`.
+    is_finished: exclude initial values and partial results of a reduction, which elements hold while it runs.
     """
     ranges = {iv: _ends(iv) for iv in axis}
     if isinstance(body, Expr):
@@ -34,7 +38,7 @@ def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finish
 
 
 def _ends(iv: IterVar) -> Interval:
-    """Numeric ends of an axis; none, where it may be empty or has no largest size."""
+    """Return constant ends of an axis; (None, None) for a possibly empty or unbounded axis."""
     if iv.dom is None or not isinstance(iv.dom.min, Expr) or not isinstance(iv.dom.max, Expr):
         return (None, None)
     known = Normalizer({})
@@ -48,8 +52,10 @@ def _holds(dtype: str, ends: Ends) -> bool:
 
 
 def _reduced(body: Value, ranges: dict[IterVar, Interval], is_finished: bool) -> Ends | None:
-    """The range of a reduction, whichever elements take part, and in whatever order: no partial result leaves it, but
-    for what the reduction starts from where `is_finished`."""
+    """Return the range of a reduction over any subset of the elements, in any order.
+
+    Partial results are inside as well; initial values are, unless `is_finished`.
+    """
     combiner, index = reduction_of(body).combiner, reduction_of(body).index
     terms = [range_of(e, ranges) if isinstance(e, Expr) else None for e in sources(body)]
     starts = [range_of(e, ranges) if isinstance(e, Expr) else None for e in initial(body) or combiner.identity]
@@ -68,7 +74,7 @@ def _reduced(body: Value, ranges: dict[IterVar, Interval], is_finished: bool) ->
 
 
 def _has_points(iv: IterVar) -> bool:
-    """Whether an axis has a value whatever the sizes are."""
+    """Return whether an axis is nonempty for all sizes."""
     if iv.dom is None or not isinstance(iv.dom.extent, Expr):
         return False
     known = Normalizer({})
@@ -86,7 +92,7 @@ def _is_sum(combiner: CommReducer, index: int) -> bool:
 
 
 def _most(spans: Iterable[Interval]) -> int | None:
-    """The number of points of a box; `None` where it has no largest."""
+    """Return the number of points of a box; `None` if unbounded."""
     total = 1
     for low, high in spans:
         if low is None or high is None:
@@ -98,8 +104,10 @@ def _most(spans: Iterable[Interval]) -> int | None:
 def _stays_inside(
     combiner: CommReducer, index: int, ends: Sequence[Ends | None], first: Sequence[Ends | None], types: Sequence[str]
 ) -> bool:
-    """Whether a value within `first` combined with one within `ends` gives one within `ends`: for a result, and for all
-    that it depends on."""
+    """Return whether combining a value in `first` with one in `ends` yields a value in `ends`.
+
+    Checks result `index` and, transitively, all results on which it depends.
+    """
     place = {parameter: k for side in (combiner.lhs, combiner.rhs) for k, parameter in enumerate(side)}
     given = [*zip(combiner.lhs, first, strict=True), *zip(combiner.rhs, ends, strict=True)]
     ranges = {parameter: limits for parameter, limits in given if limits is not None}
@@ -120,7 +128,7 @@ def _stays_inside(
 
 
 def _choices(root: Operand) -> Iterator[Operand]:
-    """What a choice by data is one of; anything else is its only choice."""
+    """Yield the alternatives of nested selections by data; any other operand is its own alternative."""
     waiting = [root]
     while waiting:
         e = waiting.pop()

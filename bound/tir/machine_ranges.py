@@ -1,7 +1,8 @@
-"""Which values an integer formula takes, as two numbers: of machine integers, so nothing that may wrap is believed.
+"""Ranges of integer expressions with machine semantics: unknown as soon as a step may wrap.
 
-What depends on data is computed in 64 bits: where a step may leave them, nothing is known. What depends on indices
-alone is exact at whatever width they have.
+Steps that depend on data are computed in 64 bits. Indices are mathematical integers, so steps on indices alone never
+wrap. Intervals of single steps use transfer functions of `intset.linear.bounds`; the range of the whole uses its linear
+form.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _STEPS: Final[dict[ops.Op, Callable[..., Interval]]] = {
 
 
 def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] = ()) -> Ends | None:
-    """The smallest and the largest value that `e` may take; `None` where one is not known, or a step may wrap.
+    """Return the smallest and the largest value of `e`; `None` if one is unknown, or a step may wrap.
 
     Parameters
     ----------
-    ranges: of the variables in it, where there are such.
+    ranges: intervals of variables and of parameters.
     data: variables that stand for elements of tensors.
     """
     if not fits_int64(e, ranges, data):
@@ -52,7 +53,7 @@ def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] 
 
 
 def fits_int64(root: Node, ranges: Mapping[Known, Interval] | None = None, data: Container[object] = ()) -> bool:
-    """Whether 64 bits are known to hold every step that depends on data; parameters as in `range_of`."""
+    """Return whether every step that depends on data provably fits 64 bits; parameters as for `range_of`."""
     spans: dict[Node, Interval] = {}
     limits: dict[object, Interval] = dict((ranges or {}).items())
     dependent: set[Node] = set()
@@ -83,7 +84,9 @@ def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -
 
 
 def function_range(body: Value) -> tuple[int | None, int | None]:
-    """What is known of an integer that is made from data: a choice is one of its choices, all else has its type."""
+    """Return the known ends of an integer computed from data: the hull of a selection's branches, or the range of its
+    type.
+    """
     if body.op is ValueOp.CALL and body.data == "popcount":
         return (0, dtypes.bits(body.dtype))
     if body.op is not ValueOp.SELECT:

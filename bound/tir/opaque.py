@@ -1,9 +1,10 @@
 """Integers that depend on data, as opaque terms of `intset`.
 
-An element of an integer tensor is an opaque term whose symbol belongs to the tensor. Any other integer that comes from
-data (a float cast to an integer, a selection by floats) is a *function* of the integer variables in it: an opaque term
-whose symbol knows the function's body and whose indices are the arguments. So both follow a substitution of loop
-variables, and two terms are equal when symbol and indices are.
+An element of an integer tensor is an opaque term; its symbol is the tensor. Any other integer computed from data (a
+float cast to an integer, a selection by floats) is an opaque *function* of the integer variables in it; its symbol
+knows the body, its arguments are the variables. Substitution of loop variables thus reaches both.
+
+Invariant: two terms are equal exactly if their symbols and arguments are.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class TensorElement(Opaque):
-    """The symbol of the elements of an integer tensor; `term.data.tensor` leads back to the tensor.
+    """Symbol of the elements of an integer tensor; `term.data.tensor` is the tensor.
 
-    Of what an element holds while a reduction goes on, less is known than of what it holds then: where that differs, it
-    has a symbol of its own, which is not `is_finished`.
+    Invariant: `lower` and `upper` hold for finished elements only, if `is_finished`; otherwise also for partial results
+    of a
+    reduction.
     """
 
     __slots__ = ("is_finished", "tensor")
@@ -45,7 +47,7 @@ class TensorElement(Opaque):
 
 
 class IntFunction(Opaque):
-    """The symbol of an integer that `body` computes from data, a function of the integer variables `params`."""
+    """Symbol of an integer that `body` computes from data, as a function of the integer variables `params`."""
 
     __slots__ = ("body", "params")
     params: tuple[Var, ...]
@@ -68,7 +70,7 @@ _FUNCTIONS: WeakTable[Value, IntFunction] = WeakTable()
 
 
 def integer(value: Value) -> Expr:
-    """The expression that denotes a value of integer type."""
+    """Return the expression of an integer value."""
     symbol = _function_of(value)
     return symbol(*symbol.params)
 
@@ -87,7 +89,7 @@ def _element_of(tensor: Tensor, is_finished: bool = True) -> TensorElement:
 
 
 def unfinished_element(tensor: Tensor, finished: TensorElement) -> TensorElement:
-    """The symbol of what elements hold while they are computed; the finished ones' where nothing else is known."""
+    """Return the symbol of unfinished elements; `finished`, if both ranges are equal."""
     known = _known_of(tensor, is_finished=False)
     return finished if known == (finished.lower, finished.upper) else TensorElement(tensor, is_finished=False)
 
@@ -98,15 +100,17 @@ def _known_of(tensor: Tensor, is_finished: bool) -> tuple[int | None, int | None
 
 
 def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:
-    """A range as it is, but of one value with a neighbour: a term of one value is replaced by the value, and what a
-    schedule computes and reads stays computed and read."""
+    """Widen a range of one value by one.
+
+    A term with one value would be replaced by the value, and computed elements are to stay computed and read.
+    """
     return known if known is None or known[0] < known[1] else (known[0], known[0] + 1)
 
 
 def element_range(dtype: str, known: tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """What is known of an element: the range that is declared or follows from its formula, else that of a narrow type.
+    """Return the known range of an element: declared, computed, or that of a type of up to 16 bits.
 
-    32 and 64 bits say nothing of use about an index, so those elements stay unbounded.
+    Elements of 32 and 64 bits are unbounded: such ranges tell nothing about an index.
     """
     if known is not None:
         return known

@@ -1,10 +1,8 @@
-"""Values as text, in Python's syntax.
+"""Methods of operands that call modules above `value`: operators, conversion, text. Set when the package is imported.
 
-The methods of operands that need modules above theirs: operators, conversion, print. Set once, with the package.
-
-`intset` knows nothing of tensors, so `i * A[j]` must end in the reflected operator of `A[j]`: that is a `Guest`, an
-object that an operator of `Expr` or `Cond` leaves the work to. And every operand of a tensor program has `dtype` and
-`astype`, integers included.
+`intset` knows no tensors, so `i * A[j]` must call the reflected operator of `A[j]`: that is a `Guest`, to which
+operators
+of `Expr` and `Cond` defer. Every operand of a tensor program has `dtype` and `astype`, integers included.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _INFIX: Final = INFIX | COMPARISONS | {ValueOp.AND, ValueOp.OR}
 
 
 def to_text(value: Value) -> str:
-    """`value` as text; what would be longer than about 2,000 characters is cut to `...`."""
+    """Print a value in Python's syntax; parts longer than about 2,000 characters are cut to `...`."""
     texts: dict[Operand, str] = {}
     roots: tuple[Operand, ...] = (value,)
     for node in postorder(roots):

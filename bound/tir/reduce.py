@@ -1,4 +1,4 @@
-"""Reductions: a commutative combiner, the axes it runs over, and what it starts from."""
+"""Reductions: a commutative combiner, reduction axes, and initial values."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Reduced: TypeAlias = "Operand | tuple[Operand, ...]"
 
 @dataclass(frozen=True, eq=False)
 class CommReducer:
-    """How two partial results combine: `results` in terms of `lhs` and `rhs`, starting from `identity`.
+    """Combination of two partial results: `results` in terms of `lhs` and `rhs`, with neutral element `identity`.
 
-    All four are tuples of one length, the number of values reduced together.
+    Invariant: all four tuples have the same length, the number of values reduced together.
     """
 
     name: str
@@ -37,13 +37,13 @@ class CommReducer:
 
     @cached_property
     def is_closed(self) -> bool:
-        """Whether nothing of the program occurs in it: no axis, size or element of a tensor."""
+        """Whether it refers to no axis, size or tensor of the program."""
         own = {*self.lhs, *self.rhs}
         found = nodes(*self.results, *self.identity)
         return all(node in own or node.op not in (ops.VAR, ops.LOAD, ValueOp.PARAM, ValueOp.LOAD) for node in found)
 
     def same(self, other: CommReducer) -> bool:
-        """Whether both are written alike."""
+        """Return whether both reducers are structurally equal."""
         mine = (*self.lhs, *self.rhs, *self.results, *self.identity)
         its = (*other.lhs, *other.rhs, *other.results, *other.identity)
         return len(mine) == len(its) and all(a is b for a, b in zip(mine, its, strict=True))
@@ -51,10 +51,10 @@ class CommReducer:
 
 @dataclass(frozen=True)
 class Reduction:
-    """The payload of a REDUCE value.
+    """Payload of a REDUCE value.
 
-    Its `args` are `arity` sources, the condition under which an element takes part, and initial values when there are
-    any; the value is the `index`-th result.
+    The `args` of the value are `arity` sources, the condition for an element to take part, and optional initial values.
+    The value is result number `index`.
     """
 
     combiner: CommReducer
@@ -66,7 +66,7 @@ class Reduction:
         return len(self.combiner.lhs)
 
     def rewritten(self, change: Callable[[Operand], Operand]) -> Reduction:
-        """With what the combiner holds of the program changed: a reducer may refer to axes of where it is used."""
+        """Apply `change` to what the combiner refers to of the program."""
         old = self.combiner
         if old.is_closed:
             return self
@@ -76,24 +76,24 @@ class Reduction:
 
 
 def reduction_of(value: Value) -> Reduction:
-    """The payload of a REDUCE value."""
+    """Return the payload of a REDUCE value."""
     assert value.op is ValueOp.REDUCE
     answer: Reduction = value.data
     return answer
 
 
 def sources(value: Value) -> tuple[Operand, ...]:
-    """What a REDUCE value combines."""
+    """Return the combined operands of a REDUCE value."""
     return value.args[: reduction_of(value).arity]
 
 
 def condition(value: Value) -> Operand:
-    """When an element takes part in a REDUCE value."""
+    """Return the condition under which elements take part in a REDUCE value."""
     return value.args[reduction_of(value).arity]
 
 
 def initial(value: Value) -> tuple[Operand, ...]:
-    """What a REDUCE value starts from instead of the identity; often empty."""
+    """Return the initial values of a REDUCE value; empty if it starts from the identity."""
     return value.args[reduction_of(value).arity + 1 :]
 
 
@@ -121,15 +121,19 @@ def reduction(
     where: object = None,
     init: object = None,
 ) -> Reduced:
-    """The REDUCE value, or one for each source when `expr` is a tuple.
+    """Make a REDUCE value, or one per source if `expr` is a tuple.
 
     Parameters
     ----------
-    make_combiner: gives the combiner for the types of the sources.
-    expr: what is combined.
+    make_combiner: maps the types of the sources to the combiner.
+    expr: the source, or a tuple of sources.
     axis: an `IterVar` made by `reduce_axis`, or several.
-    where: the condition under which an element takes part; always, when `None`.
-    init: what to start from, instead of the identity.
+    where: the condition for an element to take part; `None`: always.
+    init: initial values; `None`: the identity.
+
+    Raises
+    ------
+    InputError: an axis is not a reduction axis or occurs twice, or a source is a reduction.
     """
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for a in axes:
@@ -156,10 +160,11 @@ def reduction(
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., object], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A reducer `f(expr, axis, where=None, init=None)` from a commutative combination and its identity.
+    """Make a reducer `f(expr, axis, where=None, init=None)` from a commutative operation and its identity.
 
-    Called with values instead of axes, `f(a, b, ...)` combines them directly. For several values reduced together,
-    `fcombine` takes and returns tuples, and `fidentity` takes their types.
+    `f(a, b, ...)` without axes combines values directly. To reduce several values together, `fcombine` maps two tuples
+    to a
+    tuple, and `fidentity` maps their types to a tuple.
     """
     a_function(fcombine, "fcombine")
     a_function(fidentity, "fidentity")

@@ -1,27 +1,28 @@
-"""`Value`: what is computed on data and is not an integer. Hash-consed: equal structure is the same object.
+"""`Value`: data that is not an integer. Hash-consed: equal structure is the same object.
 
-Three classes of operands make up a tensor program, and nothing is in two of them:
+A tensor program has three disjoint classes of operands:
 
-- `intset.Expr`: every integer, loop indices and elements of integer tensors alike;
-- `intset.Cond`: every condition on integers;
+- `intset.Expr`: integers, loop indices and elements of integer tensors alike;
+- `intset.Cond`: conditions on integers;
 - `Value`: floats, truth values that depend on floats, and reductions.
 
-A Value is `(op, args, data, dtype)`. `args` holds Values, Exprs and Conds, so that `intset.expr.walk.postorder` walks
-the whole DAG, indices included.
+A Value is `(op, args, data, dtype)`. `args` contains Values, Exprs and Conds, so `intset.expr.walk.postorder` visits
+the
+whole DAG, indices included.
 
 ===========  ======================================  ==================================
 op           args                                    data
 ===========  ======================================  ==================================
-CONST                                                `float` that the type holds, or `bool`
+CONST                                                `float` of the type, or `bool`
 PARAM                                                `(name, number)`, a scalar argument
-UNDEF                                                what tells it from others: a value nobody knows
+UNDEF                                                identity of an undefined value
 LOAD         the indices, each an Expr               the `Tensor`
 ADD ... ABS  the operands, Values of one dtype
 LT ... NE    two operands
 AND OR NOT   truth values: Values of `bool`, Conds
 CALL         the arguments                           the name of the function
 CAST         one Value, Expr or Cond
-SELECT       condition, value if true, if false (the branch that is not taken is not evaluated)
+SELECT       condition, value if true, if false; the branch that is not taken is not evaluated
 REDUCE       sources, condition (then initial values) the `Reduction`
 ===========  ======================================  ==================================
 """
@@ -49,7 +50,7 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class Above:
-    """What values do by means of modules that stand above them; `tir.methods` fills it when the package is imported."""
+    """Functions of modules above this one, which operators of values call; `tir.operators` sets them."""
 
     __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
     binary: Callable[[ValueOp, object, object], Operand]
@@ -64,7 +65,7 @@ ABOVE = Above()
 
 
 class ValueOp(StrEnum):
-    """The operations; the name is what `repr` and error messages show."""
+    """The operations of values; `repr` and error messages show the value of the enum."""
 
     CONST = "const"
     PARAM = "param"
@@ -106,10 +107,12 @@ _TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
 
 
 class Value(Guest):
-    """A float, a truth value that depends on data, or a reduction; see the module for its shape.
+    """A float, a truth value that depends on data, or a reduction; the module describes its fields.
 
     Arithmetic with integers promotes: `A[i] * i` casts `i` to the type of `A`. `==` builds a comparison whose `bool()`
     is structural identity, as for `intset` expressions; `&`, `|` and `~` combine truth values.
+
+    Invariant: immutable and interned.
     """
 
     __slots__ = ("__weakref__", "args", "data", "dtype", "op")
@@ -184,7 +187,7 @@ class Value(Guest):
         return _binary(ValueOp.NE, self, other) if _is_operand(other) else NotImplemented
 
     def equal(self, other: ValueLike) -> Value:
-        """The truth value that both are equal."""
+        """Return the truth value of equality."""
         return _binary(ValueOp.EQ, self, other)
 
     def __and__(self, other: Operand) -> Value:
@@ -204,14 +207,14 @@ class Value(Guest):
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
-        """The axes that a reduction runs over, as TVM's `Reduce` has them. No other value has any."""
+        """The axes of a reduction, as in TVM's `Reduce`; other values have none."""
         if self.op is not ValueOp.REDUCE:
             raise AttributeError(f"{self!r} is no reduction and has no axis")
         answer: tuple[IterVar, ...] = self.data.axis
         return answer
 
     def astype(self, dtype: str) -> Operand:
-        """The value converted to another type; an integer type gives an `Expr`."""
+        """Convert to another type; an integer type yields an `Expr`."""
         return ABOVE.cast(dtype, self)
 
     def __bool__(self) -> bool:
@@ -236,7 +239,7 @@ class Value(Guest):
 
 
 def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
-    """The value with these parts; nothing is checked."""
+    """Return the interned value with these fields, unchecked."""
     key = (op, args, float(data).hex() if op is ValueOp.CONST else data, dtype)
     with LOCK:
         found = _TABLE.get(key)
@@ -250,12 +253,12 @@ def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -
 
 
 def constant(value: float | bool, dtype: str) -> Value:
-    """The float or truth value `value`; a float is rounded to its type."""
+    """Return a float or truth constant, rounded to its type."""
     return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else dtypes.rounded(value, dtype))
 
 
 def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
-    """An element of a tensor that does not hold integers."""
+    """Return an element of a tensor of non-integers."""
     return make(ValueOp.LOAD, indices, tensor.dtype, tensor)
 
 
@@ -263,7 +266,7 @@ _serial = iter(range(1 << 62))
 
 
 def parameter(name: str, dtype: str) -> Value:
-    """A scalar that is not an integer; each call makes another."""
+    """Return a fresh scalar parameter that is not an integer."""
     if not isinstance(name, str) or not name:
         raise InputError(f"a parameter's name is a non-empty text, not {shown(name)}")
     if dtypes.is_int(dtype):

@@ -1,4 +1,4 @@
-"""Iterative walks over the mixed DAG of `Value`, `Expr` and `Cond` nodes."""
+"""Iterative walks over DAGs of `Value`, `Expr` and `Cond` nodes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 
 
 def nodes(*roots: Operand) -> Iterator[Operand]:
-    """Every node below `roots`, arguments before the nodes that use them, each once.
+    """Yield every node below `roots` once, arguments first.
 
-    The bodies of integer functions of data, and reducers that refer to the program, are entered, in terms of their own
-    parameters.
+    Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
     done: set[Operand] = set()
     stack: list[Operand] = list(reversed(roots))
@@ -49,7 +48,7 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
 
 
 def _entered(node: Operand) -> tuple[Operand, ...]:
-    """What is below a node beside its arguments."""
+    """Return the children of a node beside its arguments."""
     if node.op is ops.LOAD:
         return (node.data.body,) if isinstance(node.data, IntFunction) else ()
     combiner = node.data.combiner
@@ -57,7 +56,7 @@ def _entered(node: Operand) -> tuple[Operand, ...]:
 
 
 def loaded_tensor(node: Node | Value) -> Tensor | None:
-    """The tensor that a node reads an element of, or `None`; the node's `args` are the indices."""
+    """Return the tensor that a node reads an element of, or `None`; its `args` are the indices."""
     if not isinstance(node, (Node, Value)):
         raise no_node(node)
     if node.op is ValueOp.LOAD:
@@ -69,35 +68,34 @@ def loaded_tensor(node: Node | Value) -> Tensor | None:
 
 
 def read_indices(node: Node | Value) -> tuple[Expr, ...]:
-    """The indices of a node that reads an element of a tensor."""
+    """Return the indices of a node that reads an element."""
     indices: tuple[Any, ...] = node.args
     return indices
 
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
-    """The tensors read below `roots`, each once, those in an index before the tensor it indexes."""
+    """Return the tensors read below `roots`, each once; tensors read in an index precede the indexed one."""
     read = (loaded_tensor(node) for node in nodes(*listed(roots, "roots", "a list of operands")))
     return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
 
 
 def variables(*roots: Operand) -> tuple[Var, ...]:
-    """The integer variables below `roots`, in the order of their first occurrence."""
+    """Return the integer variables below `roots`, ordered by first occurrence."""
     return tuple(node for node in postorder(roots) if isinstance(node, Var))
 
 
 def substitute(root: Part, replacements: Mapping[Old, Operand]) -> Part:
-    """`root` with every occurrence of a key (a variable or parameter) replaced by its value, all at once."""
+    """Replace variables or parameters in `root`, simultaneously."""
     return rewrite(root, replacements)
 
 
 def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_load: OnLoad | None = None) -> Part:
-    """`root` with nodes replaced.
+    """Replace nodes of `root`.
 
     Parameters
     ----------
-    replacements: what stands in the place of a node. An integer must replace an integer, a value a value.
-    on_load: called for each element that is read, with the tensor and the new indices; what it returns replaces the
-        element, `None` keeps it.
+    replacements: maps nodes to operands of the same kind: integers to integers, values to values.
+    on_load: called with the tensor and the new indices of each read; its result replaces the read, `None` keeps it.
     """
     new: dict[Node | Value, Operand] = {}
     if replacements is not None:
@@ -117,7 +115,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
 
 
 def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
-    """An element in the place of another: what is known of it is known of finished ones, or of others, too."""
+    """Return the replacement of an element as a finished or unfinished element, like the replaced one."""
     for symbol in (old.data, new.data):
         if not isinstance(symbol, TensorElement):
             return new
