@@ -167,7 +167,9 @@ def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[d
 
 def _fused(outer: IterVar, inner: IterVar, relations: list[Relation]) -> IterVar:
     fused = IterVar(None, f"{outer.name}.{inner.name}.fused", max(outer.iter_type, inner.iter_type))
-    fused.learn_sizes((*outer.sizes, *inner.sizes)) relations.append(Fuse(outer, inner, fused)) return fused
+    fused.learn_sizes((*outer.sizes, *inner.sizes))
+    relations.append(Fuse(outer, inner, fused))
+    return fused
 
 
 @dataclass(frozen=True)
