@@ -63,7 +63,7 @@ tensors, operations and stages of either schedule.
   `b.computed(T)` contains new elements only. `b.stored(leaf)`: the stages with storage directly inside a loop and
   computed further in; such storage may be circular (`b.storage(T).folds`).
 - `b.pieces(stage, most)`: a stage as nests over disjoint pieces, without membership guards, if they exist
-  (`bound.infer.answers.pieces`).
+  (`bound.infer.answers.piecewise`).
 - `b.outside`: accesses that may leave their tensor for some sizes or data; unchecked, they read foreign memory. Empty:
   all accesses are proved to be inside. Computed on first use (`bound.infer.answers.outside`).
 - `b.computed(T)`: the elements that the nest computes, a `Region` over the fixed loop variables; `b.required(T)`: those
@@ -75,7 +75,7 @@ same elements.
 """
 
 from bound.infer.answers.outside import Outside
-from bound.infer.answers.pieces import LoopOverhead, StagePiece, StagePieces
+from bound.infer.answers.piecewise import LoopOverhead, StagePiece, StagePieces
 from bound.infer.answers.region import StageRegion
 from bound.infer.infer_bound import BoundsMap, infer_bound
 from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
-from bound.infer.answers.explain import explain
+from bound.infer.answers.explanation import explain
 from bound.infer.answers.outside import Outside, find_outside
-from bound.infer.answers.pieces import StagePieces, pieces_of
+from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
@@ -284,7 +284,7 @@ class BoundsMap(Configured):
         """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
 
         `None` for a box, which needs no such guard, and for stages without equivalent nests
-        (`bound.infer.answers.pieces`).
+        (`bound.infer.answers.piecewise`).
         """
         stage, most = self.stage(key), as_int(most, "most")
         bounds = self._stages.get(stage)

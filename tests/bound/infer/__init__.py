@@ -1,1 +1,1 @@
-"""InferBound."""
+"""Tests of InferBound."""

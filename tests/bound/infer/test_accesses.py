@@ -1,4 +1,4 @@
-"""What operations read, under which conditions; and which loops are fixed for a producer."""
+"""Accesses of operations with their conditions; fixed and relaxed loops of a producer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_access_of_the_corpus_is_in_root_axes_and_sizes() -> None:
 
 
 def reached(relations: list[Relation], ranges: Ranges, leaves: list[IterVar], roots: list[IterVar]) -> list[Any]:
-    """The root points that the loops over `leaves` visit, by running them."""
+    """Root points visited by the loops over `leaves`, by execution."""
     points = []
     values = pass_up_index(relations, ranges, {iv: iv for iv in leaves})
     guards = split_guards(relations, ranges, values)

@@ -1,4 +1,4 @@
-"""Boxes whose ends are linear forms: unions, hulls and intervals against their elements at every size and iteration."""
+"""Boxes with linear ends: unions, hulls and intervals against their elements at all sizes and iterations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Elements = set[tuple[int, ...]]
 
 
 class Drawn:
-    """Boxes over a size `n`, a loop `i` of 4 and one, `j`, that ends at `i`."""
+    """Random boxes over a size `n`, a loop `i` of extent 4, and a loop `j` up to `i`."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -59,7 +59,7 @@ class Drawn:
         return SymbolicInterval(tuple(lows), tuple(highs))
 
     def boxes(self) -> list[Box]:
-        """Boxes that differ in little, some under conditions."""
+        """Boxes with small differences, some guarded."""
         r, sides = self.r, (self.side(), self.side())
         where = (self.form(),) if r.random() < 0.4 else ()
         also = ((self.n % 2).eq(0),) if r.random() < 0.3 else ()

@@ -1,6 +1,6 @@
-"""A second implementation of regions, written outside the package: unions of boxes, through InferBound.
+"""A second implementation of regions outside the package, unions of boxes, through InferBound.
 
-It is sound everywhere, and exact wherever what each instance needs is a union of at most eight boxes with strides.
+Guarantee under test: sound everywhere, exact for unions of at most eight strided boxes an instance.
 """
 
 from __future__ import annotations

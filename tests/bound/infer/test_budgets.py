@@ -1,9 +1,12 @@
-"""InferBound answers whatever isl would need: its steps share one account, and none of them raises."""
+"""Budgets and growth of InferBound: one shared account, no BudgetError, cost linear in the number of stages."""
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 
+from benchmarks.growth import FAMILIES
 from bound import infer_bound
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
@@ -56,3 +59,19 @@ def test_a_region_whose_condition_takes_long_to_write_is_answered() -> None:
     schedule = Program(87, stages=4).schedule()
     b = infer_bound(schedule)
     check(b, exact=not any(b.required(t).notes for stage in b.schedule.stages for t in stage.op.outputs))
+
+
+def calls(name: str, n: int) -> int:
+    """Function calls of one inference: a machine-independent cost."""
+    schedule = FAMILIES[name](n)
+    profile = cProfile.Profile()
+    profile.enable()
+    infer_bound(schedule)
+    profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_four_times_the_stages_cost_four_times_as_much(name: str) -> None:
+    calls(name, 5)  # imports and caches
+    assert calls(name, 40) <= 1.1 * 4 * calls(name, 10)

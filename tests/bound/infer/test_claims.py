@@ -1,4 +1,4 @@
-"""What regions claim is true of every domain: exactness, ends and counts against runs of the nests."""
+"""Claims of regions under every domain: exactness, ends and counts against runs of the nests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def symbolic(seed: int, domain: str) -> int:
 
 
 def own(domain: str, start: int, count: int) -> range:
-    """Every eighth number, others for each domain."""
+    """Every eighth seed, with a different offset for each domain."""
     return range((DOMAINS.index(domain) + start) % 8, count, 8)
 
 
@@ -126,7 +126,7 @@ def test_a_tile_of_a_fused_loop_spans_few_rows(name: str, factor: int) -> None:
 
 
 def spans(access: Callable[..., Any], shape: list[int], values: Any, factor: int) -> list[int]:
-    """The extents of the box around what a tile reads, the largest over all tiles."""
+    """Largest extents, over all tiles, of the outer box of a tile's reads."""
     points = [[evaluate(as_expr(e), values) for e in access(*place)] for place in itertools.product(*map(range, shape))]
     tiles = [points[k : k + factor] for k in range(0, len(points), factor)]
     return [max(max(axis) - min(axis) + 1 for axis in (list(zip(*t, strict=True))[d] for t in tiles)) for d in range(2)]

@@ -1,4 +1,4 @@
-"""Compact storage: no two elements share a place, every place is inside, and what is lowered with it is right."""
+"""Compact storage: injective places inside the allocation, and correct lowered nests."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_printed_nest_and_storage() -> None:
     assert (str(axis.base), axis.stride, str(axis.extent)) == ("i0.outer * 12 + 1", 3, "6")
     text = str(lower(s, compact=True))
     assert "allocate T: float32[6] holding T[i0.outer * 12 + 1 + y0 * 3]" in text
-    assert "= T[i0.inner] + T[i0.inner + 2]" in text  # no division is left where the element is on the lattice for sure
+    assert "= T[i0.inner] + T[i0.inner + 2]" in text  # no division remains for elements on the lattice
 
 
 def test_what_others_lay_out_keeps_its_box() -> None:
@@ -245,7 +245,7 @@ def test_threads_share_compact_storage() -> None:
 
 
 def places_are_right(b: BoundsMap, sizes: dict[Var, int] | None = None) -> int:
-    """Run the nests: in each instance every element has a place of its own, inside, that leads back to it."""
+    """Run the nests: in each instance places are distinct, inside the allocation, and map back to their elements."""
     done = Run(b, sizes)
     folded = 0
     for stage in done.nests:

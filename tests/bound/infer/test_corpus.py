@@ -1,4 +1,4 @@
-"""InferBound on the corpus of schedules, against the figures enumerated for them and by running the nests here."""
+"""InferBound on the corpus of schedules: recorded figures, and runs of the nests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_ISL = [(name, "isl") for name in ANSWERED]
 
 
 def figures(name: str, schedule: Schedule) -> list[tuple[Tensor, dict[str, Any]]]:
-    """The tensors that have figures, with these; of several outputs the one that is read."""
+    """Tensors with recorded figures; of several outputs, the one with readers."""
     found = []
     for stage in schedule.stages:
         row = recorded()[name].get("exact", {}).get(stage.name)
@@ -81,7 +81,7 @@ def test_intervals_store_no_more_than_tvm(name: str) -> None:
 
 
 def can_run(schedule: Schedule) -> bool:
-    """Whether the oracle can run the nests: no extern, and no index that depends on data."""
+    """Whether the oracle can run the nests: without externs and data-dependent indices."""
     ops = [stage.op for stage in schedule.stages]
     return not any(isinstance(op, ExternOp) or any(opaque_terms(*a.indices) for a in accesses(op)) for op in ops)
 

@@ -1,4 +1,4 @@
-"""InferBound on a domain from outside: one that has regions makes it as exact as the built-in one does."""
+"""InferBound with foreign domains: one with regions is as exact as the built-in domain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = [
 
 
 class CoreDomain:
-    """Shapes with nothing but the core; for one expression what isl says."""
+    """Shapes with the core operations only; single expressions are answered by isl."""
 
     name: ClassVar[str] = "core"
     strength: ClassVar[int] = 10
@@ -124,7 +124,7 @@ def test_exactly_what_is_needed(name: str) -> None:
 
 
 class Sevenths:
-    """A domain that knows multiples of 7 alone, and says what it costs."""
+    """A domain of multiples of 7 with a declared cost."""
 
     name: ClassVar[str] = "sevenths"
     cost: ClassVar[int] = 50
@@ -141,7 +141,7 @@ class Sevenths:
 
 
 def test_auto_climbs_by_cost() -> None:
-    """A domain with a cost is asked before dearer ones; its answer counts where it is certified, and else is let go."""
+    """Cheaper domains answer first; only certified answers count."""
     i, j = Var("i"), Var("j")
     ctx = Context({i: Range(0, 1000), j: Range(0, 1000)}, assume=[i - j < 2000])
     try:

@@ -1,4 +1,4 @@
-"""Guards of a nest: each point once, and no guard that the loops and the other guards imply."""
+"""Guards of nests: every point runs once, and no guard is implied by loops and other guards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bound.oracle import value
 
 
 def transform(stage, rng, steps, most):
-    """Up to so many random splits, by at most `most`, fusions and reorders."""
+    """Random splits with factors up to `most`, fusions and reorders."""
     for _ in range(rng.randint(1, steps)):
         leaves = stage.leaf_iter_vars
         kind = rng.choice(("factor", "factor", "nparts", "fuse", "reorder"))
@@ -39,7 +39,7 @@ def chain(seed):
 
 
 def visits(nest, guards, axes):
-    """The points visited, one for each iteration that passes the guards."""
+    """Points of all iterations that pass the guards, with repetitions."""
     loops = [loop.iv for loop in nest.loops]
     spans = [range(int(loop.range.extent)) for loop in nest.loops]
     for values in itertools.product(*spans):
@@ -166,7 +166,7 @@ def test_a_fact_about_divisibility_removes_its_guard():
 
 
 def test_loops_that_do_not_run_need_no_guard():
-    """A loop over n says that n is not 0; loops around the stage say it as well."""
+    """A running loop over n implies n > 0, as do outer loops."""
     n = te.var("n")
     a = te.placeholder((n,), name="A")
     t = te.compute((3,), lambda i: a[i] + 1, name="T")

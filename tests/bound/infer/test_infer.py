@@ -1,4 +1,4 @@
-"""`infer_bound`: the examples of the InferBound document, tails of splits, sizes, refusals, and what it tells."""
+"""`infer_bound`: examples of the InferBound document, tails of splits, sizes, errors, explanations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.bound.random_programs import Program
 
 
 def two(shape: tuple[int, ...] = (5, 16)) -> tuple[Tensor, Tensor, Schedule]:
-    """C and D of the document."""
+    """Stages C and D of the document."""
     c = te.compute(shape, lambda i, j: tir.const(5, "int32"), name="C")
     d = te.compute(shape, lambda i, j: c[i, j] * 2, name="D")
     return c, d, te.create_schedule(d.op)
 
 
 def texts(b: BoundsMap, tensor: Tensor) -> list[tuple[str, str]]:
-    """The loops of a stage as (min, extent) of the roots, as the document's nests show them."""
+    """Root ranges of a stage as text, in the document's (min, extent) notation."""
     return [(str(b[iv].min), str(b[iv].extent)) for iv in tensor.op.axis]
 
 
@@ -262,7 +262,7 @@ def test_an_inlined_stage_stores_nothing_and_a_placeholder_has_no_loops() -> Non
 
 
 def test_an_extent_with_one_value_is_a_number() -> None:
-    """Where TVM gives an expression: the tile of a reversed, clamped and divided index."""
+    """TVM leaves an expression here: the tile of a reversed, clamped and divided index."""
     reads = {
         "reversed": lambda b, i: b[19 - i],
         "halved": lambda b, i: b[i // 2],
@@ -324,7 +324,7 @@ def test_storage_shared_by_threads_serves_them_all() -> None:
 
 
 def test_storage_of_a_thread_filled_outside_of_its_loop_serves_every_thread() -> None:
-    """Outside of the loop on the thread nobody knows which thread it is: what any of them reads has to be there."""
+    """A producer outside the thread loop serves the union over all threads."""
     a = te.placeholder((64,), name="A")
     b_ = te.compute((64,), lambda i: a[i] + 1, name="B")
     c = te.compute((64,), lambda i: b_[i] * 2, name="C")

@@ -1,4 +1,4 @@
-"""Losses that users reported of InferBound by name, and the table of regions where Halide needs more than there is."""
+"""Precision losses from InferBound issues of TVM and Halide, and the table of regions oversized by Halide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bound.oracle import check
 
 
 def tensors(shape: tuple[Any, ...], out: tuple[Any, ...], read: Callable[..., Any]) -> tuple[Tensor, Tensor, Schedule]:
-    """B = A + 1 of a shape, C of another that reads B."""
+    """B = A + 1, and a reader C of another shape."""
     a = te.placeholder(shape, name="A")
     named: Any = (lambda i: a[i] + 1) if len(shape) == 1 else (lambda i, j: a[i, j] + 1)
     b = te.compute(shape, named, name="B")

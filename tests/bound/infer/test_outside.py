@@ -1,4 +1,4 @@
-"""Accesses outside their tensors: found with a point, refused, asserted on sizes, checked on data."""
+"""Accesses outside their tensors: counterexamples, refusals, assertions on sizes, checks on data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def schedule_of(shape: Any, formula: Any, split: int | None = None) -> Any:
 
 
 def only(shape: Any, formula: Any, split: int | None = None, **options: Any) -> Outside | None:
-    """The one access that is found, or `None`."""
+    """The only reported access, or `None`."""
     found = infer_bound(schedule_of(shape, formula, split), **options).outside
     assert len(found) <= 1, found
     return found[0] if found else None
@@ -163,7 +163,7 @@ def gather(value_range: tuple[int, int] | None, offset: int = 0) -> Any:
 
 
 def called(f: Function, **arrays: Any) -> int:
-    """What the compiled function returns."""
+    """The status of the compiled function."""
     text = to_c(f)
     function = getattr(ctypes.CDLL(str(compile_c(text))), c_name(text))
     return int(function(*(arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params)))

@@ -1,4 +1,4 @@
-"""Accesses outside their tensors in random programs: what is refused, asserted and checked against what happens."""
+"""Accesses outside their tensors in random programs: reports against execution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sweeps import daily
 
 
 def points_are_outside(b: BoundsMap) -> int:
-    """Every point that is given is one where the index is outside; gives how many there are."""
+    """Check that counterexamples leave their tensors; returns their number."""
     found = 0
     for one in b.outside:
         if one.point is None:
@@ -32,7 +32,7 @@ def points_are_outside(b: BoundsMap) -> int:
 
 
 def outcomes(seeds: range, symbolic: bool, data: bool) -> Counter[str]:
-    """Each program at several sizes: what was said of it, and whether an access was outside, always agree."""
+    """Execute each program at several sizes and compare accesses with its reports."""
     seen: Counter[str] = Counter()
     for seed in seeds:
         program = Program(seed, symbolic, data)

@@ -1,4 +1,4 @@
-"""Random programs and schedules: what `infer_bound` says is what happens when the nests are run."""
+"""Random programs and schedules: `infer_bound` against execution of the nests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAR = 4000  # and the long sweep
 
 
 def gives_up(b: BoundsMap) -> bool:
-    """Whether the answer says of some tensor that precision was given up."""
+    """Whether some tensor has a note about lost precision."""
     return any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
 
 

@@ -1,4 +1,4 @@
-"""`store_at`: what is new in an iteration, and what its storage holds, against nests that are run."""
+"""`store_at`: new elements of an iteration and their storage, against execution of the nests."""
 
 from __future__ import annotations
 
