@@ -21,7 +21,7 @@ from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.text import shown
 from intset.names import check_name
-from intset.scopes import Block, entered_blocks
+from intset.scopes import ScopedBlock, entered_blocks
 
 TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
 
@@ -95,7 +95,7 @@ def _answered_by(config: Config, domain: str) -> Config:
     return replace(config, domain=checked("domain", domain, "the argument domain="))
 
 
-class using(Block[Config]):  # noqa: N801  # read as a statement: `with using(...)`
+class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with using(...)`
     """Choose fields of `Config` for a block: `with using(domain="isl"): ...`.
 
     The choice is active in the entering thread or task and in tasks started inside the block, until it ends. Blocks may

@@ -370,8 +370,8 @@ class Context:
         if not _is_certified(answer) and (narrower := frame.tightened) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
-            asked = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
-            return frame.remember(key, answer.answering(asked))
+            question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
+            return frame.remember(key, answer.answering(question))
         return frame.remember(key, where_nonempty(answer, _nonempty(frame, kept, chosen, registered)))
 
     def _answered(
@@ -428,8 +428,8 @@ def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config,
     if known is None:
         stated = [fact.condition for fact in frame.facts]
         known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen, frame.running, stated))
-    found: Nonempty = known
-    return None if found.is_settled() else found
+    nonempty: Nonempty = known
+    return None if nonempty.is_settled() else nonempty
 
 
 def report(facts: Sequence[Fact]) -> None:
@@ -447,10 +447,10 @@ def _listed(conditions: Any) -> tuple[Any, ...]:
     return (conditions,) if isinstance(conditions, (Cond, Fact)) else listed(conditions, "conditions", "a list of them")
 
 
-def _facts_of(given: Any, provenance: str) -> Iterator[Fact]:
-    if isinstance(given, Fact):
-        given, provenance = given.condition, given.provenance
+def _facts_of(fact: Any, provenance: str) -> Iterator[Fact]:
+    if isinstance(fact, Fact):
+        fact, provenance = fact.condition, fact.provenance
     if provenance not in PROVENANCES:
         raise InputError(f"provenance must be one of {', '.join(PROVENANCES)}, not {shown(provenance)}")
-    for part in conjuncts(as_cond(given, "a fact")):
+    for part in conjuncts(as_cond(fact, "a fact")):
         yield Fact(part, provenance)

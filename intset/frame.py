@@ -15,7 +15,7 @@ from intset.facts import ASSERTED, Fact
 from intset.linear.assumptions import narrow
 from intset.linear.canonical import Normalizer
 from intset.ranges import base_normalizer, checked_ranges, is_known, open_nonempty_conditions, ranges_from_facts
-from intset.scopes import Block, entered_blocks
+from intset.scopes import ScopedBlock, entered_blocks
 
 MAX_CACHED_ANSWERS = 4096
 T = TypeVar("T")
@@ -70,11 +70,11 @@ class Frame:
             return
         stated = tuple(fact.condition for fact in facts)
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
-        held = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
+        conditions = [cond for cond in (*multiples, *full, *stated, *defined) if not _is_true(self.base, cond)]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact implies its own definedness
-            held += [need for need in definedness(partial) if not is_met(self.base, need)]
-        self.conditions = tuple(dict.fromkeys(held))
+            conditions += [need for need in definedness(partial) if not is_met(self.base, need)]
+        self.conditions = tuple(dict.fromkeys(conditions))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
         self.answers = {}
         self.verdicts = {}
@@ -216,7 +216,7 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)
 
 
-class Assuming(Block[T]):
+class Assuming(ScopedBlock[T]):
     """The facts of one `with ctx.assuming(...)` block.
 
     Parameters

@@ -337,7 +337,7 @@ def renamed(
         if not isinstance(var, Var):
             raise InputError(f"only variables can be renamed, not {shown(var)}")
         new[var] = as_expr(value, f"what replaces {var.name}")
-    given = as_ranges(ranges)
+    new_ranges = as_ranges(ranges)
     table: dict[Var, Range | None] = {}
     facts = [fact.substitute(new) for fact in stated]
     for var, limits in own.items():
@@ -345,14 +345,14 @@ def renamed(
         instead = new.get(var)
         if instead is None:
             table[var] = moved
-        elif type(instead) is PlainVar and instead not in given and instead not in own:
+        elif type(instead) is PlainVar and instead not in new_ranges and instead not in own:
             table[instead] = moved
         else:
             facts += _inside(instead, moved)
     for old, into in new.items():
         assert isinstance(old, Var)
         facts += declared_of(old, into)
-    return {**table, **given}, tuple(dict.fromkeys(facts))
+    return {**table, **new_ranges}, tuple(dict.fromkeys(facts))
 
 
 def _range_under(limits: Range, new: Mapping[Expr, Expr]) -> Range:

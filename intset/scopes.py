@@ -1,4 +1,4 @@
-"""`Block`: a `with` statement whose effect is local to the thread or task that entered it.
+"""`ScopedBlock`: a `with` statement whose effect is local to the thread or task that entered it.
 
 Blocks may end in any order, also from another thread or task. Invariant: the end of a block undoes its own effect.
 So blocks save no previous state; entered blocks are listed in a context variable, and readers ignore those that ended
@@ -28,7 +28,7 @@ def entered_blocks(name: str) -> ContextVar[Entered]:
     return ContextVar(name, default=())
 
 
-class Block(ContextDecorator, Generic[T_co]):
+class ScopedBlock(ContextDecorator, Generic[T_co]):
     """One `with` block or decorator, reusable after it ended.
 
     Attributes

@@ -100,9 +100,9 @@ class Solved(NamedTuple):
 def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
     """See `Context.solve_equations`."""
     known = ctx.frame.base
-    given = listed_vars(variables, "variables")
-    free: dict[Expr, None] = {Var(v.name): None for v in given}
-    values = {v: atom(t) for v, t in zip(given, free, strict=True)}
+    unknowns = listed_vars(variables, "variables")
+    free: dict[Expr, None] = {Var(v.name): None for v in unknowns}
+    values = {v: atom(t) for v, t in zip(unknowns, free, strict=True)}
     left: list[Cond] = []
     changes = 0
     equations = (conds,) if isinstance(conds, Cond) else listed(conds, "conds", "a list of equations")
@@ -110,7 +110,7 @@ def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Va
         if equation.op is not ops.EQ:
             raise InputError(f"solve_equations takes equations, not {shown(equation)}")
         form = known.form(equation.args[0]).minus(known.form(equation.args[1]))
-        if any(e.op is not ops.VAR and not set(e.free_vars()).isdisjoint(given) for e in form.terms):
+        if any(e.op is not ops.VAR and not set(e.free_vars()).isdisjoint(unknowns) for e in form.terms):
             raise InputError(f"solve_equations takes equations that are linear in its variables, not {shown(equation)}")
         form = _put_in(form, values)
         while True:

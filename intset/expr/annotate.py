@@ -52,11 +52,11 @@ def carrying_sizes(e: Expr) -> Expr:
 
 def without_sizes(e: Expr) -> tuple[Expr, tuple[Var, ...]]:
     """`e` with `nonneg(n)` replaced by `n` for variables `n`, and these variables. Redundant in an extent."""
-    found: dict[Node, Any] = {}
+    sizes: dict[Node, Any] = {}
     for node in postorder((e,)):
         if node.op is ops.ASSERTING and isinstance(node.args[1], Var) and node.args[0] is (node.args[1] >= 0):
-            found[node] = node.args[1]
-    return (rewrite(e, dict(found)), tuple(dict.fromkeys(found.values()))) if found else (e, ())
+            sizes[node] = node.args[1]
+    return (rewrite(e, dict(sizes)), tuple(dict.fromkeys(sizes.values()))) if sizes else (e, ())
 
 
 def annotated(e: Any, claims: Mapping[Var, Expr]) -> Any:
@@ -78,8 +78,8 @@ def size_claims(shapes: Any) -> dict[Var, Expr]:
     """The annotated expression of every size."""
     if isinstance(shapes, Mapping):
         return {_size(var): _claim(_size(var), known) for var, known in shapes.items()}
-    found = dict.fromkeys(var for extent in extents_of(shapes) for var in free_vars(extent))
-    return {var: nonneg(var) for var in found if type(var) is PlainVar}
+    variables = dict.fromkeys(var for extent in extents_of(shapes) for var in free_vars(extent))
+    return {var: nonneg(var) for var in variables if type(var) is PlainVar}
 
 
 def extents_of(shapes: Any) -> Iterable[Expr]:

@@ -20,7 +20,7 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     steps = postorder(roots)
     if _LAZY.isdisjoint([node.op for node in steps]):
         return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
-    found: dict[Cond, None] = {}
+    needs: dict[Cond, None] = {}
     joined: set[Node] = set()
     guards = dict(_guarded(roots, steps[::-1], joined))
     for node in steps:
@@ -30,8 +30,8 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
                 return _nested_needs(roots, steps)
             guard = guards[node]
             if need not in conjuncts(guard):
-                found[need if guard.op is ops.BOOL else ~guard | need] = None
-    return tuple(found)
+                needs[need if guard.op is ops.BOOL else ~guard | need] = None
+    return tuple(needs)
 
 
 def where_it_holds(cond: Cond) -> Cond:
@@ -54,13 +54,13 @@ def is_partial(root: Node) -> bool:
     try:
         return root._partial
     except AttributeError:
-        found = _finds_need(root)
-        root.remember("_partial", found)
-        if not found:
+        partial = _finds_need(root)
+        root.remember("_partial", partial)
+        if not partial:
             for arg in root.args:  # later roots often share these
                 if arg.args:
                     arg.remember("_partial", False)
-        return found
+        return partial
 
 
 def _finds_need(root: Node) -> bool:
@@ -130,19 +130,19 @@ def _nested_needs(roots: Sequence[Node], steps: Sequence[Node]) -> tuple[Cond, .
 
     Conditions of shared nodes are shared, so their size is linear in that of the roots.
     """
-    found: dict[Node, Cond] = {}
+    needs: dict[Node, Cond] = {}
     for node in steps:
         parts: dict[Cond, None] = {}
         for child, extra in _children(node):
-            inner = found.get(child)
+            inner = needs.get(child)
             if inner is not None:
                 parts[inner if extra is None else ~extra | inner] = None
         need = own_need(node)
         if need is not None:
             parts[need] = None
         if parts:
-            found[node] = logical_and(*parts)
-    waiting, parts = [found[root] for root in reversed(roots) if root in found], {}
+            needs[node] = logical_and(*parts)
+    waiting, parts = [needs[root] for root in reversed(roots) if root in needs], {}
     seen: set[Cond] = set()
     while waiting:
         part = waiting.pop()
@@ -180,7 +180,7 @@ def asserted_parts(roots: Sequence[Node]) -> tuple[Cond, ...]:
 
 def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
     """The conditions of `asserting` nodes outside lazy branches; they hold wherever the roots are defined."""
-    found: dict[Cond, None] = {}
+    claims: dict[Cond, None] = {}
     seen: set[Node] = set()
     stack = list(reversed(roots))
     while stack:
@@ -189,9 +189,9 @@ def embedded_claims(roots: Sequence[Node]) -> tuple[Cond, ...]:
             continue
         seen.add(node)
         if node.op is ops.ASSERTING:
-            found[node.args[0]] = None
+            claims[node.args[0]] = None
         if node.op in (ops.SELECT, ops.AND, ops.OR):
             stack.append(node.args[0])
         else:
             stack.extend(node.args)
-    return tuple(found)
+    return tuple(claims)

@@ -270,14 +270,14 @@ class _Writer:
             uses.update(node.args)
         texts: dict[Node, _Text] = {}
         for node in order:
-            made = self._of(node, list(map(texts.__getitem__, node.args)))
-            if made is None or made.calls > MAX_CALLS or made.nodes > max(MAX_TEXT, MAX_SHARED * len(texts)):
+            part = self._of(node, list(map(texts.__getitem__, node.args)))
+            if part is None or part.calls > MAX_CALLS or part.nodes > max(MAX_TEXT, MAX_SHARED * len(texts)):
                 return None
-            if uses[node] > 1 and made.is_total and made.nodes > 2:
-                made = self._as_local(made)
+            if uses[node] > 1 and part.is_total and part.nodes > 2:
+                part = self._as_local(part)
             if len(self.statements) > MAX_STATEMENTS:
                 return None
-            texts[node] = made
+            texts[node] = part
         return texts[root].text
 
     def _of(self, node: Node, args: list[_Text]) -> _Text | None:
@@ -290,8 +290,8 @@ class _Writer:
         if node.op is ops.LOAD:
             return None
         form = f"wrap({{}},{node.data[0]},{node.data[1]})" if node.op is ops.CAST else _FORMATS[node.op]
-        made = _Text.of(form, args, _is_total(node))
-        return made if made.fits() else _Text.of(form, [self._outlined(arg) for arg in args], _is_total(node))
+        text = _Text.of(form, args, _is_total(node))
+        return text if text.fits() else _Text.of(form, [self._outlined(arg) for arg in args], _is_total(node))
 
     def _as_local(self, part: _Text) -> _Text:
         name = f"t{len(self.statements)}"

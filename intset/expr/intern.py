@@ -21,7 +21,7 @@ V = TypeVar("V")
 LOCK = threading.RLock()
 
 
-class Row(weakref.ref[Any]):
+class WeakRow(weakref.ref[Any]):
     """A weak reference to the value of a key."""
 
     __slots__ = ("key",)
@@ -38,8 +38,8 @@ class WeakTable(Generic[K, V]):
     __slots__ = ("bury", "dead", "rows")
 
     def __init__(self) -> None:
-        self.rows: dict[K, Row] = {}
-        self.dead: deque[Row] = deque()
+        self.rows: dict[K, WeakRow] = {}
+        self.dead: deque[WeakRow] = deque()
         self.bury = self.dead.append
 
     def get(self, key: K) -> V | None:
@@ -51,7 +51,7 @@ class WeakTable(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Add a row, or replace a dead one."""
-        row = Row(value, self.bury)
+        row = WeakRow(value, self.bury)
         row.key = key
         with LOCK:
             if self.dead:
@@ -199,8 +199,8 @@ def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
         node: Any = Draft()
         node.op, node.args, node.data = op, args, data
         node.__class__ = cls
-        row = Row(node, _BURY)  # `put`, inlined
+        row = WeakRow(node, _BURY)  # `put`, inlined
         row.key = key
         _ROWS[key] = row
-        made: N = node
-        return made
+        interned: N = node
+        return interned

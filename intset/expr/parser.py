@@ -10,7 +10,7 @@ from intset.errors import InputError, ParseError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, IntLike, Node, as_expr, const, divide, make, truth
 from intset.expr.opaque import Opaque
-from intset.expr.printer import INFIX, Level
+from intset.expr.printer import INFIX, Precedence
 from intset.expr.text import KEYWORDS, name_of, name_text, number_of, shown
 
 Name: TypeAlias = "Expr | Cond | Opaque"
@@ -40,7 +40,7 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     """
     if not isinstance(text, str):
         raise InputError(f"parse takes a text, not {shown(text)} of type {type(text).__name__}")
-    return Reader(text, _names({} if env is None else env)).run()
+    return ExprParser(text, _names({} if env is None else env)).run()
 
 
 def _names(env: Mapping[str, Any]) -> dict[str, Name]:
@@ -105,7 +105,7 @@ def _cast(value: Expr, bits: Expr, signed: Cond | None = None) -> Expr:
     return build.cast(value, int(bits), signed is None or signed.data)
 
 
-class _Function(NamedTuple):
+class _Builtin(NamedTuple):
     build: Callable[..., Any]
     kinds: str  # of each argument, "i" integer or "c" condition; the last repeats
     least: int
@@ -113,34 +113,34 @@ class _Function(NamedTuple):
 
 
 FUNCTIONS: Final = {
-    "abs": _Function(abs, "i", 1, 1),
-    "asserting": _Function(build.asserting, "ci", 2, 2),
-    "bounded": _Function(build.bounded, "i", 1, 3),
-    "cast": _Function(_cast, "iic", 2, 3),
-    "ceildiv": _Function(build.ceildiv, "i", 2, 2),
-    "floordiv": _Function(build.floordiv, "i", 2, 2),
-    "floormod": _Function(build.floormod, "i", 2, 2),
-    "logical_and": _Function(build.logical_and, "c", 0, None),
-    "logical_not": _Function(build.logical_not, "c", 1, 1),
-    "logical_or": _Function(build.logical_or, "c", 0, None),
-    "max": _Function(build.maximum, "i", 1, None),
-    "maximum": _Function(build.maximum, "i", 1, None),
-    "min": _Function(build.minimum, "i", 1, None),
-    "minimum": _Function(build.minimum, "i", 1, None),
-    "nonneg": _Function(build.nonneg, "i", 1, 1),
-    "select": _Function(build.select, "cii", 3, 3),
-    "truncdiv": _Function(build.truncdiv, "i", 2, 2),
-    "truncmod": _Function(build.truncmod, "i", 2, 2),
+    "abs": _Builtin(abs, "i", 1, 1),
+    "asserting": _Builtin(build.asserting, "ci", 2, 2),
+    "bounded": _Builtin(build.bounded, "i", 1, 3),
+    "cast": _Builtin(_cast, "iic", 2, 3),
+    "ceildiv": _Builtin(build.ceildiv, "i", 2, 2),
+    "floordiv": _Builtin(build.floordiv, "i", 2, 2),
+    "floormod": _Builtin(build.floormod, "i", 2, 2),
+    "logical_and": _Builtin(build.logical_and, "c", 0, None),
+    "logical_not": _Builtin(build.logical_not, "c", 1, 1),
+    "logical_or": _Builtin(build.logical_or, "c", 0, None),
+    "max": _Builtin(build.maximum, "i", 1, None),
+    "maximum": _Builtin(build.maximum, "i", 1, None),
+    "min": _Builtin(build.minimum, "i", 1, None),
+    "minimum": _Builtin(build.minimum, "i", 1, None),
+    "nonneg": _Builtin(build.nonneg, "i", 1, 1),
+    "select": _Builtin(build.select, "cii", 3, 3),
+    "truncdiv": _Builtin(build.truncdiv, "i", 2, 2),
+    "truncmod": _Builtin(build.truncmod, "i", 2, 2),
 }
 
 INTEGER: Final = {symbol: op for op, (symbol, _) in INFIX.items() if not op.boolean}
 LOGICAL: Final = {"&": ops.AND, "|": ops.OR, "and": ops.AND, "or": ops.OR}
 COMPARISONS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
-_LEVELS: Final = {**dict(INFIX.values()), "and": Level.AND, "or": Level.OR, "/": Level.PRODUCT}
+_LEVELS: Final = {**dict(INFIX.values()), "and": Precedence.AND, "or": Precedence.OR, "/": Precedence.PRODUCT}
 _CLOSES: Final = {")": "(", "]": "["}
 
 
-class Operand(NamedTuple):
+class ParsedOperand(NamedTuple):
     value: Any  # Expr or Cond
     position: int
 
@@ -153,7 +153,7 @@ class Pending:
     def __init__(
         self,
         symbol: str,
-        level: Level,
+        level: Precedence,
         position: int,
         subject: Token | None = None,
         first: int = 0,
@@ -167,7 +167,7 @@ class Pending:
         self.opaque = opaque  # the symbol that is indexed
 
 
-class Reader:
+class ExprParser:
     """Shunting-yard: an operator waits on a stack until one that binds less tightly, or a bracket, completes it.
 
     Methods give tokens their meaning; a language with the same syntax overrides them.
@@ -180,7 +180,7 @@ class Reader:
         self.names = names
         self.tokens = tokens_of(text)
         self.at = 0
-        self.operands: list[Operand] = []
+        self.operands: list[ParsedOperand] = []
         self.pending: list[Pending] = []
 
     def run(self) -> Any:
@@ -192,7 +192,7 @@ class Reader:
             if token.kind in ("refused", "foreign") or token.text in self.refused:
                 raise self.error(self.refused.get(token.text, f"unexpected {token.text!r}"), token.position)
             operand_next = self.operand(token) if operand_next else self.operator(token)
-        self.reduce(Level.BIND)
+        self.reduce(Precedence.BIND)
         if self.pending:
             bracket = self.pending[-1]
             raise self.error(f"{bracket.symbols[0]!r} is never closed", bracket.position)
@@ -225,25 +225,25 @@ class Reader:
         if kind == "quoted":
             return self.quoted(token)
         if text in ("+", "-", "~", "not"):
-            level = Level.NOT if text == "not" else Level.UNARY
+            level = Precedence.NOT if text == "not" else Precedence.UNARY
             if self.pending and self.pending[-1].level > level:
                 raise self.error("'not' needs parentheses here", position)
             self.pending.append(Pending(f"unary {text}", level, position))
             return True
         if text == "(":
-            self.pending.append(Pending("(", Level.ANY, position))
+            self.pending.append(Pending("(", Precedence.ANY, position))
             return True
-        if text in _CLOSES and not any(waiting.level is Level.ANY for waiting in self.pending):
+        if text in _CLOSES and not any(waiting.level is Precedence.ANY for waiting in self.pending):
             raise self.error(f"{text!r} closes nothing", position)
         raise self.error(f"an operand is expected before {text!r}" if text else "an operand is expected", position)
 
     def named(self, token: Token) -> bool:
         _, name, position = token
         if self.follows(":="):
-            if not self.pending or self.pending[-1].level is not Level.ANY:
+            if not self.pending or self.pending[-1].level is not Precedence.ANY:
                 raise self.error("':=' belongs right after a parenthesis or a comma", self.next().position)
             self.next()
-            self.pending.append(Pending(":=", Level.BIND, position, token))
+            self.pending.append(Pending(":=", Precedence.BIND, position, token))
             return True
         if self.follows("("):
             if not self.is_function(name):
@@ -295,7 +295,7 @@ class Reader:
     def open(self, token: Token, opaque: Opaque | None) -> bool:
         """Start the arguments of a call or the indices of an opaque term, both named by `token`."""
         bracket = self.next()
-        opened = Pending(bracket.text, Level.ANY, bracket.position, token, len(self.operands), opaque)
+        opened = Pending(bracket.text, Precedence.ANY, bracket.position, token, len(self.operands), opaque)
         if bracket.text == "(" and self.follows(")"):
             self.next()
             self.call(token, [])
@@ -310,25 +310,25 @@ class Reader:
             self.close(token)
             return False
         if text == ",":
-            self.reduce(Level.BIND)
+            self.reduce(Precedence.BIND)
             if not self.pending or self.pending[-1].subject is None:
                 raise self.error("a comma belongs between arguments or indices only", position)
         elif text == "if":
-            self.reduce(Level.OR)
+            self.reduce(Precedence.OR)
             if self.pending and self.pending[-1].symbols[0] == "if":
                 raise self.error("'else' is expected: write the inner 'if' in parentheses", position)
-            self.pending.append(Pending("if", Level.CHOICE, position))
+            self.pending.append(Pending("if", Precedence.CHOICE, position))
         elif text == "else":
-            self.reduce(Level.OR)
+            self.reduce(Precedence.OR)
             if not self.pending or self.pending[-1].symbols[0] != "if":
                 raise self.error("'else' without 'if'", position)
             self.pending[-1].symbols[0] = "else"
         elif text in COMPARISONS:
-            self.reduce(Level.BITOR)
-            if self.pending and self.pending[-1].level is Level.COMPARE:
+            self.reduce(Precedence.BITOR)
+            if self.pending and self.pending[-1].level is Precedence.COMPARE:
                 self.pending[-1].symbols.append(text)
             else:
-                self.pending.append(Pending(text, Level.COMPARE, position))
+                self.pending.append(Pending(text, Precedence.COMPARE, position))
         elif text in _LEVELS:
             self.reduce(_LEVELS[text])
             self.pending.append(Pending(text, _LEVELS[text], position))
@@ -339,7 +339,7 @@ class Reader:
         return True
 
     def close(self, token: Token) -> None:
-        self.reduce(Level.BIND)
+        self.reduce(Precedence.BIND)
         if not self.pending:
             raise self.error(f"{token.text!r} closes nothing", token.position)
         bracket = self.pending.pop()
@@ -355,13 +355,13 @@ class Reader:
         else:
             self.index(bracket.opaque, bracket.subject, args)
 
-    def index(self, symbol: Opaque, subject: Token, args: list[Operand]) -> None:
+    def index(self, symbol: Opaque, subject: Token, args: list[ParsedOperand]) -> None:
         _, name, position = subject
         for arg in args:
             self.want(Expr, arg, f"an index of {name}")
         self.push(self.built(symbol, args, position), position)
 
-    def call(self, subject: Token, args: list[Operand]) -> None:
+    def call(self, subject: Token, args: list[ParsedOperand]) -> None:
         _, name, position = subject
         function = FUNCTIONS[name]
         if not function.least <= len(args) or (function.most is not None and len(args) > function.most):
@@ -371,14 +371,14 @@ class Reader:
             self.want(Expr if kind == "i" else Cond, arg, f"argument {k + 1} of {name}")
         self.push(self.built(function.build, args, position), position)
 
-    def reduce(self, level: Level) -> None:
+    def reduce(self, level: Precedence) -> None:
         """Complete pending operators that bind at least as tightly as `level`."""
         while self.pending and self.pending[-1].level >= level:
             self.complete(self.pending.pop())
 
     def complete(self, operator: Pending) -> None:
         symbol, position = operator.symbols[0], operator.position
-        if operator.level is Level.COMPARE:
+        if operator.level is Precedence.COMPARE:
             self.chain(operator)
         elif operator.subject is not None:
             self.names[operator.subject.text] = self.operands[-1].value
@@ -392,20 +392,20 @@ class Reader:
             left, right = self.take(2)
             self.binary(symbol, left, right, position)
 
-    def choice(self, if_true: Operand, condition: Operand, if_false: Operand) -> None:
+    def choice(self, if_true: ParsedOperand, condition: ParsedOperand, if_false: ParsedOperand) -> None:
         """`if_true if condition else if_false`."""
         self.want(Cond, condition, "the condition of 'if'")
         self.want(Expr, if_true, "what stands before 'if'")
         self.want(Expr, if_false, "what stands after 'else'")
         self.push(build.select(condition.value, if_true.value, if_false.value), if_true.position)
 
-    def prefix(self, symbol: str, operand: Operand, position: int) -> None:
+    def prefix(self, symbol: str, operand: ParsedOperand, position: int) -> None:
         if symbol != "~":
             self.want(Cond if symbol == "not" else Expr, operand, f"the operand of {symbol!r}")
         value = operand.value
         self.push(-value if symbol == "-" else +value if symbol == "+" else ~value, position)
 
-    def binary(self, symbol: str, a: Operand, b: Operand, position: int) -> None:
+    def binary(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> None:
         integer = isinstance(a.value, Expr)
         if symbol in INTEGER and symbol in LOGICAL and integer is not isinstance(b.value, Expr):
             raise self.error(
@@ -431,15 +431,15 @@ class Reader:
         conditions = [make(COMPARISONS[symbol], (a.value, b.value)) for symbol, a, b in links]
         self.push(build.logical_and(*conditions), operands[0].position)
 
-    def take(self, number: int) -> list[Operand]:
+    def take(self, number: int) -> list[ParsedOperand]:
         taken = self.operands[-number:]
         del self.operands[-number:]
         return taken
 
     def push(self, value: Any, position: int) -> None:
-        self.operands.append(Operand(value, position))
+        self.operands.append(ParsedOperand(value, position))
 
-    def built(self, function: Callable[..., Any], args: list[Operand], position: int) -> Any:
+    def built(self, function: Callable[..., Any], args: list[ParsedOperand], position: int) -> Any:
         try:
             return function(*(arg.value for arg in args))
         except InputError as error:
@@ -453,7 +453,7 @@ class Reader:
                 return number_of(token.text.replace("_", ""))  # Python converts a limited number of digits only
             raise self.error(f"{token.text[:40]} is not an integer literal", token.position) from None
 
-    def want(self, kind: type[Node], operand: Operand, what: str) -> None:
+    def want(self, kind: type[Node], operand: ParsedOperand, what: str) -> None:
         if isinstance(operand.value, kind):
             return
         wanted, found = ("an integer", "the condition") if kind is Expr else ("a condition", "the integer")
@@ -477,7 +477,7 @@ class Reader:
         return ParseError(f"{message}\n    {excerpt}\n    {' ' * len(before)}^", position)
 
 
-def _arity(function: _Function) -> str:
+def _arity(function: _Builtin) -> str:
     least, most = function.least, function.most
     if most is None:
         return f"at least {least} argument{'s' * (least != 1)}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from intset.expr.node import Node
 
 
-class Level(IntEnum):
+class Precedence(IntEnum):
     """Precedence levels of Python; larger binds tighter."""
 
     ANY = 0  # between brackets or commas, nothing needs parentheses
@@ -38,25 +38,25 @@ class Level(IntEnum):
     CLOSED = 15  # above every text: always in parentheses
 
 
-INFIX: Final[dict[Op, tuple[str, Level]]] = {
-    ops.ADD: ("+", Level.SUM),
-    ops.SUB: ("-", Level.SUM),
-    ops.MUL: ("*", Level.PRODUCT),
-    ops.FLOORDIV: ("//", Level.PRODUCT),
-    ops.FLOORMOD: ("%", Level.PRODUCT),
-    ops.SHL: ("<<", Level.SHIFT),
-    ops.SHR: (">>", Level.SHIFT),
-    ops.BITAND: ("&", Level.BITAND),
-    ops.BITXOR: ("^", Level.BITXOR),
-    ops.BITOR: ("|", Level.BITOR),
-    ops.LT: ("<", Level.COMPARE),
-    ops.LE: ("<=", Level.COMPARE),
-    ops.GT: (">", Level.COMPARE),
-    ops.GE: (">=", Level.COMPARE),
-    ops.EQ: ("==", Level.COMPARE),
-    ops.NE: ("!=", Level.COMPARE),
-    ops.AND: ("&", Level.BITAND),
-    ops.OR: ("|", Level.BITOR),
+INFIX: Final[dict[Op, tuple[str, Precedence]]] = {
+    ops.ADD: ("+", Precedence.SUM),
+    ops.SUB: ("-", Precedence.SUM),
+    ops.MUL: ("*", Precedence.PRODUCT),
+    ops.FLOORDIV: ("//", Precedence.PRODUCT),
+    ops.FLOORMOD: ("%", Precedence.PRODUCT),
+    ops.SHL: ("<<", Precedence.SHIFT),
+    ops.SHR: (">>", Precedence.SHIFT),
+    ops.BITAND: ("&", Precedence.BITAND),
+    ops.BITXOR: ("^", Precedence.BITXOR),
+    ops.BITOR: ("|", Precedence.BITOR),
+    ops.LT: ("<", Precedence.COMPARE),
+    ops.LE: ("<=", Precedence.COMPARE),
+    ops.GT: (">", Precedence.COMPARE),
+    ops.GE: (">=", Precedence.COMPARE),
+    ops.EQ: ("==", Precedence.COMPARE),
+    ops.NE: ("!=", Precedence.COMPARE),
+    ops.AND: ("&", Precedence.BITAND),
+    ops.OR: ("|", Precedence.BITOR),
 }
 PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "~"}
 
@@ -90,8 +90,8 @@ def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
 
     def layout(node: Any) -> Layout:
         if node.op is ops.ASSERTING and node.data == ops.SIZE and node.args[1] in names:
-            return Level.ATOM, [names[node.args[1]]]
-        return (Level.ATOM, [names[node]]) if node in names else layout_of(node)
+            return Precedence.ATOM, [names[node.args[1]]]
+        return (Precedence.ATOM, [names[node]]) if node in names else layout_of(node)
 
     return layout
 
@@ -133,7 +133,7 @@ def _write(
 ) -> Iterator[str]:
     """The text of `root` in pieces; operands beyond a stack of `deepest` pieces are elided."""
     bound: dict[Any, str] = {}
-    stack: list[TextPiece] = [(root, Level.ANY)]
+    stack: list[TextPiece] = [(root, Precedence.ANY)]
     while stack:
         piece = stack.pop()
         if isinstance(piece, str):
@@ -191,31 +191,33 @@ def layout_of(node: Node) -> Layout:
         # left-associative; operands of comparisons are never comparisons
         return level, [(args[0], level), f" {symbol} ", (args[1], level + 1)]
     if op in PREFIX:
-        needed = Level.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Level.UNARY
-        return Level.UNARY, [PREFIX[op], (args[0], needed)]
+        needed = Precedence.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Precedence.UNARY
+        return Precedence.UNARY, [PREFIX[op], (args[0], needed)]
     if op is ops.VAR:
-        return Level.ATOM, [name_text(_name_of(node))]
+        return Precedence.ATOM, [name_text(_name_of(node))]
     if op is ops.CONST:
-        return (Level.ATOM if node.data >= 0 else Level.UNARY), [number_text(node.data)]
+        return (Precedence.ATOM if node.data >= 0 else Precedence.UNARY), [number_text(node.data)]
     if op is ops.BOOL:
-        return Level.ATOM, [str(node.data)]
+        return Precedence.ATOM, [str(node.data)]
     if op is ops.LOAD:
-        return Level.ATOM, listed(f"{name_text(node.data.name)}[", args, "]") if args else [name_text(node.data.name)]
+        return Precedence.ATOM, listed(f"{name_text(node.data.name)}[", args, "]") if args else [
+            name_text(node.data.name)
+        ]
     if op is ops.CAST:
         bits, signed = node.data
-        return Level.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
+        return Precedence.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and args[1].op is ops.VAR:
-        return Level.ATOM, [name_text(_name_of(args[1]))]
+        return Precedence.ATOM, [name_text(_name_of(args[1]))]
     if _is_nonneg(node):
-        return Level.ATOM, listed("nonneg(", args[1:], ")")
-    return Level.ATOM, listed(f"{op.name}(", args, ")")
+        return Precedence.ATOM, listed("nonneg(", args[1:], ")")
+    return Precedence.ATOM, listed(f"{op.name}(", args, ")")
 
 
 def listed(start: str, args: tuple[Any, ...], end: str) -> list[TextPiece]:
     """The arguments between `start` and `end`, with commas."""
     pieces: list[TextPiece] = [start]
     for k, arg in enumerate(args):
-        pieces += [", ", (arg, Level.ANY)] if k else [(arg, Level.ANY)]
+        pieces += [", ", (arg, Precedence.ANY)] if k else [(arg, Precedence.ANY)]
     return [*pieces, end]
 
 

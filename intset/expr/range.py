@@ -54,9 +54,9 @@ class Range:
         """
         if last is NEG_INF:
             raise InputError(f"no such range: up to {shown(last)}")
-        found = cls(NEG_INF, POS_INF)
-        object.__setattr__(found, "_last", last if isinstance(last, Infinity) else as_expr(last, "end of a Range"))
-        return found
+        half_line = cls(NEG_INF, POS_INF)
+        object.__setattr__(half_line, "_last", last if isinstance(last, Infinity) else as_expr(last, "end of a Range"))
+        return half_line
 
     @property
     def max(self) -> Expr | Infinity:

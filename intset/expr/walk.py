@@ -89,19 +89,19 @@ def free_vars(*roots: Node) -> tuple[Var, ...]:
 
 def opaque_terms(*roots: Node) -> tuple[Expr, ...]:
     """The opaque terms below `roots`, in the order of their first occurrence."""
-    found = [terms for root in roots if (terms := _loads_below(root))]
-    return found[0] if len(found) == 1 else tuple(dict.fromkeys(term for terms in found for term in terms))
+    per_root = [terms for root in roots if (terms := _loads_below(root))]
+    return per_root[0] if len(per_root) == 1 else tuple(dict.fromkeys(term for terms in per_root for term in terms))
 
 
 def _loads_below(root: Node) -> tuple[Expr, ...]:
     try:
         return root._loads
     except AttributeError:
-        found: tuple[Any, ...] = ()
+        loads: tuple[Any, ...] = ()
         if _reads(root):
-            found = tuple(node for node in postorder((root,)) if node.op is ops.LOAD)
-        root.remember("_loads", found)
-        return found
+            loads = tuple(node for node in postorder((root,)) if node.op is ops.LOAD)
+        root.remember("_loads", loads)
+        return loads
 
 
 def _reads(root: Node) -> bool:
@@ -147,8 +147,8 @@ def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
         same = all(a is b for a, b in zip(args, node.args, strict=True))
         new[node] = node if same else intern(type(node), node.op, args, node.data)
     answer: Any = new[root]
-    found: Kind = answer
-    return found
+    rewritten: Kind = answer
+    return rewritten
 
 
 Flat = tuple[tuple[Any, ...], ...]
@@ -178,23 +178,23 @@ def without_assertions(root: Kind) -> Kind:
         else:
             same = all(a is b for a, b in zip(args, node.args, strict=True))
             new[node] = node if same else intern(type(node), node.op, args, node.data)
-    found: Kind = new[root]
-    return found
+    rewritten: Kind = new[root]
+    return rewritten
 
 
 def chain(op: Op, root: A) -> list[A]:
     """The distinct operands of a chain of `op`, from left to right; `[root]` for another operation."""
-    found: dict[A, None] = {}
+    operands: dict[A, None] = {}
     seen: set[A] = set()
     stack = [root]
     while stack:
         node = stack.pop()
         if node.op is not op:
-            found[node] = None
+            operands[node] = None
         elif node not in seen:
             seen.add(node)
             stack.extend((node.args[1], node.args[0]))
-    return list(found)
+    return list(operands)
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:

@@ -74,10 +74,10 @@ def gap(
     whole = around.extended(ranges=free).image((*sizes, *places), domain=strongest().name)
     if not reached.is_exact or not whole.is_exact:
         raise UndecidedError("; ".join((*reached.notes, *whole.notes)) or "what is reached is not known exactly")
-    found = whole - reached
-    if not found.is_exact:
-        raise UndecidedError("; ".join(found.notes) or "what is missed is not known exactly")
-    return found, whole
+    missed = whole - reached
+    if not missed.is_exact:
+        raise UndecidedError("; ".join(missed.notes) or "what is missed is not known exactly")
+    return missed, whole
 
 
 def surjective(
@@ -126,10 +126,10 @@ def inverse(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], place
     """
     kept = [v for v in ctx.ranges if v not in set(variables)]
     there = ctx.extended(facts=[e.eq(y) for e, y in zip(exprs, places, strict=True)])
-    found = there.image(tuple(variables), keep=kept, domain=strongest().name).lexmin()
-    if found is None:
+    preimage = there.image(tuple(variables), keep=kept, domain=strongest().name).lexmin()
+    if preimage is None:
         raise UndecidedError("there is no point at all")
-    return found
+    return preimage
 
 
 def at_sizes(
@@ -141,9 +141,9 @@ def at_sizes(
         if tried >= MAX_TRIED:
             return
         values = dict(zip(sizes, row, strict=True))
-        found = _listed_at(ctx, own, variables, exprs, values)
-        if found is not None:
-            yield values, found
+        table = _listed_at(ctx, own, variables, exprs, values)
+        if table is not None:
+            yield values, table
 
 
 def _listed_at(

@@ -72,10 +72,10 @@ class IterMap(Configured):
         self._own = own
         self._held = {v: r for v, r in ctx.ranges.items() if v not in own}
         self._conditions = [f.condition for f in ctx.facts if any(v in own for v in free_vars(f.condition))]
-        given = [e for v in self.variables for e in _ends(ctx.ranges[v])]
-        used = free_vars(*self.exprs, *given, *self._conditions)
+        ends = [e for v in self.variables for e in _ends(ctx.ranges[v])]
+        used = free_vars(*self.exprs, *ends, *self._conditions)
         self._sizes = tuple(v for v in used if v not in own)
-        self._opaque = bool(opaque_terms(*self.exprs, *given, *self._conditions))
+        self._opaque = bool(opaque_terms(*self.exprs, *ends, *self._conditions))
         extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
         self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # over sizes alone
 
@@ -104,8 +104,8 @@ class IterMap(Configured):
     @cached_property
     def _box(self) -> dict[Var, tuple[int, int]] | None:
         box = {v: r.ends for v, r in zip(self.variables, self._limits(), strict=True)}
-        found = {v: ends for v, ends in box.items() if ends is not None}
-        return found if len(found) == len(box) else None
+        constant = {v: ends for v, ends in box.items() if ends is not None}
+        return constant if len(constant) == len(box) else None
 
     @cached_property
     def _listed(self) -> Listed | None:
@@ -254,14 +254,14 @@ class IterMap(Configured):
         return general.at_sizes(self._ctx, self.variables, self.exprs, self._sizes)
 
     def _sides_at(self, sizes: dict[Var, int]) -> list[tuple[int, int]] | None:
-        found = []
+        sides = []
         for limits in self.ranges:
             ends = [constant_value(self._ctx.canonical(substitute(e, sizes))) for e in _ends(limits)]
             if any(end is None for end in ends) or len(ends) < 2:
                 return None
             low, extent = (int(end) for end in ends if end is not None)
-            found.append((low, low + extent - 1))
-        return found
+            sides.append((low, low + extent - 1))
+        return sides
 
     # -- inverse and padding ------------------------------------------------------------------------------------------
 
@@ -306,15 +306,15 @@ class IterMap(Configured):
 
     def padding_at(self, place: Sequence[IntLike]) -> Cond:
         """The condition for a place within `ranges` to have no preimage."""
-        found: Cond = substitute(self.padding, self._as_places(place))
-        return found
+        condition: Cond = substitute(self.padding, self._as_places(place))
+        return condition
 
     def arriving_at(self, place: Sequence[IntLike]) -> Cond:
         """The condition for a place within `ranges` to have a preimage; the negation of `padding_at`."""
         if not isinstance(self._read, Structure):
             return logical_not(self.padding_at(place))
-        found: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
-        return found
+        condition: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
+        return condition
 
     def inverse(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
         """The preimage of a place as values of the variables, unspecified for places without one.
@@ -334,12 +334,12 @@ class IterMap(Configured):
             values, _ = self._decoded
             return {v: self._there.canonical(values[v]) for v in self.variables}
         try:
-            found: Sequence[Expr] = general.inverse(self._ctx, self.variables, self.exprs, self.places)
+            values_of: Sequence[Expr] = general.inverse(self._ctx, self.variables, self.exprs, self.places)
         except (UndecidedError, BudgetError):
             if self._listed is None:
                 raise
-            found = self._listed.inverse(self.places) or [as_expr(0)] * len(self.variables)
-        return dict(zip(self.variables, found, strict=True))
+            values_of = self._listed.inverse(self.places) or [as_expr(0)] * len(self.variables)
+        return dict(zip(self.variables, values_of, strict=True))
 
     def why_no_inverse(self) -> str:
         """The reason, in words, why the map has no known inverse."""
@@ -358,9 +358,9 @@ class IterMap(Configured):
 
     def image(self) -> Region:
         """The image of the map."""
-        found = self._ctx.image(self.exprs, keep=tuple(self._held))
-        if found.is_exact or self._listed is None:
-            return found
+        region = self._ctx.image(self.exprs, keep=tuple(self._held))
+        if region.is_exact or self._listed is None:
+            return region
         reached = self._listed.condition(self.places)
         return self._there.extended(facts=[reached]).image(self.places, domain=strongest().name)
 
@@ -422,8 +422,8 @@ def _opposite(cond: Cond) -> Cond:
     """The negation; a comparison stays a comparison."""
     if cond.op not in _OPPOSITE:
         return logical_not(cond)
-    found: Cond = make(_OPPOSITE[cond.op], cond.args)
-    return found
+    negated: Cond = make(_OPPOSITE[cond.op], cond.args)
+    return negated
 
 
 __all__ = ["IterMap", "iter_map"]

@@ -57,8 +57,8 @@ class Scalars:
             return a // b if a % b == 0 else None
         if self.same(a, 0):
             return 0
-        found = self.short(as_expr(a) // b)
-        return found if self.same(self.times(found, b), a) else None
+        quotient = self.short(as_expr(a) // b)
+        return quotient if self.same(self.times(quotient, b), a) else None
 
     def same(self, a: Scalar, b: Scalar) -> bool:
         return self.short(a - b) == 0 if not isinstance(a, int) or not isinstance(b, int) else a == b
@@ -286,12 +286,12 @@ class Structure:
 
     def _mark(self, source: Var | PositionalSum, extent: Scalar, offset: Scalar) -> Mark:
         key = (self._key(source), offset)
-        found = self._marks.get(key)
-        if found is None:
+        mark = self._marks.get(key)
+        if mark is None:
             if isinstance(source, PositionalSum):
                 source = source._replace(base=0)
-            found = self._marks[key] = Mark(source, extent, offset)
-        return found
+            mark = self._marks[key] = Mark(source, extent, offset)
+        return mark
 
     def _stacked(self, total: DigitSum) -> PositionalSum:
         """The sum with its digits in positional order."""
@@ -307,12 +307,12 @@ class Structure:
         ordered: list[ScaledDigit] = []
         reach: Scalar = 1  # 1 + maximum of the lower digits
         while steps:
-            found = next((s for s in steps if do.same(s.scale, reach)), None) or self._lowest(steps)
-            if not do.at_least(found.scale, reach):
+            lowest = next((s for s in steps if do.same(s.scale, reach)), None) or self._lowest(steps)
+            if not do.at_least(lowest.scale, reach):
                 raise NoStructureError("the digits of a sum overlap")
-            steps = [s for s in steps if s is not found]
-            ordered.append(found)
-            reach = do.plus(reach, do.times(found.scale, do.plus(found.digit.extent, -1)))
+            steps = [s for s in steps if s is not lowest]
+            ordered.append(lowest)
+            reach = do.plus(reach, do.times(lowest.scale, do.plus(lowest.digit.extent, -1)))
         return PositionalSum(base, tuple(ordered), reach)
 
     def _lowest(self, steps: Sequence[ScaledDigit]) -> ScaledDigit:
@@ -347,8 +347,8 @@ class Structure:
         if lost:
             raise NoStructureError(f"{lost[0]} does not reach the indices")
         self.digits = {mark: self._in_order(mark, found) for mark, found in marks.items()}
-        made = list(self._marks.values())
-        return sorted(marks, key=made.index, reverse=True)
+        creation_order = list(self._marks.values())
+        return sorted(marks, key=creation_order.index, reverse=True)
 
     def _in_order(self, mark: Mark, digits: list[Digit]) -> list[Digit]:
         """All digits of a mark, lowest first."""
@@ -356,12 +356,12 @@ class Structure:
         ordered: list[Digit] = []
         reach: Scalar = 1
         while digits:
-            found = next((d for d in digits if do.same(d.lower, reach)), None)
-            if found is None:
+            lowest = next((d for d in digits if do.same(d.lower, reach)), None)
+            if lowest is None:
                 raise NoStructureError("a part of a dividend does not reach the indices, or does twice")
-            digits = [d for d in digits if d is not found]
-            ordered.append(found)
-            reach = do.times(reach, found.extent)
+            digits = [d for d in digits if d is not lowest]
+            ordered.append(lowest)
+            reach = do.times(reach, lowest.extent)
         if not do.at_least(reach, do.plus(mark.offset, mark.extent)):
             raise NoStructureError("the high part of a dividend does not reach the indices")
         return ordered
@@ -374,7 +374,7 @@ class Structure:
         values: dict[Digit, Expr] = {}
         for stack, y in zip(self.stacks, place, strict=True):
             self._decode(stack, y, values, conditions)
-        found: dict[Var, Expr] = {v: as_expr(low) for v, (low, _) in self.box.items()}
+        variables: dict[Var, Expr] = {v: as_expr(low) for v, (low, _) in self.box.items()}
         for mark in self.marks:
             total = as_expr(0)
             for digit in self.digits[mark]:
@@ -384,10 +384,10 @@ class Structure:
             conditions += [source_value >= 0, source_value < mark.extent]
             if isinstance(mark.source, Var):
                 low = self.box[mark.source][0]
-                found[mark.source] = source_value if low == 0 else source_value + low
+                variables[mark.source] = source_value if low == 0 else source_value + low
             else:
                 self._decode(mark.source, source_value, values, conditions)
-        return found, conditions
+        return variables, conditions
 
     def _decode(self, stack: PositionalSum, y: Expr, values: dict[Digit, Expr], conditions: list[Cond]) -> None:
         left = y if stack.base == 0 else y - stack.base

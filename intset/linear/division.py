@@ -27,7 +27,7 @@ from intset.linear.form import (
     ZERO,
     Key,
     Linear,
-    Made,
+    RemainderOrigin,
     accumulate,
     atom,
     constant,
@@ -161,16 +161,16 @@ def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | 
 
     Then `form // c = (x + d*y) // (d*c)` for every c > 0, whatever the sign of d.
     """
-    found: Expr | None = None
+    quotient: Expr | None = None
     for e, k in form.terms.items():
         if e.op is ops.FLOORDIV and k == 1:
-            if found is not None:
+            if quotient is not None:
                 return None
-            found = e
-    if found is None:
+            quotient = e
+    if quotient is None:
         return None
-    inner, divisor = known.form(found.args[0]), known.form(found.args[1])
-    return inner.plus(known.product(form.minus(atom(found)), divisor)), divisor
+    inner, divisor = known.form(quotient.args[0]), known.form(quotient.args[1])
+    return inner.plus(known.product(form.minus(atom(quotient)), divisor)), divisor
 
 
 def _drop_small_part(known: Normalizer, form: Linear, c: int) -> Linear | None:
@@ -228,10 +228,10 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
         whole = 0
         quotient: dict[Expr, int] = {}
         rest: dict[Expr, int] = {}
-        wanted = factors(unit)
+        unit_factors = factors(unit)
         for monomial, coefficient in dividend.terms.items():
             left = factors(monomial)
-            if not all(take_out(left, e) for e in wanted):
+            if not all(take_out(left, e) for e in unit_factors):
                 rest[monomial] = coefficient
                 continue
             q = coefficient // scale if coefficient * scale > 0 else -(-coefficient // scale)
@@ -245,9 +245,9 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
                 whole = q
         return Linear(whole, quotient), Linear(dividend.const, rest)
     if any(e.op is ops.MUL for e in dividend.terms):
-        found = _as_factor(dividend, divisor, known)
-        if found[0].terms or found[0].const:
-            return found
+        factored = _as_factor(dividend, divisor, known)
+        if factored[0].terms or factored[0].const:
+            return factored
         quotient_of_all = _exact_quotient(dividend, divisor)
         if quotient_of_all is not None:
             return quotient_of_all, ZERO
@@ -319,8 +319,8 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if len(dividend.terms) > MAX_EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
     c = divisor.const
-    made = dividend.made
-    if made is not None and c > 0 and not divisor.terms and made.modulus % c == 0:
+    origin = dividend.origin
+    if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
     if not divisor.is_const:
@@ -328,13 +328,13 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
-            remainder.made = Made(e, c)
+            remainder.origin = RemainderOrigin(e, c)
     return remainder
 
 
-def only_remainder(known: Normalizer, form: Linear, made: Made) -> Linear | None:
+def only_remainder(known: Normalizer, form: Linear, origin: RemainderOrigin) -> Linear | None:
     """`form = g*h - c*(h // d) + ...` with `c = g*d` regrouped, if it has no other quotient; else `None`."""
-    division, c = made
+    division, c = origin
     d = division.args[1].data
     if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
         return None
@@ -373,7 +373,7 @@ def has_quotient(monomial: Expr) -> bool:
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
-    if form.made is not None and (short := only_remainder(known, form, form.made)) is not None:
+    if form.origin is not None and (short := only_remainder(known, form, form.origin)) is not None:
         return short
     for _ in range(MAX_REMAINDERS):
         step = _next_remainder(known, form)
@@ -385,15 +385,15 @@ def regrouped(known: Normalizer, form: Linear) -> Linear:
 
 def _next_remainder(known: Normalizer, form: Linear) -> Linear | None:
     for monomial, k in form.terms.items():
-        found: Linear | None = None
+        step: Linear | None = None
         if monomial.op is ops.MUL:
-            found = _symbolic_remainder(known, form, monomial, k)
+            step = _symbolic_remainder(known, form, monomial, k)
         elif monomial.op in REMAINDER_OF and monomial.args[1].op is ops.CONST:
-            found = _constant_remainder(known, form, monomial, k)
+            step = _constant_remainder(known, form, monomial, k)
         elif monomial.op is ops.FLOORDIV:
-            found = _remainder_of_quotient(known, form, monomial, k)
-        if found is not None:
-            return found
+            step = _remainder_of_quotient(known, form, monomial, k)
+        if step is not None:
+            return step
     return None
 
 

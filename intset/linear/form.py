@@ -175,7 +175,7 @@ def _children(node: Expr) -> tuple[tuple[Expr, int], ...]:
     return ((node.args[0], -1),) if op is ops.NEG else ()
 
 
-class Made(NamedTuple):
+class RemainderOrigin(NamedTuple):
     """The origin of a remainder, a hint for regrouping: dividend minus `modulus` times a quotient with the term
     `division`."""
 
@@ -191,14 +191,14 @@ class Linear:
     No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
     """
 
-    __slots__ = ("_expr", "const", "interval", "made", "regrouped", "source", "terms")
+    __slots__ = ("_expr", "const", "interval", "origin", "regrouped", "source", "terms")
 
     def __init__(self, const: int, terms: dict[Expr, int]) -> None:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
         self.source: Expr | None = None  # of a long sum: its original expression
-        self.made: Made | None = None  # of a remainder
+        self.origin: RemainderOrigin | None = None  # of a remainder
         # Caches of one normalizer, each a pair of its mark and the value:
         self.regrouped: tuple[object, Linear | None] | None = None  # None: regrouping changes nothing
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
@@ -282,10 +282,10 @@ class Linear:
 
     def expr(self) -> Expr:
         """The expression in canonical order, equal for equal polynomials."""
-        found = self._expr
-        if found is None:
-            found = self._expr = _to_expr(self)
-        return found
+        e = self._expr
+        if e is None:
+            e = self._expr = _to_expr(self)
+        return e
 
     def as_written(self) -> Linear:
         """The form with its terms in the order of `expr()`."""
@@ -294,9 +294,9 @@ class Linear:
         terms, listed = self.terms, _in_text(self)
         if all(map(is_, terms, listed)):
             return self
-        found = Linear(self.const, {e: terms[e] for e in listed})
-        found.made = self.made
-        return found
+        form = Linear(self.const, {e: terms[e] for e in listed})
+        form.origin = self.origin
+        return form
 
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
@@ -351,8 +351,8 @@ def _beside_constant(form: Linear) -> Expr | None:
     inner = short_spine(e.args[0])
     if inner is None:
         return None
-    found: Expr = make(e.op, (Linear(inner[0] + form.const, inner[1]).expr(), const(e.args[1].data + form.const)))
-    return found
+    shifted: Expr = make(e.op, (Linear(inner[0] + form.const, inner[1]).expr(), const(e.args[1].data + form.const)))
+    return shifted
 
 
 def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:
@@ -376,23 +376,23 @@ def is_affine(form: Linear) -> bool:
 
 def factors(monomial: Expr) -> list[Expr]:
     """The atoms whose product the monomial is."""
-    found: list[Expr] = []
+    atoms: list[Expr] = []
     while monomial.op is ops.MUL:
-        found.append(monomial.args[1])
+        atoms.append(monomial.args[1])
         monomial = monomial.args[0]
-    found.append(monomial)
-    return found
+    atoms.append(monomial)
+    return atoms
 
 
 def degree(form: Linear, limit: int) -> int:
     """The degree of the polynomial, counted up to `limit`."""
-    found = min(len(form.terms), 1)
+    largest = min(len(form.terms), 1)
     for monomial in form.terms:
         number = 1
         while monomial.op is ops.MUL and number < limit:
             number, monomial = number + 1, monomial.args[0]
-        found = max(found, number)
-    return found
+        largest = max(largest, number)
+    return largest
 
 
 def take_out(parts: list[Expr], e: Expr) -> bool:

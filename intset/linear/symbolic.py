@@ -47,14 +47,14 @@ MAX_OWN_BUDGETS = 3  # nested blocks of `own_budget`
 MAX_MONOMIALS = 400  # visited for one question, subquestions included
 
 
-class End(NamedTuple):
+class SymbolicEnd(NamedTuple):
     """One end of a form: `None` without a finite bound; `attained`: some point of the box reaches it."""
 
     form: Linear | None
     attained: bool
 
 
-UNKNOWN = End(None, False)
+UNKNOWN = SymbolicEnd(None, False)
 Relaxed = Callable[[Var], bool]
 PolyEnd = tuple[Poly | None, bool]  # an end during elimination, and whether it is attained
 GIVEN_UP: PolyEnd = (None, False)
@@ -200,13 +200,13 @@ def _obvious_sign(known: Normalizer, p: Poly) -> int:
     return -1 if negative else 1
 
 
-def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
+def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     """The minimum of `form` over the relaxed variables, as a form over the parameters; see `highest`."""
     end = highest(known, form.scale(-1), relaxed)
-    return End(None if end.form is None else end.form.scale(-1), end.attained)
+    return SymbolicEnd(None if end.form is None else end.form.scale(-1), end.attained)
 
 
-def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
+def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     """The maximum of `form` over the relaxed variables, as a form over the parameters.
 
     Guarantee: no point of the box exceeds this end. `attained` is set when every variable takes its
@@ -221,7 +221,7 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> End:
         end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
     finally:
         spent.open -= 1
-    return UNKNOWN if end is None else End(linear_of(end), attained)
+    return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained)
 
 
 def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
@@ -250,17 +250,17 @@ def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth
 
 def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Var | None:
     """A relaxed variable of `atoms` whose value no range of another relaxed variable uses; sizes come last."""
-    found: dict[Var, None] = {}
+    relaxed_vars: dict[Var, None] = {}
     for e in atoms:
         for v in e.free_vars():
             if relaxed(v):
-                found[v] = None
-    if len(found) > 1:
+                relaxed_vars[v] = None
+    if len(relaxed_vars) > 1:
         limits = known.assumptions.limits
-        outer = {v for var in found for end in limits.get(var, ()) if end is not None for v in _variables(end)}
-        inner = [var for var in found if var not in outer]
+        outer = {v for var in relaxed_vars for end in limits.get(var, ()) if end is not None for v in _variables(end)}
+        inner = [var for var in relaxed_vars if var not in outer]
         return next((var for var in inner if var in limits), inner[0] if inner else None)
-    return next(iter(found), None)
+    return next(iter(relaxed_vars), None)
 
 
 def _variables(form: Linear) -> Iterator[Var]:
@@ -391,12 +391,12 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
     return GIVEN_UP
 
 
-def _end(known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int) -> End:
+def _end(known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int) -> SymbolicEnd:
     p = poly_of(known.regroup(form))
-    found, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, MAX_SPLITS, depth)
-    if found is None:
+    end, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, MAX_SPLITS, depth)
+    if end is None:
         return UNKNOWN
-    return End(linear_of(found if upper else scaled(found, -1)), attained)
+    return SymbolicEnd(linear_of(end if upper else scaled(end, -1)), attained)
 
 
 def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:

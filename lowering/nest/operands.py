@@ -18,7 +18,7 @@ from intset.expr.node import Cond, Expr, divide
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
-from intset.expr.parser import Operand, Reader, Token
+from intset.expr.parser import ExprParser, ParsedOperand, Token
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import undef
 
@@ -56,7 +56,7 @@ _FLOATS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS}
 _FLOAT_PAIRS: Final = {*FLOAT_PAIRS, "pow"}
 
 
-class OperandReader(Reader):
+class OperandReader(ExprParser):
     """Reads one operand of a nest.
 
     Parameters
@@ -67,7 +67,7 @@ class OperandReader(Reader):
     shapes: the symbols of shapes that were met so far.
     """
 
-    refused: Mapping[str, str] = {word: why for word, why in Reader.refused.items() if word != "/"}
+    refused: Mapping[str, str] = {word: why for word, why in ExprParser.refused.items() if word != "/"}
 
     def __init__(
         self, text: str, names: dict[str, Any], where: Callable[[str, int], ParseError], shapes: dict[Tensor, ShapeOf]
@@ -127,7 +127,7 @@ class OperandReader(Reader):
     def fraction(self, token: Token) -> Any:
         return fraction(float(token.text.replace("_", "")))
 
-    def index(self, symbol: Any, subject: Token, args: list[Operand]) -> None:
+    def index(self, symbol: Any, subject: Token, args: list[ParsedOperand]) -> None:
         _, name, position = subject
         for arg in args:
             self.want(Expr, arg, f"an index of {name}")
@@ -150,7 +150,7 @@ class OperandReader(Reader):
             if position >= start:
                 raise self.error(f"{what} is no place for undef()", position)
 
-    def call(self, subject: Token, args: list[Operand]) -> None:
+    def call(self, subject: Token, args: list[ParsedOperand]) -> None:
         _, name, position = subject
         if name == "undef":
             self._count(name, 0, args, position)
@@ -184,15 +184,15 @@ class OperandReader(Reader):
                 args[k] = arg._replace(value=typed(arg.value))
             super().call(subject, args)
 
-    def _count(self, name: str, count: int, args: list[Operand], position: int) -> None:
+    def _count(self, name: str, count: int, args: list[ParsedOperand], position: int) -> None:
         if len(args) != count:
             raise self.error(f"{name} takes {count} argument{'s' * (count != 1)}, not {len(args)}", position)
 
-    def _built(self, function: Callable[..., Any], args: list[Operand], position: int) -> Any:
+    def _built(self, function: Callable[..., Any], args: list[ParsedOperand], position: int) -> Any:
         """Like `built`; what a function refuses is an error at its place."""
         return self.built(function, args, position)
 
-    def _folded(self, name: str, args: list[Operand], position: int) -> None:
+    def _folded(self, name: str, args: list[ParsedOperand], position: int) -> None:
         if name == "abs":
             self._count(name, 1, args, position)
             self.push(self._built(lambda x: _unary(ValueOp.ABS, x), args, position), position)
@@ -207,7 +207,7 @@ class OperandReader(Reader):
 
     # -- operators ----------------------------------------------------------------------------------------------
 
-    def choice(self, if_true: Operand, condition: Operand, if_false: Operand) -> None:
+    def choice(self, if_true: ParsedOperand, condition: ParsedOperand, if_false: ParsedOperand) -> None:
         first = min(if_true.position, condition.position)
         end = min(x.position for x in (if_true, if_false) if x.position > condition.position)
         for position in self.undefs:
@@ -222,7 +222,7 @@ class OperandReader(Reader):
         both = [if_true, if_false]
         self.push(self._joined(lambda x, y: _select(cond, x, y), both, first), first)
 
-    def prefix(self, symbol: str, operand: Operand, position: int) -> None:
+    def prefix(self, symbol: str, operand: ParsedOperand, position: int) -> None:
         value = operand.value
         if symbol == "not" or (symbol == "~" and not isinstance(value, Expr)):
             cond = self._truth(operand, f"the operand of {symbol!r}")
@@ -237,7 +237,7 @@ class OperandReader(Reader):
         else:
             self.push(value, position)
 
-    def binary(self, symbol: str, a: Operand, b: Operand, position: int) -> None:
+    def binary(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> None:
         if symbol in _LOGICAL and (_is_truth(a.value) or _is_truth(b.value) or symbol in ("and", "or")):
             pair = [self._truth(x, f"an operand of {symbol!r}") for x in (a, b)]
             whole, general = _LOGICAL[symbol]
@@ -261,7 +261,7 @@ class OperandReader(Reader):
             total = build.logical(ValueOp.AND, total, more)
         self.push(total, taken[0].position)
 
-    def _pair(self, symbol: str, a: Operand, b: Operand, position: int) -> Any:
+    def _pair(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> Any:
         whole, general = _PAIRS[symbol]
         if general in (ValueOp.EQ, ValueOp.NE) and _is_truth(a.value) and _is_truth(b.value):
             return make(general, (a.value, b.value), "bool")
@@ -270,7 +270,9 @@ class OperandReader(Reader):
                 raise self.error(f"an operand of {symbol!r} must be a number, not a condition", x.position)
         return self._joined(lambda x, y: _operation(whole, general, x, y), [a, b], position, general in COMPARISONS)
 
-    def _joined(self, function: Callable[..., Any], args: list[Operand], position: int, settles: bool = False) -> Any:
+    def _joined(
+        self, function: Callable[..., Any], args: list[ParsedOperand], position: int, settles: bool = False
+    ) -> Any:
         """`function` of two numbers, which get the type they have in common."""
 
         def make_pair(x: Any, y: Any) -> Any:
@@ -284,7 +286,7 @@ class OperandReader(Reader):
 
         return self.built(make_pair, args, position)
 
-    def _truth(self, operand: Operand, what: str) -> Any:
+    def _truth(self, operand: ParsedOperand, what: str) -> Any:
         value = operand.value
         if isinstance(value, Untyped) and not value.has_fraction and value.make is None:
             return typed(value, "bool")
@@ -292,7 +294,7 @@ class OperandReader(Reader):
             raise self.error(f"{what} must be a condition, not {_kind(value)}", operand.position)
         return value
 
-    def want(self, kind: Any, operand: Operand, what: str) -> None:
+    def want(self, kind: Any, operand: ParsedOperand, what: str) -> None:
         if kind is Expr and isinstance(operand.value, Untyped) and not operand.value.has_fraction:
             return
         if not isinstance(operand.value, kind):

@@ -16,7 +16,7 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.node import Expr, Var, const, constant_value, make
-from intset.expr.printer import Layout, Level, composed, layout_of, listed
+from intset.expr.printer import Layout, Precedence, composed, layout_of, listed
 from intset.expr.range import Range
 from intset.expr.walk import size
 from intset.linear.form import Linear
@@ -26,15 +26,15 @@ from lowering.nest.undef import is_undef
 Names = Mapping[Any, str]
 PLAIN: Final[Names] = {}
 
-INFIX: Final[dict[ValueOp, tuple[str, Level]]] = {
-    ValueOp.ADD: ("+", Level.SUM),
-    ValueOp.SUB: ("-", Level.SUM),
-    ValueOp.MUL: ("*", Level.PRODUCT),
-    ValueOp.DIV: ("/", Level.PRODUCT),
-    **{op: (str(op), Level.COMPARE) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE)},
-    **{op: (str(op), Level.COMPARE) for op in (ValueOp.EQ, ValueOp.NE)},
-    ValueOp.AND: ("and", Level.AND),
-    ValueOp.OR: ("or", Level.OR),
+INFIX: Final[dict[ValueOp, tuple[str, Precedence]]] = {
+    ValueOp.ADD: ("+", Precedence.SUM),
+    ValueOp.SUB: ("-", Precedence.SUM),
+    ValueOp.MUL: ("*", Precedence.PRODUCT),
+    ValueOp.DIV: ("/", Precedence.PRODUCT),
+    **{op: (str(op), Precedence.COMPARE) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE)},
+    **{op: (str(op), Precedence.COMPARE) for op in (ValueOp.EQ, ValueOp.NE)},
+    ValueOp.AND: ("and", Precedence.AND),
+    ValueOp.OR: ("or", Precedence.OR),
 }
 CALLS: Final = frozenset(
     (ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD, ValueOp.MIN, ValueOp.MAX, ValueOp.ABS)
@@ -56,19 +56,19 @@ def text(operand: Operand, names: Names = PLAIN) -> str:
 
 def _layout(node: Operand, names: Names) -> Layout:
     if isinstance(node, Var):
-        return Level.ATOM, [names.get(node, node.name)]
+        return Precedence.ATOM, [names.get(node, node.name)]
     if is_undef(node):
-        return Level.ATOM, ["undef()"]
+        return Precedence.ATOM, ["undef()"]
     tensor = loaded_tensor(node)
     if tensor is not None:
-        return Level.ATOM, listed(f"{names.get(tensor, tensor.name)}[", node.args, "]")
+        return Precedence.ATOM, listed(f"{names.get(tensor, tensor.name)}[", node.args, "]")
     if isinstance(node, Value):
         return _value(node, names)
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         return _value(substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))), names)
     if node.op is ops.LOAD and isinstance(node.data, ShapeOf):
         of = node.data.tensor
-        return Level.ATOM, listed(f"{names.get(of, of.name)}.shape[", node.args, "]")
+        return Precedence.ATOM, listed(f"{names.get(of, of.name)}.shape[", node.args, "]")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
         return _layout(node.args[1], names)
     return layout_of(node)
@@ -78,23 +78,26 @@ def _value(node: Operand, names: Names) -> Layout:
     op, args = node.op, node.args
     if op in INFIX:
         symbol, level = INFIX[op]
-        left = level + 1 if level is Level.COMPARE else level
+        left = level + 1 if level is Precedence.COMPARE else level
         return level, [(args[0], left), f" {symbol} ", (args[1], level + 1)]
     if op is ValueOp.CONST:
         dtype = getattr(node, "dtype", "bool")
         written = str(node.data) if dtype == "bool" else dtypes.decimal(node.data, dtype)
-        return (Level.UNARY if written.startswith("-") else Level.ATOM), [written]
+        return (Precedence.UNARY if written.startswith("-") else Precedence.ATOM), [written]
     if op is ValueOp.PARAM:
-        return Level.ATOM, [names.get(node, str(node.data[0]))]
+        return Precedence.ATOM, [names.get(node, str(node.data[0]))]
     if op is ValueOp.NEG:
-        return Level.UNARY, ["-", (args[0], Level.CLOSED if args[0].op is ValueOp.CONST else Level.UNARY)]
+        return Precedence.UNARY, [
+            "-",
+            (args[0], Precedence.CLOSED if args[0].op is ValueOp.CONST else Precedence.UNARY),
+        ]
     if op is ValueOp.NOT:
-        return Level.NOT, ["not ", (args[0], Level.NOT)]
+        return Precedence.NOT, ["not ", (args[0], Precedence.NOT)]
     if isinstance(node, Value) and op is ValueOp.CALL:
-        return Level.ATOM, listed(f"{_function(node)}(", args, ")")
+        return Precedence.ATOM, listed(f"{_function(node)}(", args, ")")
     if isinstance(node, Value) and op is ValueOp.CAST:
-        return Level.ATOM, listed(f"{node.dtype}(", args, ")")
-    return Level.ATOM, listed(f"{op}(", args, ")")  # selects, and what CALLS holds
+        return Precedence.ATOM, listed(f"{node.dtype}(", args, ")")
+    return Precedence.ATOM, listed(f"{op}(", args, ")")  # selects, and what CALLS holds
 
 
 def _function(node: Value) -> str:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from intset.regions.account import Account
 
 
-class Steps:
+class StepCounter:
     """A counter of steps with nested budgets; steps of an inner block count in all outer ones.
 
     Example
     -------
-    >>> steps = Steps("lists")
+    >>> steps = StepCounter("lists")
     >>> with steps.budget(2):
     ...     steps.spend(2)
     """
@@ -85,7 +85,7 @@ class System(NamedTuple):
 
 
 EVERYTHING = System((), ())
-WORK = Steps("elimination")
+WORK = StepCounter("elimination")
 
 
 def tidy(least: Iterable[Linear], steps: Congruences = ()) -> System | None:
@@ -106,11 +106,15 @@ def tidy(least: Iterable[Linear], steps: Congruences = ()) -> System | None:
         other = kept.get(frozenset((t, -c) for t, c in form.terms.items()))
         if other is not None and form.const + other.const < 0:
             return None
-    found: dict[object, tuple[int, Linear]] = {}
+    congruences: dict[object, tuple[int, Linear]] = {}
     for m, form in (_reduced(*step) for step in steps):
-        if m > 1 and found.setdefault((m, frozenset(form.terms.items())), (m, form))[1].const != form.const or not m:
+        if (
+            m > 1
+            and congruences.setdefault((m, frozenset(form.terms.items())), (m, form))[1].const != form.const
+            or not m
+        ):
             return None
-    system = System(tuple(kept.values()), tuple(found.values()))
+    system = System(tuple(kept.values()), tuple(congruences.values()))
     WORK.spend(8 * (1 + len(system.least) + len(system.steps)))
     return system
 
@@ -151,10 +155,10 @@ def renamed(system: System, names: Mapping[Expr, Expr]) -> System:
     """The system with its variables renamed."""
 
     def form(f: Linear) -> Linear:
-        found = Linear(f.const, {})
+        new = Linear(f.const, {})
         for t, c in f.terms.items():
-            found = found.plus(Linear(0, {names.get(t, t): c}))
-        return found
+            new = new.plus(Linear(0, {names.get(t, t): c}))
+        return new
 
     return System(tuple(map(form, system.least)), tuple((m, form(f)) for m, f in system.steps))
 
@@ -175,13 +179,13 @@ class VariableBounds(NamedTuple):
 
 def lines(system: System, v: Expr) -> list[VariableBounds]:
     """The bounds of a variable, split by residues of the other variables."""
-    found = []
+    bounds = []
     waiting = [(system, ZERO, 1)]
     while waiting:
         current, offset, stride = waiting.pop()
         step = next(((m, f) for m, f in current.steps if v in f.terms), None)
         if step is None:
-            found.append(_line(current, v, offset, stride))
+            bounds.append(_line(current, v, offset, stride))
             continue
         m, form = step
         k = form.terms[v]
@@ -201,7 +205,7 @@ def lines(system: System, v: Expr) -> list[VariableBounds]:
             inner = None if system_ is None else replaced(system_, v, value.plus(Linear(0, {v: 1}), n))
             if inner is not None:
                 waiting.append((inner, offset.plus(value, stride), stride * n))
-    return found
+    return bounds
 
 
 def _line(system: System, v: Expr, offset: Linear, stride: int) -> VariableBounds:
@@ -223,8 +227,8 @@ def without(system: System, v: Expr) -> list[System]:
     equal = _equation(system, v)
     if equal is not None:
         c, value = equal
-        found = also(replaced(system, v, value, c), (), [(c, value)])
-        return [] if found is None else [found]
+        projected = also(replaced(system, v, value, c), (), [(c, value)])
+        return [] if projected is None else [projected]
     return [s for line in lines(system, v) for s in shadows(line)]
 
 
@@ -263,9 +267,9 @@ def shadows(line: VariableBounds) -> Iterator[System]:
                 f = low[1].shift(moved.get(id(low), 0))
                 g = high[1].shift(-moved.get(id(high), 0))
                 gaps.append(g.scale(low[0]).minus(f.scale(high[0])))
-        found = tidy([*line.rest.least, *gaps], [*line.rest.steps, *steps])
-        if found is not None:
-            yield found
+        case = tidy([*line.rest.least, *gaps], [*line.rest.steps, *steps])
+        if case is not None:
+            yield case
 
 
 def _number(ends: Iterable[tuple[int, Linear]]) -> int:
@@ -338,15 +342,15 @@ def holds(system: System, form: Linear) -> bool:
 
 def minus(a: System, b: System) -> list[System]:
     """The difference `a - b` as disjoint systems."""
-    found, kept = [], a
+    parts, kept = [], a
     for form in b.least:
-        found.append(also(kept, [form.scale(-1).shift(-1)]))
+        parts.append(also(kept, [form.scale(-1).shift(-1)]))
         kept = System((*kept.least, form), kept.steps)
     for m, form in b.steps:
         _check(m)
-        found += [also(kept, (), [(m, form.shift(-j))]) for j in range(1, m)]
+        parts += [also(kept, (), [(m, form.shift(-j))]) for j in range(1, m)]
         kept = System(kept.least, (*kept.steps, (m, form)))
-    return [s for s in found if s is not None and is_feasible(s)]
+    return [s for s in parts if s is not None and is_feasible(s)]
 
 
-__getattr__ = _renamed(globals(), {"Line": "VariableBounds"})
+__getattr__ = _renamed(globals(), {"Steps": "StepCounter", "Line": "VariableBounds"})
