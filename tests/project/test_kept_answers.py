@@ -294,9 +294,11 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # or here.
 INSIDE: dict[str, str] = {
     "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds WhereNonempty
+        CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
-    "bound": """ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
+    "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment RootMaps ScheduleSnapshot SharedNest
+        ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
     "lowering": """CNest CSyntax CStorage Names PythonNest Graph Points Program Values Scope Lowering Made Part
         Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans

@@ -57,7 +57,7 @@ KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region C
     BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
     Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
-INSIDE = """alone answering conditions config created env fields is_one_loop learn_sizes made owners part
+INSIDE = """alone answering conditions config created env fields is_one_loop learn_sizes made new owners part
     place_of position_of range_of
     replace_inputs restored rewritten same substituted under values whole_own""".split()  # the package calls these
 

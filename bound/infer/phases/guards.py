@@ -18,7 +18,7 @@ from bound.schedule.message import extent, low
 from intset import config
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError
+from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
@@ -135,7 +135,7 @@ def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond,
         try:
             if not evaluate(guard, point):
                 return True
-        except EvaluationError:
+        except (EvaluationError, InputError):  # undefined there, or it reads an element, which has no value yet
             continue
     return False
 
