@@ -25,7 +25,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
 from lowering.forms.weights import WEIGHTS
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements, variables
+from lowering.nest.walk import Visit, children, drive, operands, range_ends, statements, variables
 from lowering.passes.affine import form_of
 from lowering.passes.profitability import UNENDING
 
@@ -143,9 +143,10 @@ class _Walker:
         self._fresh: dict[Tensor, float] = dict(left)  # the bytes that are not touched yet
         self._controls: dict[Stmt, frozenset[Any]] = {}
         self._owner: dict[Stmt, str] = {}
-        self._tests: dict[Stmt, tuple[float, float]] = {}
+        self._tests: dict[Stmt, tuple[float, float, frozenset[Any]]] = {}
         self._deciding: set[Any] = set()
         self._heads: dict[For, _Head] = {}
+        self._short = written_out(f.body)
         self._numbers: dict[tuple[Any, ...], int | None] = {}
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
         self._reached: dict[Tensor, float] = {}  # bytes of arrays that are far
@@ -195,8 +196,8 @@ class _Walker:
     def _branch(self, stmt: If, env: Mapping[Any, int], times: float, loop: For | None) -> Visit[None]:
         found = self._tests.get(stmt)
         if found is None:
-            found = self._tests[stmt] = _comparing(stmt.cond)
-        if loop is None or set(variables(stmt.cond)) - {loop.var}:  # else it is decided where the loop is written out
+            found = self._tests[stmt] = (*_comparing(stmt.cond), frozenset(variables(stmt.cond)))
+        if loop is None or found[2] - {loop.var}:  # else it is decided where the loop is written out
             self._charge(stmt, "test", times * found[0])
             self._charge(stmt, "operation", times * found[1])
         holds = self._number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
@@ -249,7 +250,7 @@ class _Walker:
         inside = list(statements(loop.body))
         is_innermost = not any(isinstance(s, (For, If)) for s in inside)
         is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
-        is_short = _written_out(loop) is not None
+        is_short = self._short[loop] is not None
         made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
         fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
         deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
@@ -321,21 +322,36 @@ class _Walker:
         found = {kind: count for kind, count in kinds.items() if count}
         if not is_vector:
             found["operation"] = simple_ops - 2 if sums else simple_ops
-        if sums and loop is not None and _written_out(loop) is None:
+        if sums and loop is not None and self._short[loop] is None:
             found["chain"] = 1.0
         return _Body(found, simple_ops if is_vector else 0.0, far, is_vector)
 
 
-def _written_out(loop: For) -> int | None:
-    """The iterations of a loop and those inside of it, where they are so few that a compiler writes them out."""
-    count = constant_value(range_ends(loop.range)[1])
-    if count is None or count > SHORT:
-        return None
-    for part in statements(loop.body):
-        if isinstance(part, For):
-            inner = _written_out(part)
-            count = None if inner is None or count is None else max(count, count * inner)
-    return count if count is not None and count <= SHORT else None
+def written_out(body: Stmt) -> dict[For, int | None]:
+    """For each loop, its iterations with those of loops inside, where a compiler writes them out; else `None`.
+
+    Each statement is visited once.
+    """
+    found: dict[For, int | None] = {}
+
+    def visit(stmt: Stmt) -> Visit[int | None]:
+        """The product over all loops in a statement."""
+        product: int | None = 1
+        for part in children(stmt):
+            below = yield visit(part)
+            product = None if product is None or below is None else product * below
+        if not isinstance(stmt, For):
+            return product
+        count = constant_value(range_ends(stmt.range)[1])
+        if count is None or count > SHORT or product is None:
+            found[stmt] = None
+            return None
+        own = max(count, count * product)
+        found[stmt] = own if own <= SHORT else None
+        return max(1, own) * product if own <= SHORT else None
+
+    drive(visit(body))
+    return found
 
 
 _ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
