@@ -23,17 +23,24 @@ def computed(node: Operand, args: list[Number]) -> Number | None:
 
     It is evaluated by the very text that `run` executes: integers are those of mathematics, floats those of their type.
     """
-    import numpy as np
+    return result_of(function_of(node), isinstance(node, Value), args)
 
+
+def result_of(function: Callable[..., Number], may_warn: bool, args: list[Number]) -> Number | None:
+    """What `function_of` a node gives, as `computed`; only operations of numpy `may_warn`, not those of integers."""
     try:
+        if not may_warn:
+            return function(*args)
+        import numpy as np
+
         with np.errstate(all="ignore"):
-            found: Number = _function(node)(*args)
+            return function(*args)
     except (ArithmeticError, ValueError, TypeError, NameError):  # by 0, of no number, a function of the host
         return None
-    return found
 
 
-def _function(node: Operand) -> Callable[..., Number]:
+def function_of(node: Operand) -> Callable[..., Number]:
+    """The operation of a node as a function of its operands, one for all nodes of one kind."""
     kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
     key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
     found = _FUNCTIONS.get(key)

@@ -21,7 +21,7 @@ from intset.expr.node import Cond, Expr
 from intset.expr.ops import Op
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
-from lowering.padding.arithmetic import Number, as_number, as_operand, computed
+from lowering.padding.arithmetic import Number, as_number, as_operand, function_of, result_of
 
 MAX_NODES: Final = 256  # of an operand over elements of paddings; what is larger is data
 
@@ -48,6 +48,7 @@ OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 _ANDS: Final = (ops.AND, ValueOp.AND)
 _ORS: Final = (ops.OR, ValueOp.OR)
+_LAZY: Final = frozenset((*_SELECTS, *_ANDS, *_ORS, ops.ASSERTING, ValueOp.REDUCE))
 
 
 def is_number(content: Content) -> bool:
@@ -74,19 +75,29 @@ class Partial:
     Parameters
     ----------
     load: what an element holds, whose indices are contents.
+    named: whether environments have values of variables and parameters alone. Then an operand without choices is
+        written out as steps once, and followed as often as it is evaluated.
 
     Attributes
     ----------
     steps: how many nodes were evaluated.
     """
 
-    def __init__(self, load: OnLoad) -> None:
-        self._load = load
+    def __init__(self, load: OnLoad, named: bool = False) -> None:
+        self._load, self._named = load, named
+        self._functions: dict[Operand, Callable[..., Number]] = {}
+        self._straight: dict[Operand, list[_Step]] = {}
         self._sizes: dict[Content, int] = {}
         self.steps = 0
 
     def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
         """The content of an operand; `env` has those of variables and parameters, others stay what they are."""
+        if self._named:
+            steps = self._straight.get(root)
+            if steps is None:
+                steps = self._straight[root] = _straight(root)
+            if steps:
+                return self._followed(steps, env)
         done: dict[Operand, Content] = {}
         given: dict[object, Content] = dict(env.items())
         stack = [root]
@@ -104,6 +115,19 @@ class Partial:
             done[node] = found
             self.steps += 1
         return done[root]
+
+    def _followed(self, steps: list[_Step], env: Mapping[Known, Content]) -> Content:
+        """The content of the last step."""
+        given: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
+        contents: list[Content] = []
+        for node, places in steps:
+            if places:
+                contents.append(self._operation(node, [contents[k] for k in places]))
+            else:
+                found = given.get(node)
+                contents.append(self._leaf(node, given) if found is None else found)
+        self.steps += len(steps)
+        return contents[-1]
 
     def _step(
         self, node: Operand, done: dict[Operand, Content], env: Mapping[object, Content]
@@ -184,7 +208,10 @@ class Partial:
                 return int(extent.data) if extent.is_const else extent
             return Data(taint_of(*args))
         if all(map(is_number, args)):
-            found = computed(node, args)  # type: ignore[arg-type]  # numbers
+            function = self._functions.get(node)
+            if function is None:
+                function = self._functions[node] = function_of(node)
+            found = result_of(function, isinstance(node, Value), args)  # type: ignore[arg-type]  # numbers
             return Data() if found is None else found
         short = _shortened(node, args)
         return self._built(node, args) if short is None else short
@@ -204,6 +231,25 @@ class Partial:
         found: Content = rewrite(node, dict(zip(node.args, new, strict=True)))
         self._sizes[found] = weight
         return found
+
+
+class _Step(NamedTuple):
+    """A node, and which of the steps before it are its operands."""
+
+    node: Operand
+    operands: tuple[int, ...]
+
+
+def _straight(root: Operand) -> list[_Step]:
+    """The steps in which an operand is evaluated, operands first; none where what is evaluated depends on values."""
+    at: dict[Operand, int] = {}
+    steps: list[_Step] = []
+    for node in nodes(root):
+        if node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction)):
+            return []
+        at[node] = len(steps)
+        steps.append(_Step(node, tuple(at[arg] for arg in node.args)))
+    return steps
 
 
 def _dtype(node: Operand) -> str:
