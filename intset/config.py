@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from intset.budgets import ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.text import shown
@@ -42,9 +43,9 @@ class Config:
     """
 
     domain: str = "auto"
-    isl_operations: int = 60_000
-    points: int = 40_000
-    z3_rlimit: int = 2_000_000
+    isl_operations: int = ISL_OPERATIONS
+    points: int = POINTS
+    z3_rlimit: int = Z3_RLIMIT
     z3_timeout_ms: int = 0
     tiers: tuple[str, ...] = TIERS
 

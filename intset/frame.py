@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from intset.budgets import CACHED_ANSWERS as MAX_CACHED_ANSWERS
 from intset.config import Config
 from intset.domains.query import Query
 from intset.expr import ops
@@ -17,7 +18,6 @@ from intset.linear.canonical import Normalizer
 from intset.ranges import base_normalizer, checked_ranges, is_known, open_nonempty_conditions, ranges_from_facts
 from intset.scopes import ScopedBlock, entered_blocks
 
-MAX_CACHED_ANSWERS = 4096
 T = TypeVar("T")
 
 

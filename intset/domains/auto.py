@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
+from intset.budgets import FEW_POINTS
+from intset.domains.ascent import attains
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import dense_image
@@ -25,12 +27,11 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import Region
 from intset.domains.stride import structural_image
-from intset.expr.node import Expr
+from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 
 _POINTS = PointsDomain()
-FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 
 COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # what a step costs, compared with others
@@ -67,12 +68,19 @@ class AutoDomain:
             return cheap
         best: list[Bounds] = []
 
+        def searched() -> Bounds | None:
+            low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
+            if low is None or high is None or not attains(query, low, high):
+                return None
+            return Bounds(*cheap, True, "linear")
+
         def strongest_bounds() -> Bounds:
             best.append(bounds_of_points(query, self.top()))
             return best[0]
 
         steps: list[Step[Bounds]] = [
             (COST_OF_FEW, lambda: points_bounds(query, FEW_POINTS)),
+            (COST_OF_FEW, searched),
             (COST_OF_SETS, strongest_bounds),
             (COST_OF_POINTS, lambda: _POINTS.bounds(query)),
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from intset.budgets import MEMBER_BRANCHES as MAX_MEMBER_BRANCHES
 from intset.domains.arithmetic import multistride, strided, strided_bits
 from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
@@ -71,9 +72,6 @@ class StrideSet(IntSet):
         parts = [] if start.is_const and start.const == 0 and terms else [str(start.expr())]
         parts += [f"[0, {number_text(e)})" if s == 1 else f"{number_text(s)}*[0, {number_text(e)})" for s, e in terms]
         return "{" + " + ".join(parts) + "}"
-
-
-MAX_MEMBER_BRANCHES = 512
 
 
 def _member(x: Expr, terms: list[multistride.Term]) -> Cond:

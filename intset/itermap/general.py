@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as points_of
 from typing import TYPE_CHECKING
 
+from intset.budgets import MAP_SIZES_TRIED as MAX_TRIED
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, UndecidedError
@@ -20,7 +21,6 @@ from intset.prover.proof import PROVED, REFUTED
 if TYPE_CHECKING:
     from intset.context import Context
 
-MAX_TRIED = 200  # tuples of sizes to enumerate a map at
 _TRIED = (2, 1, 3, 5, 4, 6, 8, 7)  # of each size
 
 

@@ -8,6 +8,7 @@ from itertools import product as points_of
 from math import prod
 from typing import NamedTuple
 
+from intset.budgets import LISTED_MAP_POINTS as MAX_LISTED
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import logical_and, logical_or, select
 from intset.expr.evaluate import compiled
@@ -63,8 +64,6 @@ def both(first: Verdict, second: Verdict) -> Verdict:
                 return verdict
     return YES
 
-
-MAX_LISTED = 4_096  # points of an enumerated box
 
 Sides = Sequence[tuple[int, int]]  # first and last of each coordinate
 

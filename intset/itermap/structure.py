@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from intset.budgets import INDEX_NODES as MAX_NODES
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv
@@ -76,7 +77,6 @@ class Scalars:
 
 
 MAX_TERMS = 32  # of an index
-MAX_NODES = 2_000  # of the index expressions together
 
 Interval = tuple[Scalar, Scalar]  # first, extent
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from intset.budgets import CASES as MAX_CASES
 from intset.expr import ops
 from intset.expr.node import Cond, Node, const, make
 from intset.expr.walk import is_small, postorder
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from intset.linear.form import Linear
 
 MAX_NODES = 96  # nodes of a goal
-MAX_CASES = 12  # cases per goal
 MAX_DEPTH = 4  # comparisons assumed together
 
 

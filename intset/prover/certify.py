@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 
+from intset.budgets import CERTIFY_SOON as SOON
+from intset.budgets import CERTIFY_SOON_LINEAR as SOON_WHERE_LINEAR
 from intset.check.certificate import Certificate
 from intset.check.isl_text import emptiness_text
 from intset.check.points import box_of
@@ -25,8 +27,6 @@ from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
 
-SOON = 100_000  # steps that suffice for most combinations
-SOON_WHERE_LINEAR = 1_000_000  # steps after a linear-tier proof, which implies a combination
 MAX_EFFORT = 4_000_000  # steps of one search in total
 
 _ORDER = {

@@ -20,6 +20,8 @@ from operator import add as add_terms
 from operator import mul
 from typing import Any, NamedTuple
 
+from intset.budgets import COMBINED_MONOMIALS as MAX_MONOMIALS
+from intset.budgets import PIVOT_STEPS as MAX_STEPS
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
 from intset.check.evidence import Combination, Premise, WeightedProduct
@@ -35,12 +37,10 @@ from intset.linear.form import order_key
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
 
 MAX_PREMISES = (48, 30, 16)  # premises used singly, in pairs, in triples
-MAX_MONOMIALS = 2_000
 MAX_BITS = 1 << 13  # total length of all coefficients of a system
 MAX_BITS_OF_FEW = 1 << 18  # the same for systems of at most `FEW` columns
 FEW = 8
 MAX_NODES = 400
-MAX_STEPS = 400_000  # pivot steps per system
 STEPS = 2  # steps charged per entry of a system
 MAX_TRIED = 24  # cases
 MAX_DEPTH = 8  # nested splits

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import EXPLAINED_DIVISIONS as MAX_DIVISIONS
+from intset.budgets import MISSING_FACTS, MISSING_NODES, MISSING_PAIRS, MISSING_WORK, MISSING_Z3
 from intset.config import using
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -20,7 +22,6 @@ from intset.prover.proof import PROVED, REFUTED, Proof
 if TYPE_CHECKING:
     from intset.context import Context
 
-MAX_DIVISIONS = 8  # divisions explained per expression
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",
     "isl": "isl: exact reasoning about affine conditions with divisions by constants",
@@ -168,12 +169,6 @@ def _short(node: Any) -> str:
 # -- missing facts -----------------------------------------------------------------------------------------------------
 
 
-MAX_NODES: Final = 200  # nodes of a goal; larger goals are not searched
-MAX_FACTS: Final = 40
-MAX_PAIRS: Final = 80
-RLIMIT: Final = 100_000
-
-
 class Missing(NamedTuple):
     """An irredundant set of facts that would prove a goal."""
 
@@ -195,16 +190,19 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
     Candidates, tried singly and then in pairs: signs of variables, nonzero divisors, bounds of a variable by a size or
     by a product of two sizes, exact divisions. Guarantee: the goal was proved with the facts, and not vacuously.
     """
-    if not is_small(MAX_NODES, (goal,)):
+    if not is_small(MISSING_NODES, (goal,)):
         return None
     goal = without_assertions(goal)
-    facts = [fact for fact in itertools.islice(_candidates(goal, ctx), MAX_FACTS) if fact is not goal or _is_sign(fact)]
-    with using(z3_rlimit=RLIMIT):
+    nodes = len(list(postorder((goal,))))
+    tried = max(1, MISSING_WORK // nodes**2)
+    most = min(MISSING_FACTS, tried)
+    facts = [fact for fact in itertools.islice(_candidates(goal, ctx), most) if fact is not goal or _is_sign(fact)]
+    with using(z3_rlimit=MISSING_Z3):
         if ctx.prove(goal):
             return None
         useful = [fact for fact in facts if not ctx.prove(fact) and not ctx.prove(~fact)]
-        pairs = itertools.islice(itertools.combinations(useful, 2), MAX_PAIRS)
-        for some in (*((fact,) for fact in useful), *pairs):
+        pairs = itertools.islice(itertools.combinations(useful, 2), MISSING_PAIRS)
+        for some in itertools.islice((*((fact,) for fact in useful), *pairs), tried):
             proof = ctx.extended(facts=some).prove(goal)
             if proof and not proof.vacuous:
                 return Missing(some)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
+from intset.budgets import CORE_Z3 as _TRIAL_RLIMIT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
@@ -27,7 +28,6 @@ Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and argumen
 _CANDIDATES: Final = 10  # models examined per query
 _CHEAP_CANDIDATES: Final = 3  # models before definitions of bit operations are asserted
 _TRIALS: Final = 16  # deletion attempts per core
-_TRIAL_RLIMIT: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from intset.budgets import Z3_EFFORT as MAX_EFFORT
+from intset.budgets import Z3_FACTS_EFFORT as MAX_FACTS_EFFORT
+from intset.budgets import Z3_NESTING as MAX_NESTING
 from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
@@ -242,11 +245,6 @@ def points_tier(question: ProofQuestion) -> Verdict:
 
 
 # -- z3 ----------------------------------------------------------------------------------------------------------------
-
-
-MAX_EFFORT = 32  # beyond, z3 spends seconds not measured in its units
-MAX_NESTING = 16  # nested divisions; deeper goals get a smaller budget, because units take longer
-MAX_FACTS_EFFORT = 96  # further facts are omitted, which is sound
 
 
 def z3_tier(question: ProofQuestion) -> Verdict:

@@ -8,6 +8,6 @@ values.py     the value that is met, over the reader's variables
 flow.py       `dataflow`
 """
 
-from lowering.dataflow.flow import Dataflow, Source, dataflow
+from lowering.dataflow.flow import Dataflow, Source, account_of, dataflow
 
-__all__ = ["Dataflow", "Source", "dataflow"]
+__all__ = ["Dataflow", "Source", "account_of", "dataflow"]

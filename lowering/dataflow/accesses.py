@@ -10,6 +10,7 @@ from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
 from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
+from intset.budgets import WAY_VISITS as MAX_VISITS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.walk import conjuncts, opaque_terms
@@ -20,7 +21,6 @@ from lowering.nest.walk import replaced
 Names: TypeAlias = "Mapping[Parameter, Operand]"  # what variables of a nest stand for
 _COMPARISONS = (*COMPARISONS, ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 MAX_WAYS = 8  # to one element that are told apart
-MAX_VISITS = 4_000  # of nodes of an operand, each once on each way to it
 
 
 class Way(NamedTuple):

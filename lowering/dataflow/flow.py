@@ -7,27 +7,29 @@ from dataclasses import dataclass, replace
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
+from intset.budgets import BOUNDS_OF_ELEMENT as MAX_BOUNDS
+from intset.budgets import DATAFLOW, DATAFLOW_LEAST, DATAFLOW_PER_STATEMENT, REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.expr.text import shown
+from intset.regions.account import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
 from lowering.dataflow.points import Points
 from lowering.dataflow.program import Access, Bound, Place, Program, Read, Storage, Write
-from lowering.dataflow.reaching import MAX_OPERATIONS, Answer, Reaching, Reader
+from lowering.dataflow.reaching import Answer, Reaching, Reader
 from lowering.dataflow.values import Values
 from lowering.nest.ir import Function, Store, checked_function
 from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
-from lowering.nest.walk import replaced
+from lowering.nest.walk import replaced, statements
 
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 _END = 1 << 30
-MAX_BOUNDS = 4  # that are looked at for one element
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +78,12 @@ class Dataflow(Configured):
     entry None
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, account: Account | None = None) -> None:
         checked_function(f, "dataflow")
-        self.f = f
+        self.f, self._account = f, account
         self._program = Program(replace(f, ctx=f.ctx.extended()))  # no block that is entered later bears on it
-        self._points = Points(self._program)
-        self._reaching = Reaching(self._points)
+        self._points = Points(self._program, account)
+        self._reaching = Reaching(self._points, account)
         self._answers: dict[tuple[Read | Storage, bool], Answer | None] = {}
         self._live: dict[Storage, dict[Write, Shape] | None] = {}
         self._dead: dict[Place, Cond] = {}
@@ -138,7 +140,7 @@ class Dataflow(Configured):
         said = []
         try:
             answer = self._reaching(self._reader(read), _STORES, bound)
-            with self._points.graph(read).points.budget(MAX_OPERATIONS):
+            with self._points.graph(read).points.budget(REACHING, self._account):
                 for one in answer.told:
                     for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
                         at = (*read.loop.vars[: one.shared], *values)
@@ -210,7 +212,7 @@ class Dataflow(Configured):
             return truth(False)
         box, _ = self._points.domain(place.loop, Way(place.loop.ranges, True))
         try:
-            with box.budget(MAX_OPERATIONS):
+            with box.budget(REACHING, self._account):
                 reached, _ = self._points.reached(write)
                 dead = reached.subtract(live[write]) if write in live else reached
                 return self._condition(dead, place)
@@ -316,7 +318,7 @@ class Dataflow(Configured):
         self._points.domain(read.place.loop, Way(read.place.loop.ranges, True))  # before the budget
         try:
             if answer is not None:
-                with graph.points.budget(MAX_OPERATIONS):
+                with graph.points.budget(REACHING, self._account):
                     return tuple(self._told(read, answer))
         except BudgetError:
             pass
@@ -382,6 +384,18 @@ class Dataflow(Configured):
         return lambda point: is_outside(padding, point)
 
 
-def dataflow(f: Function) -> Dataflow:
-    """The dataflow of a function, see `Dataflow`; what is asked of one `Dataflow` is found once."""
-    return Dataflow(f)
+def account_of(f: Function) -> Account:
+    """What a pass over a function may spend on the dataflow, of this function and of those it makes of it."""
+    size = sum(1 for _ in statements(f.body))
+    return Account(DATAFLOW + DATAFLOW_PER_STATEMENT * size, DATAFLOW_LEAST)
+
+
+def dataflow(f: Function, account: Account | None = None) -> Dataflow:
+    """The dataflow of a function, see `Dataflow`; what is asked of one `Dataflow` is found once.
+
+    Parameters
+    ----------
+    account: what all its questions may spend together. Without one, each has a budget of its own, so that its answer
+        does not depend on what was asked before.
+    """
+    return Dataflow(f, account)

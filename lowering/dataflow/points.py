@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import reduce
 
+from intset.budgets import INSTANCES
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or
@@ -13,12 +14,12 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
+from intset.regions.account import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.accesses import Way
 from lowering.dataflow.program import Access, Loop, Program
 
 Interval = tuple[int | None, int | None]
-MAX_OPERATIONS = 200_000  # of isl, for the points at which a condition holds
 
 
 class Graph:
@@ -56,8 +57,8 @@ class Graph:
 class Points:
     """The sets of a program, each made when it is first asked for."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, account: Account | None = None) -> None:
+        self.program, self._account = program, account
         self.kind: Shape = strongest().everything(0)
         self._graphs: dict[Access, Graph] = {}
         self._domains: dict[tuple[tuple[Var, ...], tuple[Cond, ...]], tuple[Shape, bool]] = {}
@@ -108,7 +109,7 @@ class Points:
             everything = self.kind.everything(len(point))
             try:
                 # Inside of another budget, what that has no more for is no answer to be kept.
-                with nullcontext() if everything.is_limited() else everything.budget(MAX_OPERATIONS):
+                with nullcontext() if everything.is_limited() else everything.budget(INSTANCES, self._account):
                     found = everything.restricted(names, asked)
             except BudgetError as error:
                 found = error

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
+from intset.budgets import DOUBTFUL_REACHING, REACHING
 from intset.expr.node import Var
+from intset.regions.account import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.points import Graph, Points
 from lowering.dataflow.program import Access, Bound, Loop, Storage, Write
-
-MAX_OPERATIONS = 3_000_000  # of isl, for the writes that reach one read
-MAX_DOUBTFUL = 600_000  # where something is not certain, so that the answer is not either
 
 
 class Reader(NamedTuple):
@@ -97,8 +96,8 @@ def segments(loop: Loop, position: int, storage: Storage) -> Iterator[Segment]:
 class Reaching:
     """The walk, for one program."""
 
-    def __init__(self, points: Points) -> None:
-        self.points = points
+    def __init__(self, points: Points, account: Account | None = None) -> None:
+        self.points, self._account = points, account
 
     def __call__(self, reader: Reader, kinds: tuple[str, ...], also: Bound | None = None) -> Answer:
         """The writes of these kinds, and what one assumption says, that reach a read.
@@ -114,8 +113,8 @@ class Reaching:
         graphs = [self.points.graph(write) for write in wanted if not self._is_apart(reader, write)]
         if reader.access is not None:
             graphs.append(graph)
-        limit = MAX_OPERATIONS if all(one.is_exact for one in graphs) else MAX_DOUBTFUL
-        with graph.points.budget(limit):
+        limit = REACHING if all(one.is_exact for one in graphs) else DOUBTFUL_REACHING
+        with graph.points.budget(limit, self._account):
             return self._answer(reader, wanted)
 
     def _answer(self, reader: Reader, wanted: Container[Write]) -> Answer:

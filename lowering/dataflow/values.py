@@ -9,6 +9,7 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
+from intset.budgets import VALUE_NODES as MAX_NODES
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -23,7 +24,6 @@ from lowering.nest.walk import replaced
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
 
-MAX_NODES = 400  # of a value that is written out
 MAX_CHAIN = 8  # of reads whose values stand in one another
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import intset
+from intset.budgets import DIVISION_Z3 as Z3_RLIMIT
 from intset.config import Effort, current, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -24,7 +25,6 @@ MAX_PREMISES = 16  # subterms of a division that are used as representable
 MAX_GUARD = 200  # nodes, counted as a tree: a larger branch condition is not used
 MAX_TREE = 1000  # nodes, counted as a tree: of larger operands only the linear tier is asked
 MAX_ASKED = 100_000  # of still larger ones nothing is asked
-Z3_RLIMIT = 200_000  # lowering asks many small questions: each gets a small share
 NONLINEAR = 20  # by how much less where products or divisions of unknowns stand: a unit of z3's takes that much longer
 
 

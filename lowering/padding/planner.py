@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bound.tir.reduce import Parameter
 from bound.tir.value import parameter
 from bound.tir.walk import rewrite
+from intset.budgets import WORLDS as MAX_WORLDS
 from intset.expr.node import PlainVar
 from lowering.padding.dominance import undominated
 from lowering.padding.moves import Step
@@ -29,7 +30,6 @@ from lowering.padding.worlds import Held, Version, World
 if TYPE_CHECKING:
     from lowering.padding.graph import Call, Graph, GraphTensor
 
-MAX_WORLDS: Final = 60_000  # that are looked at
 NARROW: Final = 12  # worlds of a part that the search for a bound keeps
 
 Price = Callable[[Step], Any]

@@ -15,6 +15,7 @@ from bound.tensor import Tensor, element
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from bound.tir.walk import loaded_tensor, nodes
+from intset.budgets import TRACE_STEPS as MAX_STEPS
 from intset.errors import BudgetError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, const
@@ -25,8 +26,6 @@ from lowering.nest.walk import Visit, drive, operands, range_ends
 from lowering.padding.arithmetic import as_number, held
 from lowering.padding.packed import Packed, Place
 from lowering.padding.partial import Content, Data, Element, Partial, is_number, taint_of
-
-MAX_STEPS: Final = 400_000  # nodes of operands that are evaluated
 
 
 def is_too_long(f: Function) -> bool:
@@ -72,7 +71,7 @@ class Trace:
         self.passed: dict[Tensor, None] = {}
         self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
         self._params = frozenset(f.params)
-        self._partial = Partial(self._load)
+        self._partial = Partial(self._load, named=True)
         self._env: dict[Parameter, Content] = {}
         self._doubts: list[Content] = []  # the conditions around that depend on data
         self._before: list[dict[Element, Content | None]] = []  # of the branches around: what elements held before

@@ -293,7 +293,8 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # call, or are reached through an object of the table alone. A class that keeps answers and is new belongs in the table,
 # or here.
 INSIDE: dict[str, str] = {
-    "intset": """Assuming using Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds WhereNonempty
+    "intset": """Assuming using weighed Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds
+        WhereNonempty
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",

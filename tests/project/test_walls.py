@@ -251,7 +251,7 @@ def test_private_names_stay_private() -> None:
 
 # What `bound` and `lowering` stand on; see "What is public" in docs/architecture.md.
 PUBLIC = re.compile(
-    r"intset(\.(config|configured|context|deprecation|errors|facts|infinity|installation|names|expr(\.\w+)?|linear(\.\w+)?"
+    r"intset(\.(budgets|config|configured|context|deprecation|errors|facts|infinity|installation|names|expr(\.\w+)?|linear(\.\w+)?"
     r"|regions(\.\w+)?"
     r"|itermap(\.\w+)?|simplify(\.\w+)?|prover\.(proof|width|explain)|domains\.(protocols|query|registry"
     r"|certified\.consistency|sets\.(answers|base|bounds|region))))?"

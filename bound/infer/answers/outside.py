@@ -22,6 +22,7 @@ from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
+from intset.budgets import OUTSIDE as _OPERATIONS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -273,7 +274,6 @@ SIZES: Final = "sizes"
 DATA: Final = "data"
 _MAX_NODES: Final = 120  # longer conditions are not readable
 _MAX_PARTS: Final = 4
-_OPERATIONS: Final = 200_000  # of the domain, for one condition
 
 
 class SizeRequirement(NamedTuple):

@@ -42,6 +42,7 @@ from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
 from bound.schedule.message import extent, low
 from bound.schedule.relations import children, parents
+from intset.budgets import STAGE_PIECES as _OPERATIONS
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.build import maximum
@@ -49,7 +50,6 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, substitute
 
-_OPERATIONS: Final = 500_000  # of the domain, for one stage
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0
 _TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)

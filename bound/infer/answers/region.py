@@ -10,6 +10,7 @@ from bound.infer.footprints.enumeration import enumerate_counts, enumerate_exten
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import instances
+from intset.budgets import REGION_POINTS as _MAX_POINTS
 from intset.config import all_as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
@@ -21,8 +22,6 @@ from intset.expr.range import Range
 from intset.expr.walk import substitute
 from intset.infinity import Infinity
 from intset.regions.shape import Shape
-
-_MAX_POINTS = 400_000  # visited by one count
 
 
 @all_as_configured

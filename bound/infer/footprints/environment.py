@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bound.schedule import simple
 from bound.schedule.message import low
+from intset.budgets import SCHEDULE, SCHEDULE_LEAST, SCHEDULE_PER_STAGE
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.expr import ops
@@ -30,13 +31,10 @@ if TYPE_CHECKING:
 
 Ends = tuple[int | None, int | None]
 
-_FIRST, _PER_STAGE = 1_000_000, 150_000  # operations of the domain: for the pass, and for each stage
-_LEAST = 10_000  # granted to every step, even when the account is spent
-
 
 def create_account(stages: int) -> Account:
     """The budget of the domain for a schedule of `stages` stages, in operations."""
-    return Account(_FIRST + _PER_STAGE * stages, _LEAST)
+    return Account(SCHEDULE + SCHEDULE_PER_STAGE * stages, SCHEDULE_LEAST)
 
 
 class LoopEnvironment:

@@ -17,6 +17,7 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import has_instance, instances, transitive_ranges
 from bound.schedule import simple
+from intset.budgets import EXTENTS as _OPERATIONS
 from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -25,7 +26,6 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
 
-_OPERATIONS = 200_000  # of the domain, for one dimension
 _MAX_CORNERS = 64
 
 

@@ -23,6 +23,10 @@ from bound.infer.footprints.box import (
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import instances
 from intset import config
+from intset.budgets import CONDITION_SHARE as _CONDITION_SHARE
+from intset.budgets import FOOTPRINT as _OPERATIONS
+from intset.budgets import FOOTPRINT_ENDS as _END_OPERATIONS
+from intset.budgets import FOOTPRINT_SHAPE as _SHAPE_OPERATIONS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.base import IntervalSet, IntSet
@@ -36,10 +40,6 @@ from intset.infinity import Infinity
 from intset.linear.form import constant
 from intset.regions.shape import Shape
 
-_OPERATIONS = 1_000_000  # of the domain, for one question
-_END_OPERATIONS = 2_000_000  # for the ends of one region
-_SHAPE_OPERATIONS = 300_000  # for a box whose ends are not affine
-_CONDITION_SHARE = 16  # share of a query's operations, for one membership condition
 NO_GUARD = Box(())
 
 

@@ -33,6 +33,7 @@ from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.schedule.message import extent, low, with_ancestors
 from bound.tensor import Tensor
+from intset.budgets import UNION as _OPERATIONS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -259,7 +260,6 @@ def _is_short(e: Expr) -> bool:
     return is_small(_MAX_NODES, (e,)) and sum(node.op is ops.SELECT for node in postorder((e,))) <= 1
 
 
-_OPERATIONS = 1_000_000  # of the domain, for one union
 MAX_DISJUNCTS = 160  # larger unions become boxes
 
 

@@ -16,6 +16,8 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.message import extent, low
 from intset import config
+from intset.budgets import GUARDS as _MEMBERSHIP_OPERATIONS
+from intset.budgets import IMPLIED_GUARDS as _PROOF_OPERATIONS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -26,8 +28,6 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 
-_MEMBERSHIP_OPERATIONS: Final = 400_000  # of the domain, for one membership guard
-_PROOF_OPERATIONS: Final = 60_000  # of the domain, for one implication
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
 _MAX_CASES: Final = 16  # values of loops tried one by one

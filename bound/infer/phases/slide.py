@@ -19,6 +19,8 @@ from bound.infer.footprints.footprint import Footprint, footprint_of_shape, shap
 from bound.infer.footprints.instances import instances, transitive_ranges
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds
 from bound.schedule import Stage
+from intset.budgets import SLIDE as _OPERATIONS
+from intset.budgets import SLIDE_ENDS as _END_OPERATIONS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, select
@@ -28,8 +30,6 @@ from intset.expr.walk import chain, conjuncts, postorder, substitute
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
-_OPERATIONS: Final = 1_000_000  # of the domain, for one difference
-_END_OPERATIONS: Final = 300_000  # for the ends of a difference
 _MAX_NODES: Final = 60  # of these ends; beyond it, the ends of the footprint
 
 

@@ -35,6 +35,7 @@ from bound.schedule import simple
 from bound.schedule.message import low
 from bound.tensor import Tensor
 from intset import config
+from intset.budgets import CIRCULAR as _OPERATIONS
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.node import Cond, Expr, Var, as_expr, const
@@ -42,8 +43,6 @@ from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.regions.derived import has_select
 from intset.regions.shape import Shape
-
-_OPERATIONS: Final = 1_000_000  # of the domain, for one storage
 
 
 def window(state: InferenceState, bounds: StageBounds) -> Footprint:

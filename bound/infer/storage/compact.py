@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import combinations, permutations
 from math import prod
 from typing import Final
 
@@ -34,6 +34,9 @@ from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.message import low
 from bound.tensor import Tensor
+from intset.budgets import COMPACT as _OPERATIONS
+from intset.budgets import SHEAR as _SHEAR_OPERATIONS
+from intset.budgets import SHEARS as _MAX_SHEARS
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
@@ -42,9 +45,6 @@ from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
 from intset.regions.derived import has_select
 
-_OPERATIONS: Final = 1_000_000  # of the domain, for one lattice
-_SHEAR_OPERATIONS: Final = 100_000
-_MAX_SHEARS: Final = 4
 _MAX_NODES: Final = 16  # of the origin of a sheared storage
 _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 
@@ -200,12 +200,26 @@ class LatticeRegion:
         return replace(self, around=self.around.extended([unit(dims, first + k) for k in axes]), columns=None)
 
     def sheared(self) -> Iterator[LatticeRegion]:
-        """All single shears of the basis: `t_j + t_k` or `t_j - t_k` replaces `t_j`."""
+        """All single shears of the basis: `t_j + t_k` or `t_j - t_k` replaces `t_j`.
+
+        A pair of counts that takes all pairs of their values is left out: its sum takes more values than either.
+        """
         columns = self.vectors
+        tied = {pair for pair in combinations(columns, 2) if self._are_tied(*pair)}
         for j, k in permutations(columns, 2):
+            if (j, k) not in tied and (k, j) not in tied:
+                continue
             for sign in (1, -1):
                 moved = tuple(x - sign * y for x, y in zip(columns[k], columns[j], strict=True))
                 yield replace(self, columns={**columns, k: moved})
+
+    def _are_tied(self, j: int, k: int) -> bool:
+        """Whether two counts may not take all pairs of their values, in each instance."""
+        try:
+            with self.env.budget(_SHEAR_OPERATIONS):
+                return self.numbers.unguarded.project([j, k]).product() is None
+        except BudgetError:
+            return True
 
     @property
     def is_sparse(self) -> bool:

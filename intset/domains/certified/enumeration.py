@@ -8,6 +8,7 @@ from contextlib import suppress
 from math import prod
 from typing import Final
 
+from intset.budgets import ENUMERATED_NODES as MAX_NODES
 from intset.domains.certified.witness import Point
 from intset.domains.query import Query
 from intset.errors import EvaluationError
@@ -18,7 +19,6 @@ from intset.expr.node import Cond, Expr, Var, sum_of
 from intset.expr.walk import free_vars, opaque_terms, postorder
 
 LISTED: Final = "points"  # who answers by listing
-MAX_NODES = 64  # of the expressions and facts of a question; of longer ones fewer points are tried
 
 
 def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from intset.budgets import WITNESS_AIMS as MAX_AIMS
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -20,7 +21,6 @@ from intset.linear.conditions import Clause
 from intset.linear.form import Linear, factors, is_affine
 
 Point = dict[Expr, int]
-MAX_AIMS = 200  # subterms that one guess looks at
 
 
 def witness(query: Query, value: int, side: int) -> Point | None:

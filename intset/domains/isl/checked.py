@@ -7,10 +7,13 @@ isl about emptiness and inclusion only; isl decides both by another algorithm.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from intset.domains.isl.session import context, isl, val
+from intset.budgets import DIFFERENCE, EXTREMUM, GIST, INTEGER_PROGRAM, PIECEWISE_END, PROGRAM_OPERATIONS
+from intset.domains.isl.session import budget, context, is_limited, isl, val, weighed
 from intset.errors import BudgetError
 from intset.regions.account import remark
 
@@ -58,7 +61,8 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
     beyond a point of `found`. They imply that `found` has one point for each value of the parameters.
     """
     inside = isl().ordered(points)
-    at_one_point = _is_extreme_point(inside, found, side)
+    with solving(inside):
+        at_one_point = _is_extreme_point(inside, found, side)
     if at_one_point is not None:
         return at_one_point
     if not found.is_subset(inside) or not inside.params().is_subset(found.params()):
@@ -89,7 +93,14 @@ def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
 
 
 def _lexopt(current: Set, side: int) -> Set:
-    found: Set = current.lexmin() if side < 0 else current.lexmax()
+    with optimizing(current):
+        found: Set = current.lexmin() if side < 0 else current.lexmax()
+    return found
+
+
+def _end_of_line(line: Set, side: int) -> PwAff:
+    with weighed(PIECEWISE_END):
+        found: PwAff = line.dim_min(0) if side < 0 else line.dim_max(0)
     return found
 
 
@@ -107,7 +118,7 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     dims = points.dim(kinds.set)
     line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
     # The dimensions are projected out first, else isl does it inside, where nothing orders the constraints.
-    ways = _on_representations(line, lambda current: current.dim_min(0) if side < 0 else current.dim_max(0))
+    ways = _on_representations(line, lambda current: _end_of_line(current, side))
     try:
         found: PwAff = _first_right(
             f"dim_{'min' if side < 0 else 'max'}",
@@ -148,8 +159,10 @@ def sample_of(points: Set) -> Point:
     ------
     BudgetError: isl's sample is no point of the set, or is void although the set is not empty.
     """
-    found: Point = points.sample_point()
-    if not (points.is_empty() if found.is_void() else isl().Set.from_point(found).is_subset(points)):
+    with solving(points):
+        found: Point = points.sample_point()
+        is_right = points.is_empty() if found.is_void() else isl().Set.from_point(found).is_subset(points)
+    if not is_right:
         raise UncheckedError("isl's sample is no point of the set")
     return found
 
@@ -167,7 +180,8 @@ def difference_of(points: Set, other: Set) -> Set:
     ------
     BudgetError: isl's difference has other points.
     """
-    found: Set = points.subtract(other)
+    with weighed(DIFFERENCE):
+        found: Set = points.subtract(other)
     if not (found.is_disjoint(other) and found.is_subset(points)):
         raise UncheckedError("isl's difference of two sets has points that do not belong to it")
     return found
@@ -175,7 +189,8 @@ def difference_of(points: Set, other: Set) -> Set:
 
 def gist_of(points: Set, within: Set) -> Set:
     """The same points inside `within`, in fewer constraints; the set itself where isl's answer fails its check."""
-    found: Set = points.gist(within)
+    with weighed(GIST if points.involves_locals() else 1):
+        found: Set = points.gist(within)
     if found.intersect(within).is_equal(points.intersect(within)):
         return found
     remark("isl's gist was another set, and was not used")
@@ -206,6 +221,30 @@ def affine_hull_of(part: BasicSet) -> BasicSet:
     if not part.to_set().is_subset(found.to_set()):
         raise UncheckedError("isl's affine hull of a set leaves points of it out")
     return found
+
+
+# -- what is slow -----------------------------------------------------------------------------------------------------
+
+
+def solving(current: Set) -> AbstractContextManager[None]:
+    """A block that solves integer programs over a set. Where that has divisions, isl's operations take longer, by far
+    so with long numbers."""
+    if not is_limited() or not current.involves_locals():
+        return nullcontext()
+    return weighed(INTEGER_PROGRAM) if has_long_numbers(current) else budget(PROGRAM_OPERATIONS)
+
+
+def optimizing(current: Set) -> AbstractContextManager[None]:
+    """A block that finds a lexicographic extremum of a set, as a function of parameters."""
+    return weighed(EXTREMUM) if is_limited() and has_long_numbers(current) else nullcontext()
+
+
+def has_long_numbers(current: Set) -> bool:
+    """Whether some coefficient takes more than 32 bits, so that those of a tableau take many words."""
+    return _LONG_NUMBER.search(str(current)) is not None
+
+
+_LONG_NUMBER: Final = re.compile(r"[0-9]{10}")
 
 
 # -- ways -------------------------------------------------------------------------------------------------------------

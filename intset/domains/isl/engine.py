@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from intset.domains.certified.enumeration import facts_hold
+from intset.domains.isl.checked import solving
 from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
 from intset.domains.isl.shape import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
@@ -68,7 +69,9 @@ class Isl:
                 leftover = judged(query, translation.leftover)
                 if leftover == "empty":
                     return Verdict("proved", vacuous=True)
-                if fails.is_empty():
+                with solving(fails):
+                    proved = fails.is_empty()
+                if proved:
                     return Verdict("proved", vacuous=bool(translation.domain.is_empty()))
                 for part in _first_parts(fails):
                     point = _sample(translation, part)
@@ -107,7 +110,8 @@ def judged(query: Query, facts: Sequence[Cond]) -> str:
         try:
             with budget_aside(query.config.isl_operations):
                 translation = Translation(alone, seeds=facts)
-                empty = translation.domain.is_empty()
+                with solving(translation.domain):
+                    empty = translation.domain.is_empty()
                 found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
         except SpentError:
             return "unknown"
@@ -135,7 +139,9 @@ def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
 def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
     """The variables and loads at one of these points of the domain; `None` where there is none."""
     kinds = isl().dim_type
-    point = translation.domain.intersect(points).sample_point()
+    inside = translation.domain.intersect(points)
+    with solving(inside):
+        point = inside.sample_point()
     if point.is_void():
         return None
     places = [(e, kinds.set, k) for k, e in enumerate(translation.dims)]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import FEW_INSTANCES, POINTS_PER_INSTANCE
+from intset.budgets import INSTANCE_VECTORS as MAX_VECTORS
 from intset.domains.isl.checked import lexicographic_extremum
 from intset.domains.isl.count import (
     BASE_OPERATIONS,
@@ -34,10 +36,6 @@ from intset.regions.derived import PerInstance
 
 if TYPE_CHECKING:
     from islpy import BasicSet, Point, PwAff, Set
-
-FEW_INSTANCES = 16  # sooner counted one by one than in closed form
-POINTS_PER_INSTANCE = 100  # counting one instance costs about as much as visiting so many points
-MAX_VECTORS = 10_000  # different numbers of points that are compared
 
 
 def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerInstance:

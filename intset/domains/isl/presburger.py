@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from intset.budgets import LISTING as _OPERATIONS
 from intset.domains.certified.enumeration import runs
-from intset.domains.isl.checked import end_of_dim
+from intset.domains.isl.checked import end_of_dim, solving
 from intset.domains.isl.session import MAX_BITS, budget, context, isl, named, val, whole
 from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
@@ -251,7 +252,8 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     """
     best: int | None = None
     for part in disjuncts(isl_set):
-        found = whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
+        with solving(part):
+            found = whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
         if found is None:
             if part.is_empty():
                 continue
@@ -260,9 +262,6 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     if best is None:
         return POS_INF if side < 0 else NEG_INF
     return as_end(best)
-
-
-_OPERATIONS = 2_000_000
 
 
 def listed_shape(

@@ -256,6 +256,48 @@ def budget_aside(max_operations: int) -> Budget:
     return Budget(max_operations, aside=True)
 
 
+class weighed:  # noqa: N801  # read as a statement: `with weighed(...)`
+    """Count isl's operations several times while the block runs: what solves integer programs takes longer for each.
+
+    Guarantee: what the block does is charged `weight` times to the budgets around it, and stops where these would be
+    spent. Without a budget in force it changes nothing.
+
+    Raises
+    ------
+    BudgetError: at the end of the block, as a budget does.
+    """
+
+    __slots__ = ("_before", "_limits", "_outer", "_weight")
+
+    def __init__(self, weight: int) -> None:
+        self._weight = weight
+
+    def __enter__(self) -> None:
+        ctx, self._outer = context(), _innermost() if self._weight > 1 else None
+        if self._outer is None or not self._outer.limit:
+            self._outer = None
+            return
+        self._before = _count(ctx, self._outer)
+        ctx.set_max_operations(self._allowed())
+
+    def _allowed(self) -> int:
+        assert self._outer is not None
+        left = max(0, self._outer.limit - self._before)
+        return self._before + max(1, left // self._weight)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._outer is None:
+            return
+        ctx, allowed = context(), self._allowed()
+        spent = not _works(ctx)
+        used = (allowed if spent else _count(ctx, self._outer)) - self._before
+        for outer in _limited():
+            outer.limit = max(1, outer.limit - used * (self._weight - 1))
+        ctx.set_max_operations(self._outer.limit)
+        if spent and (error is None or isinstance(error, isl().Error)):
+            raise BudgetError(f"isl gave up: these operations count {self._weight} times") from None
+
+
 def origin(dims: int) -> tuple[Any, Any, Any]:
     """The space of so many dimensions without parameters, all its points, and its function 0: these are kept."""
     ctx = context()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from intset import config as configuration
 from intset.domains.isl import hulls, instances, pieces
-from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of
+from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of, solving
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of, listed_shape
 from intset.domains.isl.session import MAX_BITS, NAME, budget, context, is_limited, isl, number, val
@@ -90,7 +90,8 @@ class IslShape(Presburger, Shape):
 
     def is_empty(self) -> bool:
         current = self.shared()
-        return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
+        with solving(current):
+            return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
         """The condition that a point belongs to the set.
@@ -305,7 +306,8 @@ class IslShape(Presburger, Shape):
         current = self.shared()
         for k, coordinate in enumerate(point):
             current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
-        return not current.is_empty()
+        with solving(current):
+            return not current.is_empty()
 
     def listed(self, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
         kinds, found = isl().dim_type, []

@@ -9,6 +9,7 @@ from itertools import product
 from math import comb, gcd, lcm
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.budgets import SUMMED_PARTS as MAX_TERMS
 from intset.domains.isl.checked import end_of_dim
 from intset.domains.isl.session import isl, named, number, whole
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
@@ -18,7 +19,6 @@ from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
 if TYPE_CHECKING:
     from islpy import PwAff, Set
 
-MAX_TERMS = 32  # parts that a set may fall into while it is summed
 _SUMMED = tuple(Var(f"x{k}") for k in range(16))  # what the dimensions are called while they are summed
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from intset.budgets import DIVISIONS, GIST
+from intset.budgets import LATTICE_PIECES as MAX_LATTICE_PIECES
+from intset.budgets import MERGED_PIECES as MAX_MERGED_PIECES
 from intset.domains.isl.checked import coalesced, gist_of
-from intset.domains.isl.session import isl, number, val
+from intset.domains.isl.session import isl, number, val, weighed
 from intset.errors import BudgetError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
@@ -16,9 +19,6 @@ from intset.linear.form import Linear, atom
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
-
-MAX_LATTICE_PIECES = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
-MAX_MERGED_PIECES = 16  # of more pieces none is tried in the place of another: n^2 emptiness tests
 
 
 # -- affine functions -------------------------------------------------------------------------------------------------
@@ -198,10 +198,11 @@ def within_context(isl_set: Set, context: Set | None) -> Set:
 
 def simplified(isl_object: Gisted, context: Set) -> Gisted:
     """isl's `gist` of a set or function: the same in `context`. As it is, where isl fails (its gist has a defect)."""
+    plain = isl_object if isinstance(isl_object, isl().Set) else None
     try:
-        domain_is_params = isinstance(isl_object, isl().Set) and isl_object.is_params()
-        if context.is_params() and not domain_is_params:
-            return isl_object.gist_params(context)
+        if context.is_params() and (plain is None or not plain.is_params()):
+            with weighed(GIST if plain is not None and plain.involves_locals() else 1):
+                return isl_object.gist_params(context)
         if isinstance(isl_object, isl().Set):
             return gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
         return isl_object.gist(context)
@@ -278,7 +279,9 @@ def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], cont
         isl_set = simplified(isl_set, context)
     disjuncts: list[Cond] = []
     leaves = (*dims, *params)
-    for part in coalesced(isl_set).compute_divs().get_basic_sets():
+    with weighed(DIVISIONS if isl_set.involves_locals() else 1):
+        parts = coalesced(isl_set).compute_divs().get_basic_sets()
+    for part in parts:
         conjuncts = _conjuncts(part, dims, params)
         if conjuncts is None:
             return None

@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from intset.budgets import FRESH_TERMS as MAX_FRESH_TERMS
+from intset.budgets import ISL_NESTING as MAX_NESTING
 from intset.domains.isl.session import context, isl, named, origin, val, zero_on
 from intset.domains.query import Query
 from intset.errors import BudgetError
@@ -25,8 +27,6 @@ from intset.linear.form import Linear
 if TYPE_CHECKING:
     from islpy import Aff, PwAff, Set, dim_type
 
-MAX_FRESH_TERMS = 16  # with more, what is left of the question is not worth isl's time
-MAX_NESTING = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 _Row: TypeAlias = tuple[str, Any, int, Any]
 _Steps: TypeAlias = tuple[tuple[Any, ...], ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset import config as configuration
+from intset.budgets import LISTED_SHAPE_POINTS as MAX_LISTED
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import LISTED
 from intset.domains.protocols import Domain, Points, Regions
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 OPEN_END = ("no end was found that is there for all parameters",)
-MAX_LISTED = 1000  # points of an enumerated image that becomes a shape of the domain
 
 
 def set_of_points(query: Query, domain: Regions) -> IntSet:

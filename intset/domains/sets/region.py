@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import SupportsIndex, TypeVar
 
+from intset.budgets import REGION_PIECES as MAX_PIECES
 from intset.config import all_as_configured
 from intset.domains.sets import order
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
@@ -55,7 +56,6 @@ from intset.regions.derived import PerInstance
 from intset.regions.shape import Shape
 
 T = TypeVar("T")
-MAX_PIECES = 64
 
 
 @all_as_configured

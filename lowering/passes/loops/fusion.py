@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.budgets import FUSED_PAIRS as MAX_PAIRS
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var
 from lowering.nest.driver import Cursor, Descent, inside, rewritten, walked
@@ -37,8 +38,6 @@ from lowering.nest.walk import bound_in, operands, range_ends, statements, subst
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
-
-MAX_PAIRS = 400  # of accesses that two loops are compared by
 
 
 def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:

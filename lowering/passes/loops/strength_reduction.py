@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import intset
 from bound.tir import walk
+from intset.budgets import STRENGTH_Z3 as _RLIMIT
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -23,8 +23,6 @@ from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.loops.licm import always_evaluated, bound_inside, hoist
 from lowering.passes.values.index_width import product
 from lowering.passes.values.intervals import fits_by_intervals
-
-_RLIMIT: Final = 200_000
 
 
 class Around(Cursor):

@@ -17,6 +17,7 @@ from bound.tir.value import parameter
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
+from intset.regions.account import Account
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
 from lowering.nest.ir import Allocate, Assume, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
 from lowering.nest.scope import proof_of, proves, written_in
@@ -142,7 +143,7 @@ def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
 # -- refuted assumptions ---------------------------------------------------------------------------------------------
 
 
-def check_assumptions(f: Function) -> ReachingValues | None:
+def check_assumptions(f: Function, account: Account | None = None) -> ReachingValues | None:
     """Refuse a nest with an assumption that is proved false where it stands.
 
     Returns
@@ -163,7 +164,7 @@ def check_assumptions(f: Function) -> ReachingValues | None:
             continue
         is_false = False
         if any(t in written for t in tensors_read(stmt.cond)):
-            reaching = reaching or ReachingValues(f)
+            reaching = reaching or ReachingValues(f, account)
             is_false = reaching.refutes(cursor, stmt.cond)
         elif isinstance(stmt.cond, Cond):
             proof = proof_of(cursor.scope, ~stmt.cond)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import intset
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
+from intset.budgets import NO_OP_ROUNDS as MAX_ROUNDS
 from intset.config import Effort, tiers_within
 from intset.expr.node import Cond, Expr, truth
+from lowering.dataflow import account_of
 from lowering.nest.driver import Cursor, Descent, StmtRules, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
@@ -138,9 +139,6 @@ def without_unused(stmt: Stmt) -> Stmt:
     return seq(*(part for part in parts if not isinstance(part, Allocate) or part.tensor in used))
 
 
-MAX_ROUNDS: Final = 6  # of removing what what was removed made dead
-
-
 def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     """Remove statements that do nothing.
 
@@ -158,10 +156,11 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     InputError: an assumption of the nest is proved false.
     """
     checked_function(f, "remove_no_op")
-    reaching = check_assumptions(f)
+    account = account_of(f)
+    reaching = check_assumptions(f, account)
     report_of_stores = _StoreReport(f)
     for _ in range(MAX_ROUNDS):
-        reaching = reaching or ReachingValues(f)
+        reaching = reaching or ReachingValues(f, account)
         gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
         if not gone:
             break

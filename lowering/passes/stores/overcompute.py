@@ -16,9 +16,12 @@ from typing import Final
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.budgets import OVERCOMPUTE_ROUNDS as MAX_ROUNDS
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
+from intset.regions.account import Account
+from lowering.dataflow import account_of
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
@@ -45,7 +48,6 @@ from lowering.passes.simplify import mirrored
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
 
-MAX_ROUNDS: Final = 8  # of trying fewer guards
 MAX_NODES: Final = 48  # of a guard that is put in
 
 
@@ -79,22 +81,23 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     InputError: an assumption of the nest is proved false.
     """
     checked_function(f, "remove_branching_through_overcompute")
-    check_assumptions(f)
+    account = account_of(f)
+    check_assumptions(f, account)
     said = Report(f)
-    found, dropped = _dropped(f, _guards(f, said), said)
+    found, dropped = _dropped(f, _guards(f, said), said, account)
     if not dropped:
-        found = _without_parts(f, said)
+        found = _without_parts(f, said, account)
     said.give(report)
     return found
 
 
-def _without_parts(f: Function, said: Report) -> Function:
+def _without_parts(f: Function, said: Report, account: Account) -> Function:
     """The function without the first part of a conjunction that makes no difference."""
     for guard in _guards(f, Report(f)):
         parts = guard.parts
         for k in range(len(parts) if len(parts) > 1 else 0):
             one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
-            made, done = _dropped(f, [one], Report(f))
+            made, done = _dropped(f, [one], Report(f), account)
             if done:
                 said.say(guard.place.path, True, f"{parts[k]!r} makes no difference")
                 return made
@@ -121,14 +124,16 @@ def _guards(f: Function, said: Report) -> list[_Guard]:
     return found
 
 
-def _dropped(f: Function, guards: list[_Guard], said: Report) -> tuple[Function, set[tuple[int, ...]]]:
+def _dropped(
+    f: Function, guards: list[_Guard], said: Report, account: Account
+) -> tuple[Function, set[tuple[int, ...]]]:
     """The function without as many of the guards as make no difference, and which those are."""
     wanted = {guard.place.path: guard for guard in guards}
     for _ in range(MAX_ROUNDS):
         if not wanted:
             return f, set()
         made, where = _without_guards(f, wanted)
-        known = ReachingValues(made)
+        known = ReachingValues(made, account)
         idle = cache(partial(_idle, where, known))
         races = _Races(made)
         refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}

@@ -11,10 +11,12 @@ from bound.tensor import Tensor, unfinished
 from bound.tir import build, walk
 from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
+from intset.budgets import KNOWN_CASES as MAX_CASES
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
-from lowering.dataflow import Dataflow, Source, dataflow
+from intset.regions.account import Account
+from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.accesses import always_read
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
@@ -25,7 +27,6 @@ from lowering.nest.text import text
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
 
-MAX_CASES: Final = 16  # of what the elements in a condition may hold
 _COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
     ValueOp.LT: lambda a, b: a < b,
     ValueOp.LE: lambda a, b: a <= b,
@@ -49,11 +50,13 @@ class ReachingValues:
     Attributes
     ----------
     flow: the dataflow.
+    account: what a pass may still spend on the dataflow, of this function and of others that it makes.
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, account: Account | None = None) -> None:
         self.f = f
-        self.flow: Dataflow = dataflow(f)
+        self.account = account_of(f) if account is None else account
+        self.flow: Dataflow = dataflow(f, self.account)
         self._lines = statement_lines(f)
         self._unclear: frozenset[Tensor] | None = None
         self._sources: dict[int, dict[Operand | Tensor, tuple[Source, ...]]] = {}

@@ -125,7 +125,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
         return set()
     # Without any of the stores, what would the reads meet? A statement that reads nothing keeps paths and lines.
     bare = with_statements(f, dict.fromkeys((at.path for at in stores), Assume(truth(True), True)))
-    without = ReachingValues(bare)
+    without = ReachingValues(bare, reaching.account)
     positions = {at.path: at for at in cursors(bare)}
     needed: set[tuple[int, ...]] = set()
     for at, node, writers in candidates:

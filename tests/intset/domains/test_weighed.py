@@ -1,0 +1,60 @@
+"""isl's operations that count several times: they stop sooner, and are charged to the budgets around them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from intset import Context, Range, ShapeVar, UndecidedError, Var, cast
+from intset.domains.isl.session import budget, context, isl, weighed
+from intset.errors import BudgetError
+
+
+def work(times: int) -> None:
+    for _ in range(times):
+        isl().works(context())  # one operation each
+
+
+def runs(times: int, limit: int, weight: int, after: int = 0) -> bool:
+    try:
+        with budget(limit):
+            with weighed(weight):
+                work(times)
+            work(after)
+    except BudgetError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("weight", [1, 2, 8])
+def test_operations_count_several_times(weight: int) -> None:
+    assert runs(700 // weight, 1_000, weight)
+    assert not runs(1_300 // weight, 1_000, weight)
+
+
+def test_they_are_charged_to_the_budget_around() -> None:
+    assert runs(100, 1_000, 2, after=500)
+    assert not runs(100, 1_000, 8, after=500)
+
+
+def test_without_a_budget_nothing_changes() -> None:
+    with weighed(16):
+        work(1_000)
+    work(10)
+
+
+def test_a_budget_goes_on_after_a_block_that_was_refused() -> None:
+    with pytest.raises(BudgetError), budget(1_000), weighed(8):
+        work(1_000)
+    assert runs(10, 1_000, 1)
+
+
+def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
+    i, j, n = Var("i"), Var("j"), ShapeVar("n")
+    region = Context({i: Range(n + 1, 8), j: Range(i * 2 + 1, 5)}).image((j % 6, cast(j, 32)))
+    start = time.process_time()
+    for ask in (region.lexmin, region.lexmax):
+        with pytest.raises(UndecidedError):
+            ask()
+    assert time.process_time() - start < 2.5
