@@ -20,8 +20,10 @@ Z3_RLIMIT: Final = 2_000_000
 
 # -- weights: how many operations one of isl's counts for ----------------------------------------------------------
 
-EXTREMUM: Final = 16
-"""Of a lexicographic extremum over parameters: parametric integer programming with long numbers."""
+EXTREMUM: Final = 4
+"""Of a lexicographic extremum of a set with divisions: parametric integer programming."""
+EXTREMUM_OF_LONG: Final = 16
+"""The same with long numbers."""
 DIVISIONS: Final = 16
 """Of writing quantified variables as divisions: parametric integer programming."""
 GIST: Final = 32

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from intset.budgets import DIFFERENCE, EXTREMUM, GIST, INTEGER_PROGRAM, PIECEWISE_END, PROGRAM_OPERATIONS
+from intset.budgets import (
+    DIFFERENCE,
+    EXTREMUM,
+    EXTREMUM_OF_LONG,
+    GIST,
+    INTEGER_PROGRAM,
+    PIECEWISE_END,
+    PROGRAM_OPERATIONS,
+)
 from intset.domains.isl.session import budget, context, is_limited, isl, val, weighed
 from intset.errors import BudgetError
 from intset.regions.account import remark
@@ -49,7 +57,8 @@ def lexicographic_extremum(points: Set, side: int, others: Sequence[Callable[[],
         return points  # its own extremum; isl can end the process over such a set with divisions of parameters
     ways = [*_on_representations(points, lambda current: _lexopt(current, side)), *others]
     what = f"lex{'min' if side < 0 else 'max'}"
-    found: Set = _first_right(what, ways, lambda found: is_extremum(points, found, side))
+    with optimizing(points):
+        found: Set = _first_right(what, ways, lambda found: is_extremum(points, found, side))
     return found
 
 
@@ -93,8 +102,7 @@ def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
 
 
 def _lexopt(current: Set, side: int) -> Set:
-    with optimizing(current):
-        found: Set = current.lexmin() if side < 0 else current.lexmax()
+    found: Set = current.lexmin() if side < 0 else current.lexmax()
     return found
 
 
@@ -235,13 +243,16 @@ def solving(current: Set) -> AbstractContextManager[None]:
 
 
 def optimizing(current: Set) -> AbstractContextManager[None]:
-    """A block that finds a lexicographic extremum of a set, as a function of parameters."""
-    return weighed(EXTREMUM) if is_limited() and has_long_numbers(current) else nullcontext()
+    """A block that finds a lexicographic extremum of a set, as a function of parameters, and checks it."""
+    if not is_limited() or not current.involves_locals():
+        return nullcontext()
+    return weighed(EXTREMUM_OF_LONG if has_long_numbers(current) else EXTREMUM)
 
 
 def has_long_numbers(current: Set) -> bool:
     """Whether some coefficient takes more than 32 bits, so that those of a tableau take many words."""
-    return _LONG_NUMBER.search(str(current)) is not None
+    # Where the budget is spent everything fails, and isl can end the process while it prints.
+    return bool(isl().works(context())) and _LONG_NUMBER.search(str(current)) is not None
 
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{10}")
@@ -290,7 +301,7 @@ def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
 
     Raises
     ------
-    BudgetError: isl says that there is no end.
+    BudgetError: isl says that there is no end, or the budget is spent: isl can end the process over another way.
     """
     for way in ways:
         try:
@@ -298,9 +309,14 @@ def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
         except isl().Error as error:
             if "unbounded" in str(error) or "bounded optimum" in str(error):
                 raise BudgetError(_NO_END) from None
-            yield error
+            failure: Exception = error
         except BudgetError as error:
-            yield error
+            failure = error
+        else:
+            continue
+        if not isl().works(context()):
+            raise BudgetError("isl gave up") from None
+        yield failure
 
 
 def coalesced(union: Set) -> Set:
