@@ -32,7 +32,7 @@ def attains(query: Query, low: int, high: int) -> bool:
     return search is not None and search.reaches(high, 1) and search.reaches(low, -1)
 
 
-def _search_of(query: Query) -> _Search | None:
+def _search_of(query: Query) -> _AscentSearch | None:
     """The search, where the expression is a chain over bounded variables."""
     (e,) = query.exprs
     nodes = list(postorder((e, *query.facts)))
@@ -51,10 +51,10 @@ def _search_of(query: Query) -> _Search | None:
     if not all(spans) or some_may_be_long(nodes, bits):
         return None
     checks = [*touching, *symbolic_limits(query, relaxed)]
-    return _Search(compiled(e, relaxed), [compiled(check, relaxed) for check in checks], spans)
+    return _AscentSearch(compiled(e, relaxed), [compiled(check, relaxed) for check in checks], spans)
 
 
-class _Search:
+class _AscentSearch:
     """The search over a box, for one expression."""
 
     def __init__(
