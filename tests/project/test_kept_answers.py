@@ -294,8 +294,8 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # or here.
 INSIDE: dict[str, str] = {
     "intset": """Assuming using weighed Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds
-        WhereNonempty
-        ExprParser ScopedBlock CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
+        WhereNonempty ExprParser ScopedBlock
+        CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
     "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment RootMaps
