@@ -75,10 +75,10 @@ def explain(
 ) -> str:
     """A paragraph about one tensor: place, requests, regions, storage, lost precision and advice."""
     words = _LoopNames([b.stage for b in state.bounds.values()], state.sharing)
-    lines = [f"{tensor.name}: {_place(bounds, words)}"]
+    lines = [f"{tensor.name}: {_attach_point(bounds, words)}"]
     requests = state.requests.get(tensor, ())
     for request in requests:
-        lines += _asked(state, words, request, tensor)
+        lines += _request_lines(state, words, request, tensor)
     if bounds.stage.is_output:
         lines.append("  it is an output: all of it is needed")
     elif not requests:
@@ -97,10 +97,10 @@ def explain(
         f"{words.text(extent(r))}{' in turn' if fold is not None else ''} from {words.text(low(r))}" for r, fold in axes
     )
     lines.append(f"  stored in {extents or 'one element'}{_instances(bounds, words)}")
-    return "\n".join([*lines, *_given_up(bounds, tensor), *_undeclared(requests)])
+    return "\n".join([*lines, *_lost_precision(bounds, tensor), *_undeclared(requests)])
 
 
-def _place(bounds: StageBounds, words: _LoopNames) -> str:
+def _attach_point(bounds: StageBounds, words: _LoopNames) -> str:
     if not bounds.path:
         return "computed at the root" if bounds.computed is not None else "given"
     path = [iv for _, iv in reversed(bounds.path)]
@@ -115,7 +115,7 @@ def _instances(bounds: StageBounds, words: _LoopNames) -> str:
     return kept + (f", anew in every iteration of {words.loops(fixed)}" if fixed else "")
 
 
-def _asked(state: InferenceState, words: _LoopNames, request: Request, tensor: Tensor) -> list[str]:
+def _request_lines(state: InferenceState, words: _LoopNames, request: Request, tensor: Tensor) -> list[str]:
     """The access, its fixed and relaxed loops, and its footprint."""
     access, consumer = request.access, request.consumer
     extra = dict(access.extra)
@@ -167,7 +167,7 @@ def _counts(region: StageRegion) -> str:
     return f": {most} elements" if most == total else f": at most {most} elements at a time, {total} in all"
 
 
-def _given_up(bounds: StageBounds, tensor: Tensor) -> list[str]:
+def _lost_precision(bounds: StageBounds, tensor: Tensor) -> list[str]:
     footprints = [bounds.required[tensor], *([] if bounds.computed is None else [bounds.computed])]
     notes = dict.fromkeys(note for footprint in footprints for note in footprint.notes)
     lines = []

@@ -179,16 +179,16 @@ def _lattice_region(env: LoopEnvironment, bounds: StageBounds, footprint: Footpr
     return None if lattice is None else LatticeRegion(env, footprint, bounds.fixed, *lattice)
 
 
-def _straight(folding: LatticeRegion) -> LatticeRegion:
+def _straight(region: LatticeRegion) -> LatticeRegion:
     """Shear the coordinates if that makes the region a box, as for a skewed tile."""
-    joins = any(sum(1 for step in row if step) > 1 for row in folding.steps())
-    if not joins or folding.numbers.box is not None:
-        return folding
-    storage = folding.storage()
+    joins = any(sum(1 for step in row if step) > 1 for row in region.steps())
+    if not joins or region.numbers.box is not None:
+        return region
+    storage = region.storage()
     if storage is None or places_of(storage) is None:
-        return folding
-    best = improved(folding, storage)[1]
-    return best if best.numbers.box is not None else folding
+        return region
+    best = improved(region, storage)[1]
+    return best if best.numbers.box is not None else region
 
 
 def _is_simple(bounds: StageBounds) -> bool:

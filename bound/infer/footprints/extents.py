@@ -55,7 +55,7 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     visited = enumerate_extents(env, hull, varying) if footprint.has_ends and not hull.is_affine() else None
     if visited is not None:
         return as_expr(max((extents[k] for extents in visited), default=0))
-    extent = _asked(env, footprint, k, fixed) if footprint.has_ends else None
+    extent = _ask_domain(env, footprint, k, fixed) if footprint.has_ends else None
     return _bounded(env, hull.sides[k], most) if extent is None else extent
 
 
@@ -117,7 +117,7 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
     return all(_value(form, values) >= 0 for form in box.nonempty_forms())
 
 
-def _asked(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var]) -> Expr | None:
+def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var]) -> Expr | None:
     try:
         shape = footprint.shape(env)
         around = instances(env, (*footprint.variables(), *fixed))

@@ -45,7 +45,7 @@ def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
     if all(isinstance(e, Var) for form in forms for e in form.terms):
         return _parameters(env, forms, [v for v in ranges if v not in variables])
     try:
-        return _asked_instances(env, ranges, variables)
+        return _ask_domain(env, ranges, variables)
     except BudgetError:
         points = _listed(env, variables)
         if points is not None:
@@ -74,7 +74,7 @@ def _parameters(env: LoopEnvironment, forms: Sequence[Linear], running: Sequence
     return env.shapes.box([], forms).without(running)
 
 
-def _asked_instances(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
+def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
     inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
     # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
     context = env.context.extended(dict.fromkeys(ranges), inside)

@@ -103,16 +103,16 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
         point = [values[iv] for iv in axes if iv in values]
         guards += membership_guards(env, bounds, point, overrun_roots(bounds))
     elif axes and footprint.box is not None:
-        kept = _kept(env, bounds, values)
+        kept = _forms_of_ends(env, bounds, values)
         where = (form for form in footprint.box.where if not any(form.same(other) for other in kept))
         guards += [form.expr() >= 0 for form in where] + list(footprint.box.also)
     for iv in bounds.widened:
         if iv in values:
-            guards += within_side(env, bounds, iv, values[iv], end=_kept_end(env, bounds, iv))
+            guards += within_side(env, bounds, iv, values[iv], end=_unpassed_end(env, bounds, iv))
     return guards
 
 
-def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
+def _unpassed_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
     """The last element of an aligned root axis whose loops never pass it; `None` if a split may pass it."""
     rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
     if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
@@ -120,11 +120,11 @@ def _kept_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear 
     return env.form(extent(bounds.ranges[iv])).shift(-1)
 
 
-def _kept(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
+def _forms_of_ends(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
     """Forms that are nonnegative because loops never pass the ends of aligned roots."""
     forms: list[Linear] = []
     for iv in bounds.aligned:
-        end = _kept_end(env, bounds, iv)
+        end = _unpassed_end(env, bounds, iv)
         if end is None or iv not in values:
             continue
         value = values[iv]
@@ -149,7 +149,7 @@ def within_side(
     side, above = bounds.sides[iv], below(env, value, bounds.sides[iv], end)
     if iv not in bounds.aligned:
         return above
-    return [*(value >= low.expr() for low in side.lows if not _ordered(env, low, env.form(value))), *above]
+    return [*(value >= low.expr() for low in side.lows if not _is_at_most(env, low, env.form(value))), *above]
 
 
 def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
@@ -158,12 +158,12 @@ def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear
     conditions = []
     for high in side.highs:
         ends = [e for e in end_forms(env, high.expr(), ops.MIN) if end is None or not e.same(end)]
-        if not all(_ordered(env, form, e) for e in ends):
+        if not all(_is_at_most(env, form, e) for e in ends):
             conditions.append(value <= high.expr())
     return conditions
 
 
-def _ordered(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
+def _is_at_most(env: LoopEnvironment, low: Linear, high: Linear) -> bool:
     """Whether `low <= high` is proved, directly or for dividends of quotients by one size."""
     if env.is_nonneg(high.minus(low)):
         return True

@@ -58,14 +58,11 @@ class Propagation:
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         """The footprint of `access` in a tensor with extents `shape`."""
         footprint = self._image(access, shape)
-        names = sorted(
-            {name for name in map(_made_from, opaque_terms(*access.indices, *access.conditions)) if name is not None}
-        )
-        return (
-            footprint.with_notes(f"of {', '.join(names)} a range is known, not which values occur")
-            if names
-            else footprint
-        )
+        sources = map(_source, opaque_terms(*access.indices, *access.conditions))
+        names = sorted({name for name in sources if name is not None})
+        if not names:
+            return footprint
+        return footprint.with_notes(f"of {', '.join(names)} a range is known, not which values occur")
 
     def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         extra = {var: span(self.env, r) for var, r in access.extra}
@@ -73,7 +70,7 @@ class Propagation:
             box = self._box(access, extra)
             if box is not None:
                 return Footprint(len(shape), box, None, not self.it.notes, self.it.notes)
-        return self._asked(access, extra, shape)
+        return self._ask_domain(access, extra, shape)
 
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
@@ -158,7 +155,9 @@ class Propagation:
 
     # -- asking the domain --------------------------------------------------------------------------------------
 
-    def _asked(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr]) -> Footprint:
+    def _ask_domain(
+        self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr]
+    ) -> Footprint:
         values = self.it.values
         exprs = [substitute(e, values) for e in access.indices]
         guards = [substitute(cond, values) for cond in access.conditions]
@@ -167,7 +166,7 @@ class Propagation:
             data = _data_variables(exprs, guards)
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
-        context = self._asking(access).extended(ranges, [*facts, *guards])
+        context = self._context_of(access).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.env.size_ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context.frame.known.empty:
@@ -224,14 +223,14 @@ class Propagation:
             return self.it.relaxed
         return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
 
-    def _asking(self, access: TensorAccess) -> Context:
+    def _context_of(self, access: TensorAccess) -> Context:
         if access.before:
-            return self._asking_over(self._running(access))
+            return self._context_over(self._running(access))
         if self._context is None:
-            self._context = self._asking_over(self.it.relaxed)
+            self._context = self._context_over(self.it.relaxed)
         return self._context
 
-    def _asking_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
+    def _context_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
         ranges, facts = _ranged(self.env, running)
         conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
         # Stated apart from the ranges: a variable absent from the index may still have an empty range.
@@ -271,7 +270,7 @@ def _ranged(
     return ranges, facts
 
 
-def _made_from(term: Expr) -> str | None:
+def _source(term: Expr) -> str | None:
     """The source of a computed integer in an index; `None` for elements of a placeholder."""
     tensor = loaded_tensor(term)
     if tensor is None:

@@ -115,7 +115,7 @@ def _moves_on(env: LoopEnvironment, slid: Sequence[Var], start: Expr) -> bool:
     later_on = {
         after[v]: Range(*(substitute(as_expr(e), after) for e in (ranges[v].min, ranges[v].extent))) for v in slid
     }
-    context = env.context.extended({**ranges, **later_on}, [_ordered([(v, after[v]) for v in slid])])
+    context = env.context.extended({**ranges, **later_on}, [_precedes([(v, after[v]) for v in slid])])
     return bool(context.prove(substitute(start, after) >= start))
 
 
@@ -137,14 +137,14 @@ def reached_footprint(
 def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The union of `whole` over all earlier iterations of the loops `slid`."""
     before = {v: Var(f"{v.name}.before") for v in slid}
-    order = _ordered([(before[v], v) for v in slid])
+    order = _precedes([(before[v], v) for v in slid])
     return project_variables(whole.at(before).within(env.shapes.where((), order)), before.values())
 
 
 def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The union of `whole` over all later iterations of the loops `slid`."""
     after = {v: Var(f"{v.name}.after") for v in slid}
-    order = _ordered([(v, after[v]) for v in slid])
+    order = _precedes([(v, after[v]) for v in slid])
     return project_variables(whole.at(after).within(env.shapes.where((), order)), after.values())
 
 
@@ -162,7 +162,7 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
     return left
 
 
-def _ordered(pairs: Sequence[tuple[Var, Var]]) -> Cond:
+def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:
     """Lexicographic order of two tuples, given as pairs of coordinates."""
     cases: list[Cond] = []
     same: list[Cond] = []

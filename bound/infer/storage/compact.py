@@ -228,52 +228,52 @@ class LatticeRegion:
         return len(columns) < self.footprint.dims or any(v[first + k] > 1 for k, v in columns.items())
 
 
-def _smallest(folding: LatticeRegion, box: Storage) -> Storage:
+def _smallest(region: LatticeRegion, box: Storage) -> Storage:
     """The smallest storage on the lattice or denser ones; `box` if none is better."""
     whole = places_of(box)
     best, least = box, whole
     while True:
-        storage = folding.storage() if folding.is_sparse else box
+        storage = region.storage() if region.is_sparse else box
         if storage is None:
             return best
-        worse = [k for k in range(folding.footprint.dims) if not _is_at_most(folding.env, storage, box, k)]
+        worse = [k for k in range(region.footprint.dims) if not _is_at_most(region.env, storage, box, k)]
         if whole is None or least is None:
-            if not worse and folding.is_sparse:
+            if not worse and region.is_sparse:
                 return storage
         elif places_of(storage) is not None:  # else its size is symbolic, unlike the box's
-            storage, _, places = improved(folding, storage)
-            if places < min(least, _limit(folding, storage, whole)):
+            storage, _, places = improved(region, storage)
+            if places < min(least, _limit(region, storage, whole)):
                 best, least = storage, places
-        if not worse or not folding.is_sparse:
+        if not worse or not region.is_sparse:
             return best
-        folding = folding.denser(worse)
+        region = region.denser(worse)
 
 
-def _limit(folding: LatticeRegion, storage: Storage, whole: int) -> int:
+def _limit(region: LatticeRegion, storage: Storage, whole: int) -> int:
     """The number of places below which a storage pays for its index arithmetic.
 
     Separable storage pays always; joint coordinates pay from a quarter saved on, on a full lattice from half.
     """
     if storage.is_separable:
         return whole
-    return whole * 3 // 4 + 1 if folding.is_sparse else whole // 2 + 1
+    return whole * 3 // 4 + 1 if region.is_sparse else whole // 2 + 1
 
 
-def improved(folding: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeRegion, int]:
+def improved(region: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeRegion, int]:
     """Greedy shears while one shrinks the storage.
 
     Returns the storage, its lattice region and its number of places.
     """
     places = places_of(storage)
     assert places is not None
-    for _ in range(0 if folding.numbers.box is not None else _MAX_SHEARS):
-        sheared = [(other, option) for option in folding.sheared() if (other := option.cheap_storage()) is not None]
+    for _ in range(0 if region.numbers.box is not None else _MAX_SHEARS):
+        sheared = [(other, option) for option in region.sheared() if (other := option.cheap_storage()) is not None]
         numbers = [n for other, _ in sheared if (n := places_of(other)) is not None]
         if not numbers or min(numbers) >= places:
             break
         places = min(numbers)
-        storage, folding = next(pair for pair in sheared if places_of(pair[0]) == places)
-    return storage, folding, places
+        storage, region = next(pair for pair in sheared if places_of(pair[0]) == places)
+    return storage, region, places
 
 
 def places_of(storage: Storage) -> int | None:
