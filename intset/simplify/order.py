@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
@@ -220,3 +221,6 @@ def _divided(form: Linear, f: Expr) -> Linear:
         take_out(own, f)
         total = total.plus(atom(monomial_of(own)) if own else constant(1), k)
     return total
+
+
+__getattr__ = _renamed(globals(), {"Order": "OrderDecider"})

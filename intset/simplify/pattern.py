@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
+from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var, const, make, truth
 from intset.expr.ops import Op
@@ -205,3 +206,6 @@ def holds(rule: Rule, binding: Mapping[Node, Node], decide: Decide) -> bool:
         if made.op is not ops.BOOL and not decide(made):
             return False
     return True
+
+
+__getattr__ = _renamed(globals(), {"Table": "RuleTable"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import is_sum, spine
@@ -225,3 +226,6 @@ def scaled(total: TermSum, k: int) -> TermSum:
 
 def of(const_: int, terms: Mapping[Expr, int]) -> TermSum:
     return TermSum(const_, dict(terms))
+
+
+__getattr__ = _renamed(globals(), {"Sum": "TermSum"})
