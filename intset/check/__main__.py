@@ -77,10 +77,12 @@ class _Shown:
             return "(an expression with a number of too many digits to show)"
 
     def premises(self) -> str:
-        given = [f"{self(var)} in [{self.end(limits.min)}, {self.end(limits.max)}]" for var, limits in self._ranges]
-        given += [self(fact.condition) for fact in self._facts]
-        given += [said for var in self.variables if (said := self.declared(var))]
-        return f" given {'; '.join(given)}" if given else ""
+        stated_premises = [
+            f"{self(var)} in [{self.end(limits.min)}, {self.end(limits.max)}]" for var, limits in self._ranges
+        ]
+        stated_premises += [self(fact.condition) for fact in self._facts]
+        stated_premises += [said for var in self.variables if (said := self.declared(var))]
+        return f" given {'; '.join(stated_premises)}" if stated_premises else ""
 
     def end(self, end: Expr | Infinity) -> str:
         return self(end) if isinstance(end, Expr) else "-inf" if end.sign < 0 else "inf"

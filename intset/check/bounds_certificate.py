@@ -208,15 +208,15 @@ def end_goal(
     condition is itself partial.
     """
     goal = expr >= end if side < 0 else expr <= end
-    asked = (cond for var, limits in ranges for cond in range_conditions(var, limits))
-    given = definedness((expr, *asked, *(fact.condition for fact in facts)))
-    needs = [need for need in definedness((end,)) if need not in given]
+    range_conds = (cond for var, limits in ranges for cond in range_conditions(var, limits))
+    implied = definedness((expr, *range_conds, *(fact.condition for fact in facts)))
+    needs = [need for need in definedness((end,)) if need not in implied]
     if not needs:
         return goal
-    if definedness((*given, *needs)):
+    if definedness((*implied, *needs)):
         return None
     bounded = logical_and(*needs, goal)
-    return ~logical_and(*given) | bounded if given else bounded
+    return ~logical_and(*implied) | bounded if implied else bounded
 
 
 def attained_goal(
@@ -241,10 +241,10 @@ def attained_goal(
     needs = definedness((member,))
     if not needs:
         return member
-    given = definedness((expr, *(fact.condition for fact in facts)))
-    if definedness((*given, *needs)):
+    implied = definedness((expr, *(fact.condition for fact in facts)))
+    if definedness((*implied, *needs)):
         return None
-    return ~logical_and(*given) | logical_and(*needs, member) if given else logical_and(*needs, member)
+    return ~logical_and(*implied) | logical_and(*needs, member) if implied else logical_and(*needs, member)
 
 
 __all__ = ["At", "BoundsCertificate", "attained_goal", "end_goal", "nowhere"]
@@ -296,7 +296,7 @@ def bounds_fields(text: str) -> dict[str, Any]:
     table = load(text, KEY)
     reader = CertificateReader(table.pop("nodes", None))
     low, high = (reader.end(end) for end in read_list(table.pop("ends", None), 2, 2))
-    keep = tuple(reader.node(place, Var) for place in read_list(table.pop("keep", None)))
+    keep = tuple(reader.node(index, Var) for index in read_list(table.pop("keep", None)))
     fields = {"expr": reader.node(table.pop("expr", None), Expr), "low": low, "high": high, "keep": keep}
     fields |= reader.stated(table)
     at = [_read_point(reader, table.pop(name, None)) for name in ("at lower", "at upper")]
@@ -312,20 +312,20 @@ def _part(reader: CertificateReader, table: object) -> Certificate | None:
         return None
     if not isinstance(table, dict):
         raise refuse("something else in the place of a part")
-    found = Certificate(**reader.certificate(table))
-    if not is_well_formed(found):
+    cert = Certificate(**reader.certificate(table))
+    if not is_well_formed(cert):
         raise ParseError("the fields of a part do not fit its kind")
-    return found
+    return cert
 
 
 def _read_point(reader: CertificateReader, rows: object) -> At | None:
     if rows is None:
         return None
-    found: dict[Expr, int | Expr] = {}
+    point: dict[Expr, int | Expr] = {}
     for row in read_list(rows):
-        place, value = read_list(row, 2, 2)
-        e = reader.node(place, Expr)
-        if e in found:
+        index, value = read_list(row, 2, 2)
+        e = reader.node(index, Expr)
+        if e in point:
             raise refuse("a point with two values for one term")
-        found[e] = reader.node(read_list(value, 1, 1)[0], Expr) if isinstance(value, list) else read_number(value)
-    return found
+        point[e] = reader.node(read_list(value, 1, 1)[0], Expr) if isinstance(value, list) else read_number(value)
+    return point

@@ -94,10 +94,10 @@ class Certificate:
         ------
         ParseError: malformed text, or a variable whose uid belongs to a different variable here.
         """
-        found = cls(**fields_of(text))
-        if not is_well_formed(found):
+        cert = cls(**fields_of(text))
+        if not is_well_formed(cert):
             raise ParseError("the fields of the certificate do not fit its kind")
-        return found
+        return cert
 
     def __repr__(self) -> str:
         what = "nothing satisfies what is given" if self.vacuous else to_text(self.goal, limit=200)

@@ -78,9 +78,9 @@ class _IslTextWriter:
     def text(self, root: Node) -> str:
         for node in postorder((root,)):
             if node not in self._texts:
-                found = "0" if self.overflow else self._of(node, [self._texts[arg] for arg in node.args])
-                self.overflow |= len(found) > MAX_TEXT
-                self._texts[node] = "0" if self.overflow else found
+                written = "0" if self.overflow else self._of(node, [self._texts[arg] for arg in node.args])
+                self.overflow |= len(written) > MAX_TEXT
+                self._texts[node] = "0" if self.overflow else written
         return self._texts[root]
 
     def _of(self, node: Node, args: list[str]) -> str:

@@ -47,9 +47,9 @@ def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
     """Whether every failing case of the goal has a valid combination."""
     budget = CheckBudget() if budget is None else budget
     budget.spend(_quadratic(cert))
-    given = {one.case: one for one in cert.combinations}
+    by_case = {one.case: one for one in cert.combinations}
     for case, roots in ways_to_fail(cert):
-        if case is None or case not in given or not check_combination(cert, given[case], roots, budget):
+        if case is None or case not in by_case or not check_combination(cert, by_case[case], roots, budget):
             return False
     return True
 

@@ -111,10 +111,10 @@ class _PointWithReads(dict[Any, int]):
         self.loads: dict[Expr, None] = {}
 
     def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        if found and isinstance(key, Expr) and key.op is ops.LOAD:
+        is_present = super().__contains__(key)
+        if is_present and isinstance(key, Expr) and key.op is ops.LOAD:
             self.loads[key] = None
-        return found
+        return is_present
 
 
 def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:

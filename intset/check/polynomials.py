@@ -161,11 +161,11 @@ def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
 
 
 def _divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
-    found: Poly = {}
+    quotient: Poly = {}
     for monomial, k in poly.items():
         left = ((atom, power - shared.get(atom, 0)) for atom, power in monomial)
-        found[frozenset((atom, power) for atom, power in left if power)] = k // factor
-    return found
+        quotient[frozenset((atom, power) for atom, power in left if power)] = k // factor
+    return quotient
 
 
 def in_other_words(node: Expr) -> Expr | None:

@@ -66,8 +66,8 @@ def _ways(cond: Cond, holds: bool, known: Mapping[tuple[Cond, bool], list[Litera
 
 def literals(cond: Cond) -> Literals:
     """The comparisons of a conjunction; empty for disjunctions."""
-    found = cases(cond, True)
-    return found[0] if found is not None and len(found) == 1 else ()
+    ways = cases(cond, True)
+    return ways[0] if ways is not None and len(ways) == 1 else ()
 
 
 def range_conditions(var: Var, limits: Range) -> Iterator[Cond]:

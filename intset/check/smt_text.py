@@ -49,10 +49,10 @@ def check_z3(cert: Certificate, budget: CheckBudget) -> bool:
     text = unsat_text(cert)
     if text is None or cert.text != text:
         return False
-    found = _is_unsat(text, Z3_UNITS_A_STEP * budget.left)
-    if found is None:
+    is_unsat = _is_unsat(text, Z3_UNITS_A_STEP * budget.left)
+    if is_unsat is None:
         budget.spend(budget.left + 1)
-    return found is True
+    return is_unsat is True
 
 
 def _is_unsat(text: str, units: int) -> bool | None:
@@ -71,8 +71,8 @@ def _found_unsat(text: str, units: int) -> bool | None:
     solver.set(rlimit=units, random_seed=0, ctrl_c=False)
     try:
         solver.from_string(text)
-        found = solver.check()
-        return None if found == z3.unknown else bool(found == z3.unsat)
+        verdict = solver.check()
+        return None if verdict == z3.unknown else bool(verdict == z3.unsat)
     except z3.Z3Exception:
         return False
 

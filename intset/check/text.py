@@ -216,16 +216,16 @@ class CertificateReader:
         if op is None or op in _LEAVES:
             raise refuse("an operation that is not known")
         kinds = _argument_kinds(op)
-        given = read_list(read_list(row, 2, 3)[1], len(kinds), len(kinds))
-        args = tuple(self.node(arg, kind) for arg, kind in zip(given, kinds, strict=True))
+        indices = read_list(read_list(row, 2, 3)[1], len(kinds), len(kinds))
+        args = tuple(self.node(arg, kind) for arg, kind in zip(indices, kinds, strict=True))
         if op in ops.DIVISIONS and args[1].op is ops.CONST and args[1].data == 0:
             raise refuse("a division by the constant 0")
-        made: Node = make(op, args, _payload(op, row[2] if len(row) == 3 else None))
-        return made
+        node: Node = make(op, args, _payload(op, row[2] if len(row) == 3 else None))
+        return node
 
     def _load(self, row: list[Any]) -> Expr:
-        _, given, name, uid, low, high = row
-        args = tuple(self.node(arg, Expr) for arg in read_list(given))
+        _, indices, name, uid, low, high = row
+        args = tuple(self.node(arg, Expr) for arg in read_list(indices))
         sample = _legal(lambda: Opaque(read_name(name), len(args), optional(low), optional(high)))
         fields = (sample.name, sample.rank, sample.lower, sample.upper)
         symbol = Opaque.restored(*fields, _uid(uid))
@@ -242,8 +242,8 @@ class CertificateReader:
         stated = self.stated(table)
         evidence: dict[str, Any] = {}
         if "combinations" in table:
-            given = read_list(table.pop("combinations"))
-            evidence["combinations"] = tuple(self._combination(one, 0) for one in given)
+            rows = read_list(table.pop("combinations"))
+            evidence["combinations"] = tuple(self._combination(one, 0) for one in rows)
         if "count" in table:
             evidence["count"] = read_number(table.pop("count"))
         if "point" in table:

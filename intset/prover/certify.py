@@ -46,25 +46,25 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
     """
     basis = proof.basis
     if proof.status == REFUTED:
-        found: Certificate | None = refutation(goal, basis, proof.counterexample or {})
+        cert: Certificate | None = refutation(goal, basis, proof.counterexample or {})
     elif proof.status != PROVED:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
     else:
         kinds = _ORDER.get(proof.by, _ORDER["linear"])
         soon = SOON_WHERE_LINEAR if proof.by == "linear" else SOON
-        found = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(MAX_EFFORT), soon)
-    if found is None:
+        cert = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(MAX_EFFORT), soon)
+    if cert is None:
         raise InputError(f"no certificate was found for {shown(goal)}")
-    return found
+    return cert
 
 
 def refutation(goal: Cond, basis: Basis, point: Mapping[Expr, int]) -> Certificate | None:
     """The checked certificate that a goal fails at `point`, extended to all variables with a range."""
     claim = Certificate("point", goal, facts=basis.facts, ranges=tuple(basis.ranges.items()))
     for whole in _completions(claim, basis, point):
-        found = replace(claim, point=whole)
-        if found.check():
-            return found
+        cert = replace(claim, point=whole)
+        if cert.check():
+            return cert
     return None
 
 
@@ -121,16 +121,16 @@ def first_accepted(
         tried.append(what)
         for kind in kinds:
             try:
-                for found in _FINDERS[kind](claim, basis, SearchBudget(soon)):
-                    if found.check():
-                        return found
+                for cert in _FINDERS[kind](claim, basis, SearchBudget(soon)):
+                    if cert.check():
+                        return cert
             except SearchSpentError:
                 long.append(claim)
     for claim in long:
         with suppress(SearchSpentError):
-            for found in _FINDERS["linear"](claim, basis, effort):
-                if found.check():
-                    return found
+            for cert in _FINDERS["linear"](claim, basis, effort):
+                if cert.check():
+                    return cert
     return None
 
 
@@ -155,25 +155,25 @@ def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:
 
 def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], ...]:
     """Ranges of the variables in the roots, closed under variables in range ends."""
-    found: dict[Var, Range] = {}
+    relevant: dict[Var, Range] = {}
     waiting = list(free_vars(*roots))
     while waiting:
         var = waiting.pop(0)
-        if var in basis.ranges and var not in found:
-            found[var] = basis.ranges[var]
+        if var in basis.ranges and var not in relevant:
+            relevant[var] = basis.ranges[var]
             waiting.extend(basis.ranges[var].free_vars())
-    return tuple(found.items())
+    return tuple(relevant.items())
 
 
 def _linear(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     try:
-        found = combinations(claim, effort)
+        solved = combinations(claim, effort)
     except SearchSpentError:
         raise
     except BudgetError:
         return
-    if found is not None:
-        yield replace(claim, kind="linear", combinations=found)
+    if solved is not None:
+        yield replace(claim, kind="linear", combinations=solved)
 
 
 def _isl(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:

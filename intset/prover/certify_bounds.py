@@ -99,11 +99,11 @@ def _shown(
     goal = end_goal(side, asked.expr, end, tuple(asked.ranges.items()), asked.facts)
     if goal is None:
         raise InputError(f"no certificate was found that {shown(end)} has a value")
-    found = first_accepted([_claim(asked, goal)], basis, kinds, effort)
-    if found is None:  # with fewer facts than all, perhaps
+    cert = first_accepted([_claim(asked, goal)], basis, kinds, effort)
+    if cert is None:  # with fewer facts than all, perhaps
         proof = prove_in(Frame.of(asked.ranges, asked.facts), goal)
-        found = proof.certificate() if proof else None
-    return _found(found, f"for {goal!r}")
+        cert = proof.certificate() if proof else None
+    return _found(cert, f"for {goal!r}")
 
 
 def _attained(
@@ -117,8 +117,8 @@ def _attained(
     sizes = _sizes(asked, end)
     if not sizes:
         proof = prove_in(within, goal)
-        found = refutation(goal, basis, proof.counterexample or {}) if proof.status == REFUTED else None
-        return (None, None) if found is None else (found.point, found)
+        cert = refutation(goal, basis, proof.counterexample or {}) if proof.status == REFUTED else None
+        return (None, None) if cert is None else (cert.point, cert)
     if opaque_terms(goal, *(fact.condition for fact in asked.facts)):
         return None, None
     for values in itertools.islice(dict.fromkeys(_points(asked, within, end, sizes)), MAX_TRIED):
@@ -194,8 +194,8 @@ def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]
 
 def _in_sizes(variables: list[Var], chosen: tuple[Expr, ...]) -> dict[Var, Expr]:
     """Substitute earlier choices into later ones, which leaves expressions of the parameters."""
-    found: dict[Var, Expr] = {}
+    values: dict[Var, Expr] = {}
     for var, value in zip(variables, chosen, strict=True):
-        there = as_expr(substitute(value, found))
-        found[var] = there if there.free_vars() else const(evaluate(there))
-    return found
+        there = as_expr(substitute(value, values))
+        values[var] = there if there.free_vars() else const(evaluate(there))
+    return values

@@ -62,17 +62,17 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
     ------
     BudgetError: a product is too long; its subclass SearchSpentError: out of steps.
     """
-    found: list[Combination] = []
+    proved: list[Combination] = []
     for case, roots in ways_to_fail(cert):
         if case is None:
             return None
-        if any(one.case == case for one in found):
+        if any(one.case == case for one in proved):
             continue
         one = refute(cert, case, roots, effort)
         if one is None:
             return None
-        found.append(one)
-    return tuple(found)
+        proved.append(one)
+    return tuple(proved)
 
 
 def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
@@ -90,8 +90,8 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Sea
             divisors.append((divisor, Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
     premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
-    found = CombinationSearch(cert, premises, positive, definedness(roots), effort).refute(case)
-    return None if found is None else found._replace(divisors=_used(tuple(divisors), found))
+    combination = CombinationSearch(cert, premises, positive, definedness(roots), effort).refute(case)
+    return None if combination is None else combination._replace(divisors=_used(tuple(divisors), combination))
 
 
 class CombinationSearch:
@@ -258,10 +258,10 @@ def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
 
 def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[Premise]:
     """All available comparisons over the relevant variables, with reasons."""
-    found = [Premise(names.GOAL, cond) for cond in case]
-    found += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
-    found += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
-    touched = set(free_vars(*(p.cond for p in found), *(roots if cert.vacuous else ())))
+    premises = [Premise(names.GOAL, cond) for cond in case]
+    premises += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
+    premises += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
+    touched = set(free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())))
     waiting = list(touched)
     limits_of = dict(cert.ranges)
     while waiting:
@@ -269,23 +269,23 @@ def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[
         more = [] if limits is None else [var for var in limits.free_vars() if var not in touched]
         touched.update(more)
         waiting += more
-    found += [
+    premises += [
         Premise(names.RANGE, cond)
         for var, limits in cert.ranges
         if var in touched or not case
         for cond in range_conditions(var, limits)
     ]
-    conds = [premise.cond for premise in found]
+    conds = [premise.cond for premise in premises]
     for leaf in (*free_vars(*conds), *opaque_terms(*conds)):
-        found += [Premise(names.DECLARED, cond) for cond in declared_conditions(leaf)]
-    return list(dict.fromkeys(premise for premise in found if premise.cond.op is not ops.NE))
+        premises += [Premise(names.DECLARED, cond) for cond in declared_conditions(leaf)]
+    return list(dict.fromkeys(premise for premise in premises if premise.cond.op is not ops.NE))
 
 
 def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
     """Variable divisors."""
     below = postorder([premise.cond for premise in premises])
-    found = dict.fromkeys(e.args[1] for e in below if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV))
-    return [d for d in found if constant_value(d) is None and d.ne(0) in needs]
+    divisors = dict.fromkeys(e.args[1] for e in below if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV))
+    return [d for d in divisors if constant_value(d) is None and d.ne(0) in needs]
 
 
 def _with_meaning(
@@ -331,9 +331,9 @@ def _terms(
         if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
             return None
         if len(columns) <= MAX_PREMISES[0]:
-            found = _solve(_cancelling(list(_products(columns, degree, effort))), effort)
-            if found is not None:
-                return found
+            terms = _solve(_cancelling(list(_products(columns, degree, effort))), effort)
+            if terms is not None:
+                return terms
     return None
 
 
@@ -377,13 +377,15 @@ def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct
     if not rows[UNIT] or len(rows) > MAX_MONOMIALS or _is_long(columns):
         return None
     free = [number for number, column in enumerate(columns) if column.is_zero]
-    found = _weights(
+    solution = _weights(
         [{**dict(row), **({} if monomial else {RIGHT: -1})} for monomial, row in rows.items()], free, effort
     )
-    if found is None:
+    if solution is None:
         return None
-    scale = lcm(*(weight.denominator for weight in found.values()))
-    return tuple(WeightedProduct(int(k * scale), columns[number].premises) for number, k in sorted(found.items()) if k)
+    scale = lcm(*(weight.denominator for weight in solution.values()))
+    return tuple(
+        WeightedProduct(int(k * scale), columns[number].premises) for number, k in sorted(solution.items()) if k
+    )
 
 
 def _weights(rows: list[Row], free: Collection[int], effort: SearchBudget) -> dict[int, Fraction] | None:

@@ -126,8 +126,8 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
         lines.append(f"It equals {_short(simplified)}.")
     if bounds.is_empty:
         return [*lines, "None: no point satisfies all ranges and facts."]
-    found = _DOMAINS.get(bounds.by, bounds.by)
-    lines.append(f"From {bounds[0]} to {bounds[1]}, found by {found}.")
+    source = _DOMAINS.get(bounds.by, bounds.by)
+    lines.append(f"From {bounds[0]} to {bounds[1]}, found by {source}.")
     if bounds.is_tight:
         lines.append("Both ends are attained wherever the domain is not empty.")
     else:
@@ -141,8 +141,8 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
 def expr_divisions(e: Expr) -> list[Expr]:
     """Floor divisions and remainders by divisors other than powers of 2, which known signs make cheap."""
     below = [node for node in postorder((e,)) if isinstance(node, Expr)]
-    found = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
-    return [node for node in found if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
+    divisions = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
+    return [node for node in divisions if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
 
 
 def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
@@ -214,15 +214,15 @@ def _candidates(goal: Cond, ctx: Context) -> Iterator[Cond]:
     variables = list(dict.fromkeys((*free_vars(goal), *_sizes(goal, ctx))))
     divided = [node for node in postorder((goal,)) if node.op in ops.DIVISIONS]
     sizes = [var for var in variables if isinstance(var, ShapeVar) or any(var is node.args[1] for node in divided)]
-    found: dict[Cond, None] = dict.fromkeys(var >= 0 for var in variables)
-    found.update(dict.fromkeys(var >= 1 for var in variables))
-    found.update(dict.fromkeys(node.args[1].ne(0) for node in divided if constant_value(node.args[1]) is None))
-    found.update(dict.fromkeys((a % b).eq(0) for node in divided for a, b in [node.args]))
+    facts: dict[Cond, None] = dict.fromkeys(var >= 0 for var in variables)
+    facts.update(dict.fromkeys(var >= 1 for var in variables))
+    facts.update(dict.fromkeys(node.args[1].ne(0) for node in divided if constant_value(node.args[1]) is None))
+    facts.update(dict.fromkeys((a % b).eq(0) for node in divided for a, b in [node.args]))
     limits = [*(a * b for a, b in itertools.combinations_with_replacement(sizes, 2)), *sizes]  # the weaker first
     free = [var for var in variables if var not in sizes]
-    found.update(dict.fromkeys(var < limit for var in free for limit in limits))
-    found.update(dict.fromkeys(a <= b for a, b in itertools.permutations(sizes, 2)))
-    yield from found
+    facts.update(dict.fromkeys(var < limit for var in free for limit in limits))
+    facts.update(dict.fromkeys(a <= b for a, b in itertools.permutations(sizes, 2)))
+    yield from facts
 
 
 def _is_sign(fact: Cond) -> bool:

@@ -171,12 +171,12 @@ class Lru:
 
     def get(self, key: Hashable) -> Proof | None:
         with self._lock:
-            found = self._answers.pop(key, None)
-            if found is None:
+            proof = self._answers.pop(key, None)
+            if proof is None:
                 return None
-            self._answers[key] = found  # most recent last
+            self._answers[key] = proof  # most recent last
             self.hits += 1
-            return found
+            return proof
 
     def put(self, key: Hashable, proof: Proof) -> None:
         with self._lock:
@@ -205,21 +205,21 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
     registered = generation()
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
-    found = PROOFS.get(exact)
-    if found is not None:
-        return frame.remember((goal, config, registered), found)
+    proof = PROOFS.get(exact)
+    if proof is not None:
+        return frame.remember((goal, config, registered), proof)
     decided = at_once(frame, goal, config)
     if decided is not None:
-        found = Proof(goal, *decided)
+        proof = Proof(goal, *decided)
     else:
         kept = _PartProofs(frame, goal, config, budgets)
         answer = decide(frame.where_defined((goal,)), goal, config, kept.from_part)
-        found = answer if isinstance(answer, Proof) else Proof(goal, *answer)
-        if found.status == UNKNOWN or found.reason:
-            return found
-        kept.keep(found)
-    PROOFS.put(exact, found)
-    return frame.remember((goal, config, registered), found)
+        proof = answer if isinstance(answer, Proof) else Proof(goal, *answer)
+        if proof.status == UNKNOWN or proof.reason:
+            return proof
+        kept.keep(proof)
+    PROOFS.put(exact, proof)
+    return frame.remember((goal, config, registered), proof)
 
 
 def prove_in(frame: Frame, goal: Cond) -> Proof:
@@ -245,25 +245,25 @@ class _PartProofs:
         if part is None:
             return None
         key = (goal, part.ranges, part.facts, budgets)
-        found = PROOFS.get(key)
+        proof = PROOFS.get(key)
         if len(part.ranges) == len(frame.ranges) and len(part.facts) == len(frame.facts):
             self._key = key
-            return found
-        if found is None:
+            return proof
+        if proof is None:
             inside = Frame(dict(part.ranges), part.facts).where_defined((goal,))
-            found = Proof(goal, *decide(inside, goal, config))
-            if found.status != UNKNOWN and not found.reason:
-                PROOFS.put(key, found)
-        if found.status != REFUTED:
-            return found
-        point = {**part.elsewhere, **(found.counterexample or {})}
-        basis = found.basis._replace(ranges=frame.ranges, facts=frame.facts)  # the point covers the whole context
-        return Proof(goal, REFUTED, found.by, counterexample=point, reason=found.reason, basis=basis)
+            proof = Proof(goal, *decide(inside, goal, config))
+            if proof.status != UNKNOWN and not proof.reason:
+                PROOFS.put(key, proof)
+        if proof.status != REFUTED:
+            return proof
+        point = {**part.elsewhere, **(proof.counterexample or {})}
+        basis = proof.basis._replace(ranges=frame.ranges, facts=frame.facts)  # the point covers the whole context
+        return Proof(goal, REFUTED, proof.by, counterexample=point, reason=proof.reason, basis=basis)
 
-    def keep(self, found: Proof) -> None:
+    def keep(self, proof: Proof) -> None:
         """Cache a proof found in a fully relevant context."""
         if self._key is not None:
-            PROOFS.put(self._key, found)
+            PROOFS.put(self._key, proof)
 
 
 class RelevantPart(NamedTuple):

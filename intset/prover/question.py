@@ -112,13 +112,13 @@ def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
     """Integer operands of the goal's comparisons."""
-    found: dict[Expr, None] = {}
+    roots: dict[Expr, None] = {}
     stack = [goal]
     while stack:
         node = stack.pop()
         for arg in node.args:
             if isinstance(arg, Expr):
-                found[arg] = None
+                roots[arg] = None
             else:
                 stack.append(arg)
-    return tuple(found)
+    return tuple(roots)

@@ -72,14 +72,14 @@ class _Tableau:
 
     def _eliminated(self, free: Collection[int]) -> list[tuple[int, Row]]:
         """Eliminate free variables; returns (variable, defining row) pairs for back-substitution."""
-        found = []
+        eliminated = []
         for column in free:
             number = min((n for n, row in enumerate(self.rows) if column in row), key=self._length, default=None)
             if number is not None:
                 self._pivot(number, column)
-                found.append((column, self.rows.pop(number)))
+                eliminated.append((column, self.rows.pop(number)))
                 self.basic.pop()
-        return found
+        return eliminated
 
     def _length(self, number: int) -> int:
         return len(self.rows[number])

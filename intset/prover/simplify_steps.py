@@ -67,8 +67,8 @@ def simplified_in_steps(
     banned: set[tuple[Node, Node]] = set()
     steps: list[SimplifyStep] = []
     for _ in range(MAX_ROUNDS):
-        new, found = _round(frame, root, Simplifier(table, bits), banned, config)
-        steps += found
+        new, new_steps = _round(frame, root, Simplifier(table, bits), banned, config)
+        steps += new_steps
         if new is root:
             break
         root = new

@@ -68,10 +68,10 @@ def effort(*roots: Node) -> int:
 
 def nesting(root: Node) -> int:
     """Nesting depth of divisions; each level lengthens z3's numbers, which z3 units do not measure."""
-    found: dict[Node, int] = {}
+    depth: dict[Node, int] = {}
     for node in postorder((root,)):
-        found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in ops.DIVISIONS)
-    return found[root]
+        depth[node] = max((depth[arg] for arg in node.args), default=0) + (node.op in ops.DIVISIONS)
+    return depth[root]
 
 
 class SmtSession:
@@ -240,8 +240,8 @@ class _SmtEngine:
         for carrier in carriers:
             if carrier.window is not None:
                 self._tell(carrier.window)
-        found = self._ask(literals, rlimit)[0] == self.z3.sat
-        model = self._counterexample(query, carriers, self.terms.model_of(self.solver)) if found else None
+        is_sat = self._ask(literals, rlimit)[0] == self.z3.sat
+        model = self._counterexample(query, carriers, self.terms.model_of(self.solver)) if is_sat else None
         self.z3.Z3_solver_pop(self.ref, self.solver, 1)
         return model
 

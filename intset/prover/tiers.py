@@ -53,10 +53,10 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
             return None
     side: tuple[Cond, ...] = ()
     if is_partial(goal):
-        found = _side_conditions(known, goal)
-        if found is None:
+        conditions = _side_conditions(known, goal)
+        if conditions is None:
             return None
-        side = found
+        side = conditions
     basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side) if side else frame.defined, side, config)
     return Decided(PROVED, "linear", basis=basis)
 
@@ -214,27 +214,27 @@ def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
     query, goal = question.query, logical_not(question.goal)
     variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
     relaxed = [v for v in variables if query.is_relaxed(v)]
-    asked = Query(relaxed, query.ranges, (*query.facts, goal), (), query.base, query.base, query.config)
+    violating = Query(relaxed, query.ranges, (*query.facts, goal), (), query.base, query.base, query.config)
     try:
         with engine.everything(0).budget(query.config.isl_operations):
-            fails = engine.points(asked).shape
+            fails = engine.points(violating).shape
             if fails.is_empty():
                 return Verdict(PROVED)
             sizes = fails.variables()
-            found = fails.lifted(sizes).sample()
+            sample = fails.lifted(sizes).sample()
     except BudgetError as error:
         return Verdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
-    point: Point = {} if found is None else dict(zip((*sizes, *relaxed), found, strict=True))
+    point: Point = {} if sample is None else dict(zip((*sizes, *relaxed), sample, strict=True))
     if point and question.refutes(point):
         return Verdict(REFUTED, point)
     return Verdict(UNKNOWN, reason="the points where it may fail are not real")
 
 
 def points_tier(question: ProofQuestion) -> Verdict:
-    found = false_point(question.query, question.goal)
-    if found is None:
+    searched = false_point(question.query, question.goal)
+    if searched is None:
         return Verdict(UNKNOWN, reason="the box is too large to enumerate")
-    status, point = found
+    status, point = searched
     if status == "never":
         return Verdict(PROVED, vacuous=True)
     if point is None:
@@ -289,14 +289,14 @@ def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
 def _ranged(question: ProofQuestion, facts: list[Cond]) -> list[Var]:
     """Variables with a range in goal or facts, closed under range ends."""
     ranges = question.frame.ranges
-    found: dict[Var, None] = {}
+    reached: dict[Var, None] = {}
     waiting = [*free_vars(question.goal, *facts), *question.symbolic_ranges]
     while waiting:
         var = waiting.pop(0)
-        if var in ranges and var not in found:
-            found[var] = None
+        if var in ranges and var not in reached:
+            reached[var] = None
             waiting.extend(ranges[var].free_vars())
-    return list(found)
+    return list(reached)
 
 
 def _hint(question: ProofQuestion) -> Any:

@@ -34,7 +34,7 @@ def fits(ctx: Context, e: Expr, bits: int) -> Proof:
 def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
     """No-overflow conditions of the steps not obviously within the width."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    found: list[list[Cond]] = []
+    by_node: list[list[Cond]] = []
     for node, guard in reversed(guarded_steps((e,))):  # leaves first, so that sums reuse normalized operands
         needs: list[Cond] = []
         if isinstance(node, Expr):
@@ -44,5 +44,5 @@ def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
         if node.op in (ops.FLOORMOD, ops.TRUNCMOD):
             needs.append(node.args[0].ne(low) | node.args[1].ne(-1))
         open_needs = [need for need in needs if ctx.canonical(need) is not truth(True)]
-        found.append([need if guard.op is ops.BOOL else logical_or(logical_not(guard), need) for need in open_needs])
-    return [need for of_node in reversed(found) for need in of_node]
+        by_node.append([need if guard.op is ops.BOOL else logical_or(logical_not(guard), need) for need in open_needs])
+    return [need for of_node in reversed(by_node) for need in of_node]

@@ -100,8 +100,8 @@ class Z3Terms:
         """An uninterpreted function from `arity` integers to an integer."""
         symbol = self.core.Z3_mk_string_symbol(self.ref, name)
         domain = (load_z3().Sort * arity)(*[self._integers] * arity)
-        made = self.core.Z3_mk_func_decl(self.ref, symbol, arity, domain, self._integers)
-        return Z3Function(self, self._kept(made, self.core.Z3_func_decl_to_ast))
+        declaration = self.core.Z3_mk_func_decl(self.ref, symbol, arity, domain, self._integers)
+        return Z3Function(self, self._kept(declaration, self.core.Z3_func_decl_to_ast))
 
     def applied(self, function: Any, arguments: Sequence[Z3Term]) -> Z3Term:
         return self._term(self.core.Z3_mk_app(self.ref, function, len(arguments), self._array(arguments)))
@@ -130,9 +130,9 @@ class Z3Terms:
 
     def value(self, model: Any, term: Z3Term) -> int:
         """The value of an integer term in a model; model completion assigns unconstrained terms."""
-        found = (self._ast * 1)()
-        self.core.Z3_model_eval(self.ref, model, term.ast, True, found)
-        return number_of(self.core.Z3_get_numeral_string(self.ref, found[0]))
+        cell = (self._ast * 1)()
+        self.core.Z3_model_eval(self.ref, model, term.ast, True, cell)
+        return number_of(self.core.Z3_get_numeral_string(self.ref, cell[0]))
 
     def unsat_core(self, solver: Any) -> set[int]:
         """AST ids of the assumptions in the unsatisfiable core."""
@@ -140,9 +140,9 @@ class Z3Terms:
         terms = core.Z3_solver_get_unsat_core(ref, solver)
         core.Z3_ast_vector_inc_ref(ref, terms)
         size = core.Z3_ast_vector_size(ref, terms)
-        found = {core.Z3_get_ast_id(ref, core.Z3_ast_vector_get(ref, terms, k)) for k in range(size)}
+        ids = {core.Z3_get_ast_id(ref, core.Z3_ast_vector_get(ref, terms, k)) for k in range(size)}
         core.Z3_ast_vector_dec_ref(ref, terms)
-        return found
+        return ids
 
     def term(self, given: Z3Operand) -> Z3Term:
         return self.integer(given) if isinstance(given, int) else given

@@ -90,10 +90,10 @@ def into_branches(node: Expr) -> Iterator[tuple[str, Expr]]:
     places = [k for k, arg in enumerate(node.args) if arg.op is ops.SELECT]
     if len(places) != 1 or any(arg.op is not ops.CONST for k, arg in enumerate(node.args) if k != places[0]):
         return
-    (place,) = places
-    choice = node.args[place]
+    (position,) = places
+    choice = node.args[position]
     arms = [
-        folded(node.op, tuple(arm if k == place else arg for k, arg in enumerate(node.args)), node.data)
+        folded(node.op, tuple(arm if k == position else arg for k, arg in enumerate(node.args)), node.data)
         for arm in choice.args[1:]
     ]
     if None not in arms:
@@ -235,17 +235,17 @@ def _least_common(a: sums.TermSum, b: sums.TermSum) -> sums.TermSum:
 
 def _opened(op: Op, operands: list[sums.TermSum]) -> list[Expr] | None:
     """The operands with min(a, b)*k + r written as a*k + r and b*k + r; `None` where there is no such operand."""
-    found: list[Expr] = []
+    opened_operands: list[Expr] = []
     is_open = False
     for total in operands:
         inner = next((t for t, k in total.terms.items() if t.op is (op if k > 0 else OPPOSITE[op])), None)
         if inner is None:
-            found.append(sums.write(total))
+            opened_operands.append(sums.write(total))
             continue
         is_open = True
         k, rest = total.terms[inner], total.without(inner)
-        found += [sums.write(rest.plus(sums.read(arg), k)) for arg in chain(inner.op, inner)]
-    return found if is_open and len(found) <= MAX_OPERANDS else None
+        opened_operands += [sums.write(rest.plus(sums.read(arg), k)) for arg in chain(inner.op, inner)]
+    return opened_operands if is_open and len(opened_operands) <= MAX_OPERANDS else None
 
 
 def _leaves(op: Op, node: Expr) -> int:

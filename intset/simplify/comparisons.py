@@ -41,8 +41,8 @@ def clause_of(known: Normalizer, cond: Cond) -> Clause | None:
     """An undecided comparison as a clause: a kind (>=, ==, !=) and a form compared with 0."""
     if cond.op not in ops.COMPARISONS:
         return None
-    found = known.clauses(cond)
-    return found[0] if len(found) == 1 and isinstance(found[0], tuple) else None
+    clauses = known.clauses(cond)
+    return clauses[0] if len(clauses) == 1 and isinstance(clauses[0], tuple) else None
 
 
 def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Iterator[Candidate]:
@@ -208,17 +208,17 @@ def _nearest(k: int, c: int) -> int:
 
 def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: OrderDecider) -> Iterator[Candidate]:
     """`form == 0` as `form <= 0` where form is nowhere below 0, and the other way round; `!=` and `>` likewise."""
-    found: list[tuple[Op, Linear]] = []
+    bounds: list[tuple[Op, Linear]] = []
     if kind is ops.GE:
         if order.is_nonneg(form.scale(-1)):
-            found.append((ops.EQ, form))
+            bounds.append((ops.EQ, form))
         elif order.is_nonneg(form.shift(1)):
-            found.append((ops.NE, form.shift(1)))
+            bounds.append((ops.NE, form.shift(1)))
     elif order.is_nonneg(form):
-        found.append((ops.GE, form.scale(-1) if kind is ops.EQ else form.shift(-1)))
+        bounds.append((ops.GE, form.scale(-1) if kind is ops.EQ else form.shift(-1)))
     elif order.is_nonneg(form.scale(-1)):
-        found.append((ops.GE, form if kind is ops.EQ else form.scale(-1).shift(-1)))
-    for other, bound in found:
+        bounds.append((ops.GE, form if kind is ops.EQ else form.scale(-1).shift(-1)))
+    for other, bound in bounds:
         for one in _readings(order.known, bound):
             yield "end of what it may be", stated(s, ops.LE if other is ops.GE else other, other, sum_of_form(one))
 

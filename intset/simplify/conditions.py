@@ -144,15 +144,15 @@ def _by_order(
         clauses = [None if clause is None else _negated_clause(clause) for clause in clauses]
     if sum(clause is not None for clause in clauses) < 2:
         return
-    found = implied_inequalities(clauses)
-    for form, places in found:
+    inequalities = implied_inequalities(clauses)
+    for form, places in inequalities:
         if len(places) > 1 and order.is_nonneg(form.scale(-1).shift(-1)):
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
     for j, clause in enumerate(clauses):
         if clause is None or clause[0] is not ops.GE:
             continue
-        for form, places in found:
+        for form, places in inequalities:
             last = max(places)
             stays = _may_go(total, j, last)
             if j in places or not (stays or total[last] and len(places) == 1):
@@ -166,7 +166,7 @@ def _by_order(
                     joined(op, [part for k, part in enumerate(new) if k != (j if stays else last)]),
                 )
                 return
-    for form, places in found:
+    for form, places in inequalities:
         if len(places) > 2 and not form.terms and not form.const and all(total[k] for k in places):
             tight = dict.fromkeys(places)
             *kept, last = sorted(tight)
@@ -248,9 +248,9 @@ def _merged(
             if len(parts) > 2:
                 for rule, result, binding in ALL.matches(pair):
                     if s.applies(rule, binding, known):
-                        made = instance(result, binding)
-                        if made is not None:
-                            yield rule.name, joined(op, [*left[:i], made, *left[i:]])
+                        replacement = instance(result, binding)
+                        if replacement is not None:
+                            yield rule.name, joined(op, [*left[:i], replacement, *left[i:]])
 
 
 def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) -> Cond | None:
@@ -284,8 +284,8 @@ def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
     if (t - r) % common:
         return truth(op is ops.OR)
     r += m * ((t - r) // common * pow(m // common, -1, n // common) % (n // common))
-    found: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
-    return found
+    congruence: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
+    return congruence
 
 
 def _same_digits(op: Op, p: Cond, q: Cond) -> Cond | None:
@@ -297,8 +297,8 @@ def _same_digits(op: Op, p: Cond, q: Cond) -> Cond | None:
     (x, c), (y, d) = (arg.args for arg in p.args)
     if c is not d or c.op is not ops.CONST or c.data != remainder[1]:
         return None
-    difference, found = sums.read(x).plus(sums.read(y), -1), sums.read(remainder[0])
-    if all(difference.plus(found, sign).divided(c.data) is None for sign in (1, -1)):
+    difference, dividend = sums.read(x).plus(sums.read(y), -1), sums.read(remainder[0])
+    if all(difference.plus(dividend, sign).divided(c.data) is None for sign in (1, -1)):
         return None
     same: Cond = make(kind, (x, y))
     return same
@@ -363,14 +363,14 @@ def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequa
     (x <= y) & (y <= z) & (z <= x) = (x == y) & (y == z)
     """
     single: list[ImpliedInequality] = []
-    for place, clause in enumerate(clauses):
+    for index, clause in enumerate(clauses):
         if clause is not None and clause[0] is not ops.NE:
-            single.append(ImpliedInequality(clause[1], frozenset((place,))))
+            single.append(ImpliedInequality(clause[1], frozenset((index,))))
             if clause[0] is ops.EQ:
-                single.append(ImpliedInequality(clause[1].scale(-1), frozenset((place,))))
-    found = list(single)
-    seen = {(one.form.key(), one.places) for one in found}
-    for a in found:  # grows while it is walked
+                single.append(ImpliedInequality(clause[1].scale(-1), frozenset((index,))))
+    implied = list(single)
+    seen = {(one.form.key(), one.places) for one in implied}
+    for a in implied:  # grows while it is walked
         if len(a.places) >= MAX_ADDED:
             continue
         for b in single:
@@ -382,10 +382,10 @@ def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequa
             one = ImpliedInequality(form, a.places | b.places)
             if (form.key(), one.places) not in seen:
                 seen.add((form.key(), one.places))
-                found.append(one)
-                if len(found) >= MAX_SUMS:
-                    return found
-    return found
+                implied.append(one)
+                if len(implied) >= MAX_SUMS:
+                    return implied
+    return implied
 
 
 def _cancels(a: Linear, b: Linear) -> bool:

@@ -50,11 +50,11 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     left = list(fa)
     rest: list[Expr] = []
     for factor in fb:
-        place = next((k for k, f in enumerate(left) if f is factor), None)
-        if place is None:
+        position = next((k for k, f in enumerate(left) if f is factor), None)
+        if position is None:
             rest.append(factor)
         else:
-            shared.append(left.pop(place))
+            shared.append(left.pop(position))
     g = gcd(ka, kb)
     if not shared and g == 1:
         return

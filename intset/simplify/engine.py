@@ -76,10 +76,10 @@ class Simplifier:
         return other
 
     def order(self, known: Normalizer) -> OrderDecider:
-        found = self._orders.get(id(known))
-        if found is None:
-            found = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
-        return found
+        decider = self._orders.get(id(known))
+        if decider is None:
+            decider = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
+        return decider
 
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
@@ -240,8 +240,8 @@ class Simplifier:
             return make(node.op, args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
             return node
-        made = folded(node.op, args, node.data)
-        return node if made is None else made
+        rebuilt = folded(node.op, args, node.data)
+        return node if rebuilt is None else rebuilt
 
     def _as_it_stands(self, key: Key) -> Any:
         """The node with finished operands, without folding."""
@@ -255,21 +255,21 @@ class Simplifier:
 
     def listed(self, root: Node, known: Normalizer) -> list[Rewrite]:
         """The replacements that led from `root`, which was run, to its result: those of operands first."""
-        found: list[Rewrite] = []
+        rewrites: list[Rewrite] = []
         seen: set[Key] = set()
         stack: list[tuple[Key, bool]] = [((root, known, 0), False)]
         while stack:
             key, leaving = stack.pop()
             if leaving:
                 if key in self.rewrites:
-                    found.append(self.rewrites[key])
+                    rewrites.append(self.rewrites[key])
             elif key not in seen:
                 seen.add(key)
                 if key in self.next:
                     stack.append((self.next[key], False))
                 stack.append((key, True))
                 stack.extend((child, False) for child in reversed(self.uses.get(key, ())))
-        return found
+        return rewrites
 
     # -- candidates ---------------------------------------------------------------------------------------------
 
@@ -316,9 +316,9 @@ class Simplifier:
     def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         for rule, result, binding in ALL.matches(node):
             if self.applies(rule, binding, known):
-                made = instance(result, binding)
-                if made is not None:
-                    yield rule.name, self.trial(made, node, known)
+                replacement = instance(result, binding)
+                if replacement is not None:
+                    yield rule.name, self.trial(replacement, node, known)
 
     def applies(self, rule: Rule, binding: Mapping[Node, Node], known: Normalizer) -> bool:
         """Whether the side conditions of a rule hold."""

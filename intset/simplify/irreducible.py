@@ -61,10 +61,10 @@ def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval
     table = known.intervals
     for e, k, inner in total.terms:
         if e is not None:
-            found = table.get(e)
-            if found is None:
-                found = known.atom_bounds(e)
-            first, last = found
+            interval = table.get(e)
+            if interval is None:
+                interval = known.atom_bounds(e)
+            first, last = interval
             if first is not None and first == last:
                 return None
         elif isinstance(inner, DivisionShape):

@@ -48,10 +48,10 @@ class OrderDecider:
         """Whether `a <= b` is proved wherever both are defined."""
         if a is b:
             return True
-        found = self._found.get((a, b))
-        if found is None:
-            found = self._found[a, b] = self.is_nonneg(self.known.form(b).minus(self.known.form(a)))
-        return found
+        is_ordered = self._found.get((a, b))
+        if is_ordered is None:
+            is_ordered = self._found[a, b] = self.is_nonneg(self.known.form(b).minus(self.known.form(a)))
+        return is_ordered
 
     def is_nonneg(self, form: Linear) -> bool:
         """Whether `form >= 0` is proved."""
@@ -136,8 +136,8 @@ class OrderDecider:
     def _without_quotients(self, form: Linear) -> Iterator[Linear]:
         """Forms whose nonnegativity implies that of `form`, with one quotient replaced by its bound."""
         for t, k in form.terms.items():
-            if t.op is ops.MUL and (found := self._multiple(t)) is not None:
-                dividend, divisor = found
+            if t.op is ops.MUL and (multiple := self._multiple(t)) is not None:
+                dividend, divisor = multiple
                 bound = dividend if k < 0 else dividend.minus(divisor).shift(1)
                 yield _without(form, t).plus(bound, k)
             if t.op not in (ops.FLOORDIV, ops.TRUNCDIV) or t.args[1].op is not ops.CONST or t.args[1].data < 1:

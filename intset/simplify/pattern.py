@@ -145,13 +145,13 @@ def _is_negation(cond: Node, e: Node, binding: Binding, often: Set[Node]) -> boo
 def variants(rule: Rule) -> list[tuple[Node, Node]]:
     """(pattern, result) pairs for all operand orders of commutative operations and comparisons."""
     turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
-    found: dict[Node, Node] = {}
+    by_pattern: dict[Node, Node] = {}
     for pattern in turned[:MAX_VARIANTS]:
         result = rule.result
         if pattern.op is not rule.pattern.op and isinstance(result, Cond) and result.op in MIRRORED:
             result = make(MIRRORED[result.op], result.args[::-1])
-        found.setdefault(pattern, result)
-    return list(found.items())
+        by_pattern.setdefault(pattern, result)
+    return list(by_pattern.items())
 
 
 def _turned(pattern: Node) -> list[Node]:
@@ -174,10 +174,10 @@ def instance(pattern: Node, binding: Mapping[Node, Node]) -> Any:
         return pattern
     args = []
     for arg in pattern.args:
-        made = instance(arg, binding)
-        if made is None:
+        operand = instance(arg, binding)
+        if operand is None:
             return None
-        args.append(made)
+        args.append(operand)
     return folded(pattern.op, tuple(args), pattern.data)
 
 
@@ -200,10 +200,10 @@ Decide = Callable[[Cond], bool]
 def holds(rule: Rule, binding: Mapping[Node, Node], decide: Decide) -> bool:
     """Whether all side conditions of a rule are proved for a binding."""
     for need in rule.when:
-        made = instance(need, binding)
-        if made is None or (made.op is ops.BOOL and not made.data):
+        condition = instance(need, binding)
+        if condition is None or (condition.op is ops.BOOL and not condition.data):
             return False
-        if made.op is not ops.BOOL and not decide(made):
+        if condition.op is not ops.BOOL and not decide(condition):
             return False
     return True
 

@@ -43,8 +43,8 @@ class SamplePoints:
 
     def is_negative(self, form: Linear) -> bool:
         """Whether the form is negative at a sample point."""
-        found = self._at(form)
-        return found is not None and min(found, default=0) < 0
+        values = self._at(form)
+        return values is not None and min(values, default=0) < 0
 
     def _at(self, form: Linear) -> list[int] | None:
         """Defined values of the form, over all sample points."""
@@ -69,17 +69,17 @@ class SamplePoints:
         variables = (
             (*dict.fromkeys((*free_vars(*speaking), *assumptions.limits)),) if speaking else (*assumptions.limits,)
         )
-        found: list[dict[Expr, int]] = []
+        points: list[dict[Expr, int]] = []
         for number in range(TRIES):
             point: dict[Expr, int] = {}
             for var in variables:
                 point[var] = self._chosen(var, number)
             self._fit(point, number)
             if self._satisfies(point):
-                found.append(point)
-                if len(found) == POINTS:
+                points.append(point)
+                if len(points) == POINTS:
                     break
-        return found
+        return points
 
     def _fit(self, point: dict[Expr, int], number: int) -> None:
         """Move variables with symbolic ends into their ranges."""
@@ -112,8 +112,8 @@ class SamplePoints:
             if last is not None and (high is None or point[var_] > high):
                 return False
         for e, (least, most) in known.assumptions.atoms.items():
-            found = _value(Linear(0, {e: 1}), point)
-            if found is None or least is not None and found < least or most is not None and found > most:
+            atom_value = _value(Linear(0, {e: 1}), point)
+            if atom_value is None or least is not None and atom_value < least or most is not None and atom_value > most:
                 return False
         return True
 

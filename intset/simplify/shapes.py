@@ -110,18 +110,18 @@ def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
     if not nesting:
         return _TOO_DEEP
     if e.op.boolean:
-        found = _junction_of(e, nesting)
+        shape = _junction_of(e, nesting)
     else:
-        found = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
-    if found is not _TOO_DEEP:
-        e.remember("glance", found)
-    return found
+        shape = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
+    if shape is not _TOO_DEEP:
+        e.remember("glance", shape)
+    return shape
 
 
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
-    found = shape_of(e, nesting)
-    return None if type(found) is ChoiceShape else found
+    shape = shape_of(e, nesting)
+    return None if type(shape) is ChoiceShape else shape
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
@@ -239,12 +239,12 @@ def _is_reduced(dividend: SumShape, c: int) -> bool:
 
 def _rests(total: SumShape, divisors: set[int]) -> Rests:
     """For each divisor shared by some coefficients, the remaining terms."""
-    found = {g for g in divisors if g > 1}
-    if not found:
+    common = {g for g in divisors if g > 1}
+    if not common:
         return ()
-    found |= {gcd(g, h) for g in found for h in found}
+    common |= {gcd(g, h) for g in common for h in common}
     return tuple(
-        (g, tuple([term for term in total.terms if term[1] % g])) for g in sorted(found, reverse=True) if g > 1
+        (g, tuple([term for term in total.terms if term[1] % g])) for g in sorted(common, reverse=True) if g > 1
     )
 
 
@@ -265,8 +265,12 @@ def _choice_of(e: Expr, nesting: int) -> Any:
 
 def _junction_of(e: Cond, nesting: int) -> Any:
     if e.op is not ops.AND and e.op is not ops.OR:
-        found = _comparison_of(e, nesting)
-        return JunctionShape(None if found[0] is e else found[0], (found[1],)) if type(found) is tuple else found
+        part_shape = _comparison_of(e, nesting)
+        return (
+            JunctionShape(None if part_shape[0] is e else part_shape[0], (part_shape[1],))
+            if type(part_shape) is tuple
+            else part_shape
+        )
     written: list[Cond] = []
     parts: list[ComparisonShape] = []
     is_turned = False
@@ -276,12 +280,12 @@ def _junction_of(e: Cond, nesting: int) -> Any:
         if node.op is e.op:
             stack.extend((node.args[1], node.args[0]))
         else:
-            found = _comparison_of(node, nesting)
-            if type(found) is not tuple:
-                return found
-            is_turned = is_turned or found[0] is not node
-            written.append(found[0])
-            parts.append(found[1])
+            part_shape = _comparison_of(node, nesting)
+            if type(part_shape) is not tuple:
+                return part_shape
+            is_turned = is_turned or part_shape[0] is not node
+            written.append(part_shape[0])
+            parts.append(part_shape[1])
         if len(stack) + len(parts) > MAX_TERMS:
             return None
     for j, part in enumerate(parts):

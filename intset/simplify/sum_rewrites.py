@@ -115,9 +115,9 @@ def _sizes(total: TermSum) -> Iterator[Candidate]:
             high = TermSum(max(size.const, 0), {t: w for t, w in size.terms.items() if w > 0})
             low = high.plus(size, -1)
             for op, sign in ((ops.MAX, 1), (ops.MIN, -1)):
-                made = make(op, (sums.write(high), sums.write(low)))
+                bound_of_parts = make(op, (sums.write(high), sums.write(low)))
                 after = total.without(term).plus(high, -k * sign).plus(low, -k * sign)
-                yield "size as a bound", sums.write(after.plus(TermSum(0, {made: 2 * k * sign})))
+                yield "size as a bound", sums.write(after.plus(TermSum(0, {bound_of_parts: 2 * k * sign})))
         for bound, m in total.terms.items():
             if bound.op not in OPPOSITE:
                 continue
@@ -149,13 +149,13 @@ def _as_bound(term: Expr, k: int) -> tuple[Op, _Operands]:
 
 def _opposite(a: _Operands, b: _Operands) -> int | None:
     """The constant d with min(a_i) + max(d - a_i) = d, if the operands pair up so."""
-    found = None
+    constant = None
     for terms, c in a.items():
         other = b.get(frozenset((t, -k) for t, k in terms))
-        if other is None or found is not None and c + other != found:
+        if other is None or constant is not None and c + other != constant:
             return None
-        found = c + other
-    return found if len(a) == len(b) else None
+        constant = c + other
+    return constant if len(a) == len(b) else None
 
 
 # -- addends into choices -------------------------------------------------------------------------------------------
@@ -169,8 +169,8 @@ def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
         if inner is None:
             continue
         args = [sums.read(arg).plus(inner) for arg in term.args]
-        made = make(term.op, tuple(map(sums.write, args)))
-        yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {made: k})))
+        moved_in = make(term.op, tuple(map(sums.write, args)))
+        yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {moved_in: k})))
         if k < 0:
             turned = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
             yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {turned: -k})))
@@ -209,8 +209,8 @@ def _into_branches(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
         parts.append(TermSum(0, {}))
     for part in parts:
         arms = [sums.write(sums.scaled(sums.read(arm), k).plus(part)) for arm in (yes, no)]
-        made = make(ops.SELECT, (cond, *arms))
-        yield "addends into branches", sums.write(rest.plus(part, -1).plus(TermSum(0, {made: 1})))
+        choice = make(ops.SELECT, (cond, *arms))
+        yield "addends into branches", sums.write(rest.plus(part, -1).plus(TermSum(0, {choice: 1})))
 
 
 def _movable(rest: TermSum, args: tuple[Expr, ...]) -> list[TermSum]:
@@ -229,16 +229,16 @@ def _movable(rest: TermSum, args: tuple[Expr, ...]) -> list[TermSum]:
 
 def _below(e: Expr) -> set[Expr]:
     """Terms of an operand, including those inside its choices."""
-    found: set[Expr] = set()
+    terms: set[Expr] = set()
     stack: list[Expr] = [e]
     for _ in range(32):
         if not stack:
             break
         for term in sums.read(stack.pop()).terms:
-            found.add(term)
+            terms.add(term)
             if term.op in (ops.MIN, ops.MAX, ops.SELECT):
                 stack.extend(arg for arg in term.args if not arg.op.boolean)
-    return found
+    return terms
 
 
 # -- quotients and remainders ------------------------------------------------------------------------------------------
@@ -422,11 +422,11 @@ def _all_residues(total: TermSum) -> Iterator[Candidate]:
             dividend = sums.read(term.args[0])
             base = sums.write(TermSum(0, dividend.terms))
             groups.setdefault((k, term.args[1], base), {})[dividend.const % term.args[1].data] = (term, dividend)
-    for (k, divisor, base), found in groups.items():
+    for (k, divisor, base), by_residue in groups.items():
         c = divisor.data
-        if len(found) == c:
+        if len(by_residue) == c:
             after, whole = total, sums.read(base)
-            for term, dividend in found.values():
+            for term, dividend in by_residue.values():
                 after = after.without(term).plus(TermSum(dividend.const // c, {}), k)
             yield "quotients of all residues", sums.write(after.plus(whole, k))
 

@@ -88,17 +88,17 @@ MAX_FACTORS: Final = 64
 
 def factors_of(e: Expr) -> list[Expr]:
     """Factors of a product from left to right; products beyond `MAX_FACTORS` factors count as one factor."""
-    found: list[Expr] = []
+    factors: list[Expr] = []
     stack = [e]
     while stack:
         node = stack.pop()
         if node.op is ops.MUL:
             stack.extend((node.args[1], node.args[0]))
         else:
-            found.append(node)
-        if len(found) + len(stack) > MAX_FACTORS:
+            factors.append(node)
+        if len(factors) + len(stack) > MAX_FACTORS:
             return [e]
-    return found
+    return factors
 
 
 def multiplied(factors: list[Expr]) -> Expr:
@@ -126,35 +126,35 @@ _Part = tuple[int, list[Expr]]  # coefficient, factors
 def _written(parts: list[_Part], offset: int) -> Expr:
     """The sum of the parts and the offset, with common factors extracted while that saves an operation."""
     while True:
-        found = _best_factor(parts)
-        if found is None:
+        shared = _best_factor(parts)
+        if shared is None:
             break
-        taken = [part for part in parts if _divides(found, part)]
+        taken = [part for part in parts if _divides(shared, part)]
         first = parts.index(taken[0])
-        left = [part for part in parts if not _divides(found, part)]
-        if isinstance(found, int):
-            inner = _written([(1 if k == found else -1, f) for k, f in taken], 0)
-            parts = [*left[:first], (found, [inner]), *left[first:]]
+        left = [part for part in parts if not _divides(shared, part)]
+        if isinstance(shared, int):
+            inner = _written([(1 if k == shared else -1, f) for k, f in taken], 0)
+            parts = [*left[:first], (shared, [inner]), *left[first:]]
         else:
             inside, extra = [], 0
             for k, factors in taken:
-                rest = _removed(factors, found)
+                rest = _removed(factors, shared)
                 if rest:
                     inside.append((k, rest))
                 else:
                     extra += k
             inner = _written(inside, extra)
-            scale, factors = 1, [inner, found]
+            scale, factors = 1, [inner, shared]
             if inner.op is ops.MUL and inner.args[1].op is ops.CONST:  # (x*4)*y counts as 4 * x*y
-                scale, factors = inner.args[1].data, [inner.args[0], found]
+                scale, factors = inner.args[1].data, [inner.args[0], shared]
             parts = [*left[:first], (scale, factors), *left[first:]]
     return _added([(multiplied(factors), k) for k, factors in parts], offset)
 
 
 def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
     """The factors without one occurrence of `one`."""
-    place = next(k for k, f in enumerate(factors) if f is one)
-    return factors[:place] + factors[place + 1 :]
+    position = next(k for k, f in enumerate(factors) if f is one)
+    return factors[:position] + factors[position + 1 :]
 
 
 def _divides(found: Expr | int, part: _Part) -> bool:
@@ -175,9 +175,9 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
         for factor in dict.fromkeys(factors) if len(parts) > 1 else ():
             count[factor] = count.get(factor, 0) + 1
     best, most = None, 1
-    for found, number in count.items():
+    for candidate, number in count.items():
         if number > most:
-            best, most = found, number
+            best, most = candidate, number
     if isinstance(best, int):
         signs = sum(1 if k > 0 else -1 for k, _ in parts if abs(k) == best)
         return best if signs >= 0 else -best
@@ -194,18 +194,18 @@ def _scaled(term: Expr, k: int) -> Expr:
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     if not terms:
         return const(offset)
-    place = next((n for n, (_, k) in enumerate(terms) if k > 0), None)
-    if place is None and offset:
+    position = next((n for n, (_, k) in enumerate(terms) if k > 0), None)
+    if position is None and offset:
         total = const(offset)  # -5 - x
         offset, rest = 0, terms
     else:
-        if place is None:  # all negative: begin with x * -4, because -x costs one more operation
-            place = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
-            first, k = terms[place]
+        if position is None:  # all negative: begin with x * -4, because -x costs one more operation
+            position = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
+            first, k = terms[position]
             total = make(ops.NEG, (first,)) if k == -1 else _scaled(first, k)
         else:
-            total = _scaled(*terms[place])
-        rest = [*terms[:place], *terms[place + 1 :]]
+            total = _scaled(*terms[position])
+        rest = [*terms[:position], *terms[position + 1 :]]
     for term, k in rest:
         part = _scaled(term, abs(k))
         total = make(ops.ADD if k > 0 else ops.SUB, (total, part))

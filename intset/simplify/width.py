@@ -47,14 +47,14 @@ def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
 
 
 def _below(root: Node) -> dict[Node, None]:
-    found: dict[Node, None] = {root: None}
+    nodes: dict[Node, None] = {root: None}
     stack = [root]
     while stack:
         for arg in stack.pop().args:
-            if arg not in found:
-                found[arg] = None
+            if arg not in nodes:
+                nodes[arg] = None
                 stack.append(arg)
-    return found
+    return nodes
 
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:

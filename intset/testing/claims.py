@@ -75,14 +75,14 @@ def _ask(drawn: Setting, domains: Sequence[str], thorough: bool, tally: Counter[
         oracle = Oracle(drawn, Context(drawn.ranges, assume=drawn.facts), tally, rng)
     oracle.require(not (warned and drawn.points), "a contradiction where there is none")
     for domain in domains or (rng.choice(("auto", rng.choice(DOMAINS))),):
-        bounds, found = oracle.bounds(drawn.exprs[0], domain), oracle.values(drawn.exprs[0], domain)
+        bounds, answer = oracle.bounds(drawn.exprs[0], domain), oracle.values(drawn.exprs[0], domain)
         parts: tuple[Callable[[], None], ...] = (
             lambda: oracle.region(domain),  # noqa: B023  # called before the loop goes on
             oracle.goals,
-            lambda: ordered(oracle, found, domain),  # noqa: B023
-            lambda: together(oracle, bounds, found),  # noqa: B023
+            lambda: ordered(oracle, answer, domain),  # noqa: B023
+            lambda: together(oracle, bounds, answer),  # noqa: B023
             lambda: blocks(oracle, domain),  # noqa: B023
-            lambda: again(oracle, bounds, found, domain),  # noqa: B023
+            lambda: again(oracle, bounds, answer, domain),  # noqa: B023
         )
         for part in parts if thorough else rng.choices(parts, (4, 4, 3, 3, 3, 1)):
             part()

@@ -202,13 +202,13 @@ def drawn_setting(rng: random.Random, number: int = 0) -> Setting | None:
 def _points(drawn: Setting) -> Iterator[tuple[Point, Point]]:
     order = _outer_first(drawn.ranges)
     variables = [*drawn.sizes, *order]
-    place = {var: k for k, var in enumerate(variables)}
+    position = {var: k for k, var in enumerate(variables)}
     limits = {
-        v: tuple(compiled(end, variables[: place[v]]) for end in (r.min, r.extent) if isinstance(end, Expr))
+        v: tuple(compiled(end, variables[: position[v]]) for end in (r.min, r.extent) if isinstance(end, Expr))
         for v, r in drawn.ranges.items()
     }
     guards = [compiled(fact, variables) for fact in drawn.facts]
-    kept, shown = [place[v] for v in drawn.params], [place[v] for v in drawn.everything]
+    kept, shown = [position[v] for v in drawn.params], [position[v] for v in drawn.everything]
     seen = 0
     pending: list[Point] = [tuple(sizes) for sizes in itertools.product(*drawn.sizes.values())][::-1]
     while pending:

@@ -57,9 +57,9 @@ class Oracle:
 
     def bounds(self, e: Expr, domain: str | None) -> Bounds:
         """The bounds of `e`, which hold."""
-        found = self.ctx.bounds(e, keep=self.setting.keep, domain=domain)
-        self.ends(found, found.is_tight, found.is_empty, self.truth(e), (domain, "bounds", found))
-        return found
+        answer = self.ctx.bounds(e, keep=self.setting.keep, domain=domain)
+        self.ends(answer, answer.is_tight, answer.is_empty, self.truth(e), (domain, "bounds", answer))
+        return answer
 
     def ends(self, ends: tuple[End, End], is_tight: bool, is_empty: bool, truth: Truth, what: What) -> None:
         self.require(not (is_empty and truth), "not empty", *what)
@@ -84,24 +84,24 @@ class Oracle:
 
     def values(self, e: Expr, domain: str | None) -> IntSet:
         """The set of values of `e`, which holds."""
-        found, truth = self.ctx.value_set(e, keep=self.setting.keep, domain=domain), self.truth(e)
-        what = (domain, "set", found)
-        self.require(set(found.params) <= set(self.setting.params), "other parameters", found.params, *what)
-        self.ends(found.ends(), found.is_tight, found.is_empty, truth, what)
-        self.tally["exact"] += found.is_exact and bool(truth)
-        if found.is_exact:
-            self._counted(found, truth, what)
+        answer, truth = self.ctx.value_set(e, keep=self.setting.keep, domain=domain), self.truth(e)
+        what = (domain, "set", answer)
+        self.require(set(answer.params) <= set(self.setting.params), "other parameters", answer.params, *what)
+        self.ends(answer.ends(), answer.is_tight, answer.is_empty, truth, what)
+        self.tally["exact"] += answer.is_exact and bool(truth)
+        if answer.is_exact:
+            self._counted(answer, truth, what)
         for params, taken in self.some(truth):
             env = self.setting.env(params)
-            placed = self.placed(found, env)
+            placed = self.placed(answer, env)
             self.require(not placed.params, "still depends on", placed.params, placed, *what, env)
             self.members(placed, taken, (*what, env, "at", placed))
-            self.require(placed.is_exact or not found.is_exact, "exactness was lost", placed, *what)
+            self.require(placed.is_exact or not answer.is_exact, "exactness was lost", placed, *what)
         for env in self.nowhere(truth):
-            placed = self.placed(found, env)
+            placed = self.placed(answer, env)
             self.tally["nowhere"] += placed.is_empty
             self.require(placed.is_empty or not placed.is_exact, "is not empty", placed, *what, env)
-        return found
+        return answer
 
     def nowhere(self, truth: Truth) -> list[dict[Var, int]]:
         """A sample of sizes without points."""

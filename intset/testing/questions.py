@@ -124,17 +124,17 @@ def question(seed: int) -> Question:
     ranges = {v: Range(rng.randint(-8, 5), rng.randint(1, 12 if len(variables) == 2 else 8)) for v in variables}
     expr = expression(rng, variables, 4)
     conds = [condition(rng, variables, 2)] if rng.random() < 0.5 else []
-    found = Question(ranges, conds, expr, condition(rng, variables, 2), set(), True)
-    value, goal = compiled(expr, variables), compiled(found.goal, variables)
-    for point in found.points():
+    drawn = Question(ranges, conds, expr, condition(rng, variables, 2), set(), True)
+    value, goal = compiled(expr, variables), compiled(drawn.goal, variables)
+    for point in drawn.points():
         with contextlib.suppress(ZeroDivisionError, EvaluationError):
-            found.values.add(value(*point))
+            drawn.values.add(value(*point))
         try:
-            found.goal_holds = bool(goal(*point)) and found.goal_holds
-            found.goal_points += 1
+            drawn.goal_holds = bool(goal(*point)) and drawn.goal_holds
+            drawn.goal_points += 1
         except (ZeroDivisionError, EvaluationError):
             pass
-    return found
+    return drawn
 
 
 # -- cases and sweeps --------------------------------------------------------------------------------------------------
@@ -195,12 +195,12 @@ class CaseDrawing:
         return self._held(op, *parts)
 
     def _made(self, op: ops.Op, *args: Any) -> Expr:
-        made: Expr = make(op, args)
-        return made
+        node: Expr = make(op, args)
+        return node
 
     def _held(self, op: ops.Op, *args: Any) -> Cond:
-        made: Cond = make(op, args)
-        return made
+        node: Cond = make(op, args)
+        return node
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ def draw(number: int, rng: random.Random) -> Case | None:
 
 
 def _values(expr: Expr, ranges: dict[Var, Range], conditions: Sequence[Cond]) -> list[int]:
-    found = set()
+    values = set()
     spans = []
     for limits in ranges.values():
         ends = limits.constant()
@@ -270,10 +270,10 @@ def _values(expr: Expr, ranges: dict[Var, Range], conditions: Sequence[Cond]) ->
         env = dict(zip(ranges, point, strict=True))
         try:
             if all(evaluate(condition, env) for condition in conditions):
-                found.add(evaluate(expr, env))
+                values.add(evaluate(expr, env))
         except EvaluationError:
             continue  # not a point of the domain
-    return sorted(found)
+    return sorted(values)
 
 
 def check(case: Case, domains: Sequence[str]) -> tuple[list[Finding], list[Finding]]:
@@ -344,8 +344,8 @@ def sweep(
     names = listed(domains, "domains", "a list of names")
     for case in track(cases(count, seed), count, "random expressions"):
         with_values += bool(case.values)
-        for total, found in zip((wrong, inexact), check(case, names), strict=True):
-            total += found
+        for total, findings in zip((wrong, inexact), check(case, names), strict=True):
+            total += findings
     return {
         "cases": count,
         "seed": seed,

@@ -156,10 +156,10 @@ class _HypothesisDrawing:
 
 
 def _made(op: Op, *args: object) -> Expr:
-    made: Expr = make(op, args)
-    return made
+    node: Expr = make(op, args)
+    return node
 
 
 def _held(op: Op, *args: object) -> Cond:
-    made: Cond = make(op, args)
-    return made
+    node: Cond = make(op, args)
+    return node
