@@ -30,9 +30,9 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Above Access Around Block Body Bound Case Choice Context Copy End Ends Function Graph Held Level Line
-    Lowering Made Maker Names Number OnLoad Operand Option Part Parts Place Plan Points Reached Reader Reduction
-    Relation Report Row Rule Run Scope Split Step Steps Storage Symbolic Table Term Unknown Values Verdict Visit
+    Above Access Around Block Body Bound Case Choice Context Copy Ends Graph Held Line Lowering Made Maker
+    Names Number OnLoad Option Part Parts Place Plan Points Reached Reader Reduction Relation Report Row Rule
+    Scope Split Step Storage Symbolic Term Unknown Values Verdict Visit
     """.split()
 )
 
