@@ -1,1 +1,4 @@
-"""The domains: each is one way to describe sets of integers."""
+"""Domains: ways to describe sets of integers, behind one interface (`protocols`), found by name (`registry`).
+
+Guarantee: an answer contains every value of the expression; a question is never refused by an exception.
+"""

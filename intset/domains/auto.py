@@ -1,9 +1,8 @@
-"""The `auto` domain: the cheapest answer that is certified for what was asked, else what is sound.
+"""The `auto` domain: ask ranked domains, cheapest first, until an answer is certified.
 
-Bounds are certified by structure (independent variables) or by a witness point; a set by structure (a multi-stride set
-of independent variables). Only when no cheap certificate exists does the strongest domain with regions answer, within
-its budget; what it cannot say, because a term is not affine, is enumerated when the box is small. What was given up is
-in `notes`. Domains that were registered with a cost are asked in between, where it is their turn.
+Bounds are certified by structure (independent variables) or by witnesses; a set by structure (a multi-stride set of
+independent variables). Without a cheap certificate the order is: a small box by enumeration, the strongest domain with
+regions under its budget, a large box by enumeration. Domains registered with a cost are asked in order of costs.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from intset.budgets import FEW_POINTS
 from intset.domains.ascent import attains
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
-from intset.domains.interval import dense_image
+from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Domain, Regions
 from intset.domains.query import Query
-from intset.domains.ranked import rungs, strongest
+from intset.domains.ranked import by_cost, strongest
 from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
@@ -34,15 +33,15 @@ from intset.linear.form import Linear
 _POINTS = PointsDomain()
 
 
-COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # what a step costs, compared with others
+COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # ranks of the steps
 
 T = TypeVar("T")
 Step = tuple[int, Callable[[], T | None]]
 
 
-def _climbed(own: list[Step[T]], asked: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
-    """The first certified answer, the cheapest step first: of those here and of the domains that have a cost."""
-    theirs: list[Step[T]] = [(rung.cost, partial(asked, rung)) for rung in rungs()]
+def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
+    """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
+    theirs: list[Step[T]] = [(domain.cost, partial(ask_of, domain)) for domain in by_cost()]
     for _, ask in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
         answer = ask()
         if answer is not None and certified(answer):
@@ -51,8 +50,10 @@ def _climbed(own: list[Step[T]], asked: Callable[[Domain], T], certified: Callab
 
 
 class AutoDomain:
-    """Climbs from the linear form to the strongest domain with regions and enumeration, and through every domain that
-    was registered with a cost, in the order of costs; it stops at the first certified answer."""
+    """The first certified answer of the ranked domains.
+
+    Guarantee: an uncertified answer is the tightest of the sound ones, with notes on the loss of precision.
+    """
 
     name: ClassVar[str] = "auto"
 
@@ -84,7 +85,7 @@ class AutoDomain:
             (COST_OF_SETS, strongest_bounds),
             (COST_OF_POINTS, lambda: _POINTS.bounds(query)),
         ]
-        found = _climbed(steps, lambda rung: bounds_by(query, rung), lambda answer: answer.is_tight)
+        found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found
 
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
@@ -101,9 +102,9 @@ class AutoDomain:
         return Bounds(low, high, tight, "linear")
 
     def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
-        """The tighter of two sound answers, end by end, each certified by a witness where one is found."""
+        """The tighter of two sound answers, end by end; tight if a witness attains each end."""
         ends: list[End] = []
-        certified = not has_parameters(query, query.forms[0])  # a witness speaks of one value of the parameters only
+        certified = not has_parameters(query, query.forms[0])  # a witness proves nothing for all parameters
         for k, side in ((0, -1), (1, 1)):
             a, b = cheap[k], exact[k]
             numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
@@ -121,7 +122,7 @@ class AutoDomain:
             return empty_set(self.name)
         certified: IntSet | None = structural_image(query)
         if certified is None and has_parameters(query, query.forms[0]):
-            certified = dense_image(query)
+            certified = contiguous_image(query)
         if certified is not None:
             return certified
         best: list[IntSet] = []
@@ -135,7 +136,7 @@ class AutoDomain:
             (COST_OF_SETS, strongest_set),
             (COST_OF_POINTS, lambda: _POINTS.image(query)),
         ]
-        found = _climbed(steps, lambda rung: rung.image(query), lambda answer: answer.is_exact)
+        found = _first_certified(steps, lambda domain: domain.image(query), lambda answer: answer.is_exact)
         if found is not None:
             return found
         exact = best[0]
@@ -156,5 +157,5 @@ class AutoDomain:
             return best[0]
 
         steps: list[Step[Region]] = [(COST_OF_SETS, strongest_region)]
-        found = _climbed(steps, lambda rung: region_by(query, rung), lambda answer: answer.is_exact)
+        found = _first_certified(steps, lambda domain: region_by(query, domain), lambda answer: answer.is_exact)
         return best[0] if found is None else found

@@ -1,4 +1,4 @@
-"""The `interval` domain: ends from the linear form, symbolic where parameters are."""
+"""The `interval` domain: ends by linear forms, symbolic over parameters; contiguous images with symbolic ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from intset.linear.symbolic import ends_of
 class IntervalDomain:
     """One interval.
 
-    Guarantee: the ends contain every value; `is_tight` when each variable is independent and picks its own end.
+    Guarantee: the ends contain every value; they are tight for independent variables.
     """
 
     name: ClassVar[str] = "interval"
@@ -41,8 +41,12 @@ class IntervalDomain:
         return symbolic_bounds(query, form)
 
 
-def dense_image(query: Query) -> IntervalSet | None:
-    """The image as an exact interval with symbolic ends, where the terms show that it has no gap; else `None`."""
+def contiguous_image(query: Query) -> IntervalSet | None:
+    """The image as an exact interval with symbolic ends, if its terms prove it contiguous; else `None`.
+
+    For example `i*m + j` with `i` in `[0, n)`, `j` in `[0, m)` takes every value up to `n*m - 1`. The proof adds terms
+    in order of their coefficients: a coefficient of at most the length of the current run extends the run.
+    """
     form = query.forms[0]
     if is_touched(query, tuple(form.terms)):
         return None
@@ -58,13 +62,13 @@ def dense_image(query: Query) -> IntervalSet | None:
         coefficient, extent = fitting
         run = run.plus(known.product(coefficient, extent.shift(-1)))
     bounds = symbolic_bounds(query, form)
-    if not bounds.is_tight:  # nor is it where a range or a coefficient depends on what runs: there may be gaps
+    if not bounds.is_tight:  # dependent ranges or coefficients may leave gaps
         return None
     return IntervalSet(bounds[0], bounds[1], "interval", is_exact=True)
 
 
 def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
-    """(size of the coefficient, extent) of each relaxed variable; each stands alone, its sign is known."""
+    """(absolute coefficient, extent) of each quantified variable; `None` for products of them and unknown signs."""
     coefficients: dict[Var, Linear] = {}
     for monomial, k in form.terms.items():
         own = [v for v in monomial.free_vars() if query.is_relaxed(v)]

@@ -19,7 +19,7 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 def open_ended(value: congruence.Congruence) -> strided.Strided:
-    """The strided interval with the same elements."""
+    """Convert a congruence to a strided interval."""
     if value is None:
         return None
     m, r = value
@@ -27,7 +27,7 @@ def open_ended(value: congruence.Congruence) -> strided.Strided:
 
 
 def on_congruences(transfer: Callable[..., strided.Strided]) -> Callable[..., congruence.Congruence]:
-    """A transfer function of strided intervals as one of congruences."""
+    """Convert a transfer function of strided intervals to one of congruences."""
 
     def residue(*operands: congruence.Congruence) -> congruence.Congruence:
         result = transfer(*map(open_ended, operands))

@@ -45,7 +45,7 @@ class PointSet(IntSet):
 
 
 def points_image(query: Query, limit: int | None = None) -> PointSet | None:
-    """The image, listed; `None` when the box is symbolic, unbounded or has more points than `limit`."""
+    """The image by enumeration; `None` for a symbolic or unbounded box, or one of more than `limit` points."""
     values = values_of(query, limit)
     return None if values is None else PointSet([value for (value,) in values], is_exact=True)
 
@@ -61,9 +61,10 @@ def points_bounds(query: Query, limit: int | None = None) -> Bounds | None:
 
 
 class PointsDomain:
-    """Images by enumeration: exact when every variable is bounded and the box is within `Config.points`.
+    """Images by enumeration.
 
-    Larger or symbolic questions get the interval that the linear form tells.
+    Guarantee: exact for bounded variables and a box of at most `Config.points` points; otherwise the interval of the
+    linear form, with a note.
     """
 
     name: ClassVar[str] = "points"

@@ -1,7 +1,7 @@
-"""Products of domains, with reduction as an object of its own.
+"""Products of domains.
 
-A product of value domains reduces after every operation; `interval*modular` is the reduced product of P. Granger. A
-product with other domains meets their answers.
+A product of value domains reduces after every operation; `interval*modular` is the reduced product of P. Granger. Other
+products intersect the answers of their parts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ Pair = tuple[Interval | None, congruence.Congruence]
 
 
 class Reduction(Protocol):
-    """Lets each component of a product learn from the others.
+    """Shrink each component of a product by the others.
 
-    Guarantee: the values returned describe every integer that all the given values describe, and no component grows.
+    Guarantee: the result keeps every integer that all components describe, and no component grows.
 
-    Worked example: an interval [1, 7] and the congruence 4*Z + 2 become [2, 6] and 4*Z + 2; [3, 5] and 4*Z + 2 become
-    empty, because no element is left.
+    Example: the interval [1, 7] and the congruence 4*Z + 2 become [2, 6] and 4*Z + 2; [3, 5] and 4*Z + 2 become empty.
     """
 
     def __call__(self, values: Pair) -> Pair: ...
@@ -138,7 +137,7 @@ _INTERVAL: dict[ops.Op, Callable[..., Interval]] = {**ATOM_BOUNDS, ops.ADD: iv.p
 
 
 class ProductDomain:
-    """The meet of the answers of several domains: each is asked, the set is in all of them."""
+    """The intersection of the answers of several domains."""
 
     name: str
 
@@ -166,7 +165,7 @@ class ProductDomain:
 
 
 class ProductWithRegions(ProductDomain):
-    """A product of which some part has regions: the strongest of these answers where tuples are asked for."""
+    """A product with regions, by the strongest of its parts that have regions."""
 
     def __init__(self, parts: Sequence[Domain], name: str, engines: Sequence[Regions]) -> None:
         super().__init__(parts, name)
@@ -182,7 +181,7 @@ class ProductWithRegions(ProductDomain):
 
 
 def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
-    """The product of several domains; with regions, if a part has any."""
+    """Build the product of several domains, with regions if a part has regions."""
     tops = [part.top() if isinstance(part, ClimbingDomain) else part for part in parts]
     engines = [top for top in tops if isinstance(top, Regions)]
     return ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)

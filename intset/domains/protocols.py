@@ -1,4 +1,4 @@
-"""What a domain is, and what it may be besides: capabilities are types."""
+"""Protocols of domains, one for each capability."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Domain(Protocol):
-    """One way to describe sets.
+    """A description of sets of integers.
 
-    A domain answers `image` for one expression with an `IntSet`, and may answer `region` for several; a sound superset
-    is always allowed, an exception never is. `bounds` may be cheaper than `image`; the default takes its ends.
+    Guarantee: `image` contains every value of the expression, and raises nothing. Optional methods: `bounds(query)`,
+    where ends are cheaper than the set, and `region(query)` for several expressions.
 
-    A complete domain that knows nothing but the declared ranges:
+    The smallest domain:
 
     >>> class Everything:
     ...     name = "everything"
@@ -31,7 +31,7 @@ class Domain(Protocol):
 
     @property
     def name(self) -> str:
-        """What the domain is registered as."""
+        """The name of the registration."""
 
     def image(self, query: Query) -> IntSet:
         """The set of values of the query's only expression."""
@@ -39,7 +39,7 @@ class Domain(Protocol):
 
 
 class Points(NamedTuple):
-    """The points that a query reaches, or more than these: then `notes` say why."""
+    """The image of a query, or a superset with the reasons in `notes`."""
 
     shape: Shape
     notes: tuple[str, ...]
@@ -47,11 +47,11 @@ class Points(NamedTuple):
 
 @runtime_checkable
 class Costed(Domain, Protocol):
-    """A domain that says what a question to it costs, so that who climbs asks it where that is its turn.
+    """A domain with a stated cost, by which `auto` ranks it.
 
     Attributes
     ----------
-    cost: compared with others: `FEW_POINTS` tried 10, sets of the strongest domain with regions 100, all points 1000.
+    cost: 10 is a box of a few points, 100 the strongest domain with regions, 1000 a large box.
     """
 
     cost: ClassVar[int]
@@ -59,46 +59,45 @@ class Costed(Domain, Protocol):
 
 @runtime_checkable
 class Regions(Protocol):
-    """What knows sets of tuples, with all the algebra of `Shape`.
+    """A domain of sets of tuples, with the algebra of `Shape`.
 
     Attributes
     ----------
-    name: that of the domain.
-    strength: of what it is exact on, compared with others; who may choose asks the strongest. isl has 100.
+    strength: the rank of its precision; callers with a choice take the strongest. isl has 100.
     """
 
     @property
     def name(self) -> str:
-        """What the domain is registered as."""
+        """The name of the registration."""
 
     strength: ClassVar[int]
 
     def everything(self, dims: int) -> Shape:
-        """All points with so many coordinates."""
+        """The universe of `dims` coordinates."""
         ...
 
     def points(self, query: Query) -> Points:
-        """The points that the expressions of a query reach together, over the variables that it keeps.
+        """The image of the tuple of expressions, over the kept variables.
 
         Raises
         ------
-        BudgetError: they are out of the budget of who asks.
+        BudgetError: the image exceeds the budget of the caller.
         """
         ...
 
 
 @runtime_checkable
 class Installable(Protocol):
-    """What stands on a library that may be missing: then every method refuses, and any other is stronger."""
+    """A domain that needs an optional library; without it, every method refuses and the domain ranks last."""
 
     def is_installed(self) -> bool: ...
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What one tier of the prover says: a status, and a counterexample or a reason; `vacuous` when no point exists.
+    """The verdict of one tier of the prover: a status with a counterexample or a reason.
 
-    `by_clock`: it was stopped by the clock, and on another machine may say more.
+    `vacuous`: the domain is empty. `by_clock`: a timeout ended the tier; a faster machine may decide.
     """
 
     status: str
@@ -110,21 +109,21 @@ class Verdict:
 
 @runtime_checkable
 class Deciding(Regions, Protocol):
-    """What decides conditions by itself, instead of by the algebra of its shapes."""
+    """A domain with regions that has its own decision procedure for conditions."""
 
     def judge(self, query: Query, facts: Sequence[Cond]) -> str:
-        """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown"."""
+        """Consistency of facts that share no variable with the question: "holds", "empty" or "unknown"."""
         ...
 
     def decide(
         self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
     ) -> Verdict:
-        """Whether a goal in canonical form holds at all points of a query.
+        """Decide whether a goal in canonical form holds at all points of a query.
 
         Parameters
         ----------
-        seeds: variables that a counterexample has values for, too.
-        refutes: whether a proposed point, which it completes, is a counterexample.
+        seeds: further variables to which a counterexample assigns values.
+        refutes: completes a proposed point and checks that it is a counterexample.
         """
         ...
 
@@ -136,8 +135,8 @@ class RegionDomain(Domain, Regions, Protocol):
 
 @runtime_checkable
 class ClimbingDomain(Domain, Protocol):
-    """A domain that asks another one, with regions, where nothing cheaper is certified."""
+    """A domain that asks ranked domains, the strongest one with regions last."""
 
     def top(self) -> Regions:
-        """The domain that is asked last."""
+        """The strongest domain with regions."""
         ...

@@ -1,4 +1,4 @@
-"""`Query`: what a domain is asked, brought to canonical form once for all domains."""
+"""`Query`: the question to a domain, in a canonical form shared by all domains."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 
 class Query:
-    """The image question: the values of `exprs` over all points of the domain.
+    """A question for the image: the values of `exprs` over all points of the domain.
+
+    Invariant: a variable is quantified (it has a range and is not kept), kept, or a parameter.
 
     Attributes
     ----------
-    exprs: the expressions as the user wrote them.
+    exprs: the expressions as written.
     ranges: the range of each variable that has one.
-    facts: the conditions that hold, as written.
+    facts: the conditions, as written.
     keep: the variables with a range that stay symbolic in the answer.
-    base: canonical forms under the ranges alone: the facts are read through it.
-    known: canonical forms under ranges and facts: the expressions are read through it.
+    base: the normalizer under ranges alone, for facts.
+    known: the normalizer under ranges and facts, for expressions.
     config: budgets and choices.
-    also: variables of which every fact counts, as it does for those of `exprs`: points are asked for in each instance.
+    also: further variables whose facts restrict the answer, as those of `exprs` do.
     """
 
     def __init__(
@@ -49,9 +51,9 @@ class Query:
         self.base = base
         self.known = known
         self.config = config
-        self.verdicts: dict[tuple[object, ...], str] = {}  # shared by the queries of one context
+        self.verdicts: dict[tuple[object, ...], str] = {}  # cache shared by the queries of one context
         self.also: tuple[Var, ...] = ()
-        self.alone: tuple[Query, ...] = ()  # each expression where it has a value, if that is at more points
+        self.alone: tuple[Query, ...] = ()  # each expression alone, on its larger domain of definition
         self._forms: tuple[Linear, ...] | None = None
         self._ties: Mapping[Var, frozenset[Var]] | None = None
 
@@ -64,21 +66,21 @@ class Query:
 
     def of(self, *exprs: Expr) -> Query:
         """The same question about other expressions."""
-        asked = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
-        asked.verdicts, asked._ties = self.verdicts, self._ties
-        return asked
+        other = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
+        other.verdicts, other._ties = self.verdicts, self._ties
+        return other
 
     @property
     def is_empty(self) -> bool:
-        """Whether the domain is known to have no point at all."""
+        """Whether the domain is proved empty."""
         return self.known.empty
 
     def is_relaxed(self, var: Var) -> bool:
-        """Whether `var` runs over its range (else it stays symbolic)."""
+        """Whether `var` is quantified: it runs over its range."""
         return var in self.ranges and var not in self.keep
 
     def mentions(self, var: Var) -> bool:
-        """Whether the question speaks of a variable."""
+        """Whether the question mentions a variable."""
         if var in self.ranges or var in self.keep:
             return True
         limits = (v for r in self.ranges.values() for v in r.free_vars())
@@ -86,33 +88,32 @@ class Query:
 
     @property
     def ties(self) -> Mapping[Var, frozenset[Var]]:
-        """For each variable whose range depends on relaxed variables, these, also through the ranges between."""
+        """For each variable with a dependent range, the quantified variables it depends on, transitively."""
         if self._ties is None:
-            self._ties = self._found_ties() if self.base.assumptions.limits else {}
+            self._ties = self._computed_ties() if self.base.assumptions.limits else {}
         return self._ties
 
-    def _found_ties(self) -> dict[Var, frozenset[Var]]:
-        found: dict[Var, frozenset[Var]] = {}
+    def _computed_ties(self) -> dict[Var, frozenset[Var]]:
+        ties: dict[Var, frozenset[Var]] = {}
         for var in self.base.assumptions.limits:  # outer variables come first
             own: set[Var] = set()
             for outer in self.ranges[var].free_vars():
                 if self.is_relaxed(outer):
-                    own |= {outer, *found.get(outer, ())}
+                    own |= {outer, *ties.get(outer, ())}
             if own:
-                found[var] = frozenset(own)
-        return found
+                ties[var] = frozenset(own)
+        return ties
 
     @property
     def kept_ties(self) -> list[tuple[Var, frozenset[Var]]]:
-        """The kept variables whose ranges say something about relaxed ones, with these."""
+        """The kept variables whose ranges restrict quantified variables, each with these."""
         return [(var, own) for var, own in self.ties.items() if var in self.keep] if self.keep else []
 
     def split_relevant(self, roots: Sequence[Node]) -> tuple[list[Var], list[Var], list[Cond], list[Cond]]:
-        """(relaxed variables, parameters, facts that touch them, facts that do not), closed over shared variables, and
-        over shared symbols of loads, whatever their indices are.
+        """Split by relevance to `roots`: (quantified variables, parameters, relevant facts, other facts).
 
-        A fact about a variable speaks of those that its range depends on. What a range says of others by not being
-        empty is among the facts of a frame (`intset.ranges`).
+        Relevance is closed over shared variables, over the variables of dependent ranges, and over shared symbols of
+        loads. That a range is not empty is a fact of its own (`intset.ranges`).
         """
         ties = self.ties
         relaxed: dict[Var, None] = {}

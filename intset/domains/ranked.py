@@ -1,4 +1,7 @@
-"""What knows regions: the half of the registry that stands below sets and the prover, which ask the strongest."""
+"""Ranked domains: those with regions by strength, those with a cost by cost.
+
+This half of the registry lies below sets and the prover, which ask the strongest domain with regions.
+"""
 
 from __future__ import annotations
 
@@ -14,41 +17,41 @@ from intset.names import BUILT_IN, entry_points
 
 _BUILT_IN: Final[Mapping[str, Regions]] = {engine.name: engine for engine in (Isl(),)}
 _registered: dict[str, Regions] = {}
-_rungs: dict[str, Costed] = {}
-_chosen: list[Regions] = []  # the strongest, until there are others
+_costed: dict[str, Costed] = {}
+_chosen: list[Regions] = []  # cache of `strongest`, cleared by every registration
 
 
 def enlist(name: str, domain: object) -> None:
-    """Let a domain that was registered be asked for regions, if it has any, and be climbed to, if it has a cost."""
+    """Rank a registered domain by its strength and by its cost, where it has them."""
     dismiss(name)
     if isinstance(domain, Regions):
         _registered[name] = domain
     if isinstance(domain, Costed):
-        _rungs[name] = domain
+        _costed[name] = domain
 
 
 def dismiss(name: str) -> None:
-    """Forget what was registered under a name."""
+    """Remove the domain of this name from both ranks."""
     _registered.pop(name, None)
-    _rungs.pop(name, None)
+    _costed.pop(name, None)
     _chosen.clear()
 
 
-def rungs() -> list[Costed]:
-    """The domains that were registered with a cost, the cheapest first."""
-    return sorted(_rungs.values(), key=lambda domain: domain.cost)
+def by_cost() -> list[Costed]:
+    """The registered domains with a cost, the cheapest first."""
+    return sorted(_costed.values(), key=lambda domain: domain.cost)
 
 
 def strongest() -> Regions:
-    """Of all that have regions the strongest; one from outside before one of the same strength that is built in."""
+    """The strongest domain with regions; among equals a registered one before a built-in one."""
     if not _chosen:
-        outside = [found for point in entry_points() if (found := _plugin(point)) is not None]
+        outside = [plugin for point in entry_points() if (plugin := _plugin(point)) is not None]
         _chosen[:] = _choose([*outside, *_registered.values(), *_BUILT_IN.values()])
     return _chosen[0]
 
 
 def _choose(engines: list[Regions]) -> list[Regions]:
-    """The best of several; a single one is not asked how strong it is, for that may take loading it."""
+    """The strongest of several; the strength of a single one is not read, because that may load its library."""
     return [max(engines, key=_strength)] if len(engines) > 1 else engines
 
 
@@ -60,14 +63,14 @@ def _plugin(point: metadata.EntryPoint) -> Regions | None:
     if point.name in BUILT_IN:
         return None
     try:
-        found = GuardedRegions(load(point), point.name)
+        plugin = GuardedRegions(load(point), point.name)
     except DomainError:  # a plugin that cannot be loaded
         return None
-    return found if isinstance(found, Regions) else None
+    return plugin if isinstance(plugin, Regions) else None
 
 
 def load(point: metadata.EntryPoint) -> object:
-    """The domain of a plugin."""
+    """Load the domain of an entry point; raises `DomainError`, which names the plugin."""
     try:
         return instantiated(point.load(), point.name)
     except DomainError:

@@ -1,4 +1,4 @@
-"""`ShapeDomain`: a domain whose sets are shapes. Who has written a `Shape` has a domain by naming it."""
+"""`ShapeDomain`: the base of domains whose sets are shapes of one class."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from intset.regions.shape import Shape
 
 
 class ShapeDomain(ABC):
-    """Images as shapes of one kind: what the shape is exact on, the domain is exact on.
+    """Images as shapes of one class.
 
-    What the shape refuses is answered by more: a condition is left out, an expression is any number between its ends,
-    at last the set is a box; always with a note.
+    Guarantee: exact where the shape refuses nothing. Otherwise a superset with a note: a refused condition is dropped,
+    a refused expression ranges between its ends, and finally the set is a box.
 
     >>> class Lists(ShapeDomain):  # doctest: +SKIP
     ...     name, strength = "lists", 10
@@ -36,15 +36,14 @@ class ShapeDomain(ABC):
 
     @abstractmethod
     def everything(self, dims: int) -> Shape:
-        """All points with so many coordinates."""
+        """The universe of `dims` coordinates."""
 
     def points(self, query: Query) -> Points:
-        """The points that the expressions of a query reach: the image of those of the variables that run, where ranges
-        and facts hold."""
-        given = [form.expr() for form in query.forms]
-        loads = _loads(query, given)
-        exprs: list[Expr] = [substitute(e, loads) for e in given]
-        running, shape, beside, notes = self._where(query, [*given, *query.also], loads)
+        """The image of the expressions, over the quantified variables under ranges and facts."""
+        canonical = [form.expr() for form in query.forms]
+        loads = _loads(query, canonical)
+        exprs: list[Expr] = [substitute(e, loads) for e in canonical]
+        running, shape, beside, notes = self._where(query, [*canonical, *query.also], loads)
         if beside:
             _, others, _, left_out = self._where(query, beside, {})
             if others.is_empty():
@@ -59,8 +58,7 @@ class ShapeDomain(ABC):
     def _where(
         self, query: Query, roots: Sequence[Expr | Cond], loads: Mapping[Expr, Var]
     ) -> tuple[list[Var], Shape, list[Cond], list[str]]:
-        """The variables that run and matter for `roots`, one for each term of `loads` among them; the points of these,
-        the facts that do not matter, and notes."""
+        """(relevant quantified variables with those of `loads`, their points, irrelevant facts, notes)."""
         facts = [query.base.cond(fact) for fact in query.facts]
         asked = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
         running, kept, own, beside = asked.split_relevant(roots)
@@ -73,7 +71,7 @@ class ShapeDomain(ABC):
             waiting += [v <= high] if high is not None else []
             running = [*running, v]
         shape, refused = self.everything(len(running)), {}
-        for _ in range(2):  # what is refused at first may be said where more is known
+        for _ in range(2):  # a refused condition may succeed under the others
             waiting, again = [], waiting
             for cond in dict.fromkeys(again):
                 try:
@@ -89,7 +87,7 @@ class ShapeDomain(ABC):
         return running, shape, beside, notes
 
     def _between_ends(self, query: Query, running: Sequence[Var], shape: Shape, exprs: Sequence[Expr]) -> Shape:
-        """The image of what is affine, all numbers between the ends of each other expression."""
+        """The image with each refused expression replaced by a variable between its ends."""
         extra: list[Var] = []
         for k, e in enumerate(exprs):
             try:
@@ -120,7 +118,7 @@ class ShapeDomain(ABC):
 
 
 def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:
-    """That a variable lies in its range, where that mentions nothing else."""
+    """The range of a variable as conditions, if its ends mention only `given` variables."""
     limits = query.ranges[v]
     if not given >= set(limits.free_vars()):
         return []
@@ -131,6 +129,6 @@ def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:
 
 
 def _loads(query: Query, exprs: Sequence[Expr]) -> dict[Expr, Var]:
-    """A variable for each opaque term of the expressions and facts: it may be any number within its ends."""
+    """A fresh variable for each opaque term of the expressions and facts."""
     facts = [query.base.cond(fact) for fact in query.facts]
     return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *facts))}

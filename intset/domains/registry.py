@@ -1,4 +1,4 @@
-"""Domains by name. A third party adds one by `register(domain)` or through the entry-point group `intset.domains`."""
+"""Domains by name: built in, registered by `register(domain)`, or from the entry-point group `intset.domains`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
 }
 _loaded: dict[str, Domain] = {}
 _products: dict[str, Domain] = {}  # built on demand
-_answering: dict[str, Regions | None] = {}  # by the name that is asked for, until another domain is registered
+_answering: dict[str, Regions | None] = {}  # cache of `regions_of`, cleared by every registration
 
 
 def register(domain: Domain, name: str | None = None) -> Domain:
-    """Make `domain` known under `name` (default: its own name). Returns the domain, so it serves as a decorator."""
+    """Register `domain` under `name` (default: its own). Returns the domain, so it serves as a decorator."""
     instance = instantiated(domain, name or getattr(domain, "name", "") or "?")
     chosen = name or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
@@ -49,12 +49,12 @@ def register(domain: Domain, name: str | None = None) -> Domain:
     _loaded[chosen] = guarded = Guarded(instance, chosen)
     engines.enlist(chosen, guarded)
     _forget_what_is_built_from(chosen)
-    announce(chosen)  # last: from now on answers are kept anew
+    announce(chosen)  # last: it invalidates cached answers
     return domain
 
 
 def unregister(name: str) -> None:
-    """Forget a domain that was registered by call."""
+    """Remove a domain that was registered by call."""
     _loaded.pop(name, None)
     engines.dismiss(name)
     _forget_what_is_built_from(name)
@@ -62,7 +62,7 @@ def unregister(name: str) -> None:
 
 
 def _forget_what_is_built_from(name: str) -> None:
-    """Products that were built on demand hold the domain that had the name."""
+    """Drop the products built from the domain of this name."""
     for product in list(_products):
         if name == product or name in map(str.strip, product.split("*")):
             _products.pop(product, None)
@@ -70,7 +70,7 @@ def _forget_what_is_built_from(name: str) -> None:
 
 
 def domain_names() -> tuple[str, ...]:
-    """The names of all domains that can be asked for; a plugin that cannot be loaded is left out, with a warning."""
+    """The names of all domains; a plugin that fails to load is omitted with a warning."""
     names = dict.fromkeys((*_BUILT_IN, *_loaded))
     for point in entry_points():
         if point.name in names:
@@ -86,9 +86,9 @@ def domain_names() -> tuple[str, ...]:
 
 def domain_named(name: str) -> Domain:
     """The domain registered as `name`; products such as `interval*modular` are built on demand."""
-    found = _loaded.get(name) or _products.get(name)
-    if found is not None:
-        return found
+    domain = _loaded.get(name) or _products.get(name)
+    if domain is not None:
+        return domain
     check_name(name, "domain")
     point = next((p for p in entry_points() if p.name == name), None)
     if name in _BUILT_IN:
@@ -100,8 +100,7 @@ def domain_named(name: str) -> Domain:
 
 
 def regions_of(name: str) -> Regions | None:
-    """The domain with regions that answers for the one called `name`: itself, or the one that it climbs to; `None` for
-    no such."""
+    """The domain with regions behind a name: itself or the strongest of its ranked domains; `None` without regions."""
     if name not in _answering:
         domain = domain_named(name)
         top = domain.top() if isinstance(domain, ClimbingDomain) else domain

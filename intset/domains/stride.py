@@ -1,6 +1,6 @@
 """The `stride` domain: multi-stride sets `{b + s1*[0, e1) + s2*[0, e2) + ...}`, exact on every affine image of a box.
 
-Where an operation leaves that class the answer is the best single stride.
+An operation without a multi-stride result falls back to a strided interval.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from intset.linear.form import Linear
 
 
 class StrideSet(IntSet):
-    """`offset` plus a multi-stride set of constants; the offset may depend on parameters."""
+    """A multi-stride set of constants, shifted by an offset over parameters."""
 
     def __init__(self, offset: Linear, steps: multistride.MultiStride, by: str = "stride", **flags: Any) -> None:
         super().__init__(by, flags.pop("is_tight", True), flags.pop("is_exact", False), **flags)
@@ -46,7 +46,7 @@ class StrideSet(IntSet):
         return StrideSet(offset, self.steps, self.by, **flags)
 
     def condition(self, e: IntLike) -> Cond:
-        """A condition for nested strides; else membership is spelled out by the values of the largest steps."""
+        """Divisions and remainders for nested strides; otherwise a disjunction over the multiples of large strides."""
         base, terms = self.steps
         first = self.offset.shift(base).expr()
         needs = definedness((first,)) if is_partial(first) else ()
@@ -75,9 +75,9 @@ class StrideSet(IntSet):
 
 
 def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
-    """Whether `x` is a sum of multiples of the strides, largest stride first.
+    """The condition that `x` is a sum of multiples of the strides, largest stride first.
 
-    Where what the smaller strides reach stays below the largest one, its multiple is `x // s`; else each is tried.
+    If the sum of the smaller terms stays below a stride `s`, its multiple is `x // s`; else every multiple is tried.
     """
     pending: list[tuple[Expr, int, list[Cond]]] = [(x, 0, [])]
     done: list[Cond] = []
@@ -99,9 +99,9 @@ def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
 
 
 class StrideDomain(ValueDomain[strided.Strided]):
-    """Multi-stride sets, falling to the best single stride.
+    """Multi-stride sets, with strided intervals as the fallback.
 
-    Guarantee: `is_exact` where the set is built from independent variables by operations that keep it multi-stride.
+    Guarantee: exact for independent variables under sums, scaling, and divisions with a multi-stride result.
     """
 
     name: ClassVar[str] = "stride"
@@ -130,18 +130,17 @@ class StrideDomain(ValueDomain[strided.Strided]):
 
 
 def structural_image(query: Query) -> StrideSet | None:
-    """The image, where structure shows it: a sum of terms over disjoint sets of freely running variables, each of which
-    is a multi-stride set. `None` for all else."""
+    """The exact image of a sum of multi-stride terms over disjoint independent variables; `None` for other forms."""
     known = query.known
     if query.is_empty:
         return None
     form = query.forms[0]
     if is_touched(query, form.terms):
         return None
-    found = steps_of(query, form)
-    if found is None and len(form.terms) > 1:
+    parts = steps_of(query, form)
+    if parts is None and len(form.terms) > 1:
         regrouped = known.regroup(form)
-        found = None if regrouped is form else steps_of(query, regrouped)
-    if found is None:
+        parts = None if regrouped is form else steps_of(query, regrouped)
+    if parts is None:
         return None
-    return StrideSet(*found, by="stride", is_exact=True)
+    return StrideSet(*parts, by="stride", is_exact=True)

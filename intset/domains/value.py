@@ -1,7 +1,7 @@
-"""Value domains: an abstract value for each subterm, computed by a table of transfer functions over the canonical form.
+"""Value domains: abstract interpretation of the canonical form by a table of transfer functions.
 
-A new domain of this kind is a value type and a table; `evaluate_form` does the walk. An operation that the table does
-not know gets the value of the interval that is known of it, so the answer stays a sound superset.
+A new value domain is a value type and a table; `Evaluation` walks the form. An operation without a transfer function
+gets the value of its interval, so the answer stays sound.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ V = TypeVar("V")
 class ValueDomain(Generic[V]):
     """A domain whose elements are abstract values.
 
-    A subclass gives `name`, `transfer` and the methods below. Each must be sound: `transfer[op](a, b)` describes at
-    least all `x op y` that are defined, for x described by a and y by b; `join` at least the union; `meet` at least the
-    intersection. Divisions reach the table with any operands; `ADD` and `MUL` build sums and products.
+    A subclass defines `name`, `transfer` and the abstract methods. Each must be sound: `transfer[op](a, b)` contains
+    all defined `x op y` with x in a and y in b, `join` contains the union, `meet` the intersection. Divisions get any
+    operands; `ADD` and `MUL` are required.
 
     Worked example, parity alone:
 
@@ -51,10 +51,10 @@ class ValueDomain(Generic[V]):
 
     @abstractmethod
     def between(self, low: int | None, high: int | None) -> V:
-        """A value that describes at least every integer from `low` to `high`; `None` is an open side."""
+        """A value that contains every integer from `low` to `high`; `None` is an open end."""
 
     def congruent(self, m: int, r: int) -> V:
-        """A value that describes at least every x with x = r mod m."""
+        """A value that contains every x with x = r mod m."""
         return self.between(None, None)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class ValueDomain(Generic[V]):
 
     @abstractmethod
     def represent(self, value: V) -> IntSet:
-        """The set that the value describes, with `is_exact` and `is_tight` false unless they hold by themselves."""
+        """The set of a value; `is_exact` and `is_tight` are claimed only if they hold for every expression."""
 
     # -- the walk -----------------------------------------------------------------------------------------------
 
@@ -84,14 +84,14 @@ class ValueDomain(Generic[V]):
 
 
 class Evaluation(Generic[V]):
-    """One walk: values of the atoms met, under one normalizer."""
+    """One walk over a linear form under one normalizer; values of atoms are cached."""
 
     def __init__(self, domain: ValueDomain[V], known: Normalizer, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.domain, self.known, self.residues = domain, known, residues
         self._atoms: dict[Expr, V] = {}
 
     def form(self, form: Linear) -> V:
-        """The value of a linear form: the sum as it stands, met with the regrouped sum and the interval."""
+        """The value of a linear form: the meet of the sum, the regrouped sum and the interval."""
         domain = self.domain
         result = domain.meet(self._sum(form), domain.between(*self.known.bounds(form)))
         if len(form.terms) > 1:
@@ -114,7 +114,7 @@ class Evaluation(Generic[V]):
         return total
 
     def atom(self, e: Any) -> V:
-        """The value of one atom; what it is made of is computed first, from the leaves up."""
+        """The value of one atom, computed bottom-up without recursion."""
         if e not in self._atoms:
             stack = [e]
             while stack:
@@ -166,24 +166,24 @@ class Evaluation(Generic[V]):
 
     def _arm(self, inner: Normalizer, arm: Expr) -> V:
         form = inner.form(arm)
-        if inner is self.known:  # a large arm is not looked into
+        if inner is self.known:  # the normalizer skips a large arm
             return self.domain.between(*inner.bounds(form))
         return Evaluation(self.domain, inner, self.residues).form(form)
 
 
 def congruences(query: Query) -> dict[Any, tuple[int, int]]:
-    """What the facts say modulo something: key of a form without constant -> (m, r), from `form % m == r`.
+    """Congruences from facts `form % m == r`: the key of the form without its constant -> (m, r).
 
-    All that is said of one form is met: r1 modulo 3, r2 modulo 5 and r3 modulo 7 is one congruence modulo 105.
+    Congruences of one form are intersected: moduli 3, 5 and 7 give one congruence modulo 105.
     """
-    found: dict[Any, tuple[int, int]] = {}
+    residues: dict[Any, tuple[int, int]] = {}
 
     def note(form: Linear, m: int, r: int) -> None:
         key = Linear(0, form.terms).key()
         value = congruence.make(m, r - form.const)
-        both = congruence.meet(found[key], value) if key in found and value is not None else value
-        if both is not None:  # facts that exclude one another are for others to report
-            found[key] = both
+        both = congruence.meet(residues[key], value) if key in residues and value is not None else value
+        if both is not None:  # contradictions are reported elsewhere
+            residues[key] = both
 
     for fact in query.facts:
         canonical = query.base.cond(fact)
@@ -201,11 +201,11 @@ def congruences(query: Query) -> dict[Any, tuple[int, int]]:
         inner = query.base.form(e.args[0])
         if m > 0:
             note(inner, m, r)
-    return found
+    return residues
 
 
 def _of_equation(note: Callable[[Linear, int, int], None], form: Linear) -> None:
-    """`v = g*(...) + r` is a congruence of the variable v modulo g, whatever is multiplied: a quotient among others."""
+    """Note the congruence of a variable v modulo g, from an equation `v = g*(...) + r`."""
     for v, k in form.terms.items():
         if abs(k) != 1 or not isinstance(v, Var):
             continue

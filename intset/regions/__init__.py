@@ -1,9 +1,11 @@
-"""The points of regions: sets of integer tuples with parameters, and the algebra on them.
+"""Sets of integer tuples with parameters.
 
-shape.py      `Shape`: what a domain keeps; it does exactly what is asked of it, or refuses
-derived.py    the algebra on the core of `Shape`
-account.py    operations that several budgets share
-product.py    products of intervals: what a shape is where loops can run over it
+Guarantee: a shape answers exactly or refuses with a `BudgetError`.
+
+shape.py      `Shape`: the abstract class, nine core methods
+derived.py    the other methods, by the core; products of intervals
+listed.py     finite sets as lists of points
+account.py    operations spent, and library answers refused
 
 `intset.domains.sets.region` has `Region`: a shape with claims.
 """

@@ -1,4 +1,4 @@
-"""`Account`: what the budgets of one question may spend together."""
+"""Records of one question: operations spent by its budgets, and wrong answers of a library that were refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextvars import ContextVar
 
 
 class Account:
-    """Operations that several budgets share: each leaves less for the later ones, never below `least`.
+    """A number of operations shared by several budgets.
+
+    Invariant: a budget gets the operations that earlier ones left, and never fewer than `least`.
 
     Example
     -------
@@ -23,7 +25,7 @@ class Account:
         self.left, self.least, self._is_open = operations, least, True
 
     def allowed(self, max_operations: int) -> int:
-        """How many of `max_operations` a budget gets."""
+        """The operations granted to a budget of `max_operations`."""
         return min(max_operations, max(self.left, self.least))
 
     def charge(self, operations: int) -> None:
@@ -31,7 +33,7 @@ class Account:
             self.left -= operations
 
     def close(self) -> None:
-        """Charge nothing from now on: what is asked later gets the same answer in any order."""
+        """Stop charging, so that later questions get the same answers in any order."""
         self._is_open = False
 
 
@@ -39,7 +41,7 @@ _COLLECTED: ContextVar[dict[str, None] | None] = ContextVar("intset_remarks", de
 
 
 def remark(text: str) -> None:
-    """Add a remark to every `collected` block around this."""
+    """Record a remark in every open `collected` block."""
     collected = _COLLECTED.get()
     if collected is not None:
         collected[text] = None
@@ -47,8 +49,7 @@ def remark(text: str) -> None:
 
 @contextmanager
 def collected() -> Iterator[dict[str, None]]:
-    """`with collected() as remarks:` gathers the remarks made in the block, in order, each once; blocks around it get
-    them, too."""
+    """Collect the distinct remarks of a `with` block, in order; outer blocks receive them, too."""
     outer, own = _COLLECTED.get(), dict[str, None]()
     token = _COLLECTED.set(own)
     try:

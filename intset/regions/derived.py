@@ -1,7 +1,6 @@
-"""The algebra of shapes on its core: what a domain gets without writing it.
+"""Derived methods of `Shape`, by its core methods.
 
-All of it is exact, like the core, and refuses where that refuses. Where a domain has a better way (isl has one for
-most) it overrides the method of `Shape` that leads here.
+Guarantee: exact, or refused as a core method is. isl overrides most of them.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ if TYPE_CHECKING:
     from intset.regions.shape import End, Shape
 
 
-MAX_POINTS = 40_000  # of a box that are looked at one by one
+MAX_POINTS = 40_000  # budget for the enumeration of a box
 
 
 class PerInstance(NamedTuple):
-    """Points of a set over (instance, point): the most that one instance has, and those of all instances together."""
+    """The largest and the total number of points of the instances of a set."""
 
     max: int | Infinity
     total: int | Infinity
 
 
 def coordinates(dims: int, letter: str = "x") -> list[Var]:
-    """New variables, one a coordinate."""
+    """Fresh variables for the coordinates."""
     return [Var(f"{letter}{k}") for k in range(dims)]
 
 
@@ -61,7 +60,7 @@ def like(shape: Shape, other: Shape) -> Shape:
 
 
 def from_condition(kind: Shape, dims: int, condition_of: object) -> Shape:
-    """The points at which a condition holds, as a shape of this kind."""
+    """The universe of the class of `kind`, filtered by a condition."""
     assert callable(condition_of)
     point = coordinates(dims)
     return kind.everything(dims).restricted(point, condition_of(point))
@@ -257,7 +256,7 @@ def sample(shape: Shape) -> tuple[int, ...] | None:
 
 
 def _somewhere(shape: Shape, k: int) -> int:
-    """A value of a coordinate without ends, near 0."""
+    """A value of an unbounded coordinate near 0."""
     point = coordinates(shape.dims)
     for reach in (1, 64, 1 << 12, 1 << 24, 1 << 48):
         near = shape.restricted(point, (point[k] >= -reach) & (point[k] <= reach))
@@ -269,11 +268,11 @@ def _somewhere(shape: Shape, k: int) -> int:
 
 
 def listed(shape: Shape, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
-    """The points of a set without parameters, in lexicographic order, by looking at every point of its box.
+    """The points of a set without parameters, by enumeration of its bounding box.
 
     Raises
     ------
-    BudgetError: the box has more points, or no end.
+    BudgetError: the box is unbounded or larger than `most` points.
     """
     point = coordinates(shape.dims)
     if shape.is_empty():
@@ -338,8 +337,7 @@ def counts(shape: Shape, varying: Sequence[Var], most: int) -> PerInstance:
 
 
 def _number_of(shape: Shape, varying: Sequence[Var]) -> Callable[..., object]:
-    """The number of points as a function of the parameters: by an expression where the shape has one, else point by
-    point."""
+    """The number of points as a function of the parameters: compiled from a closed form, else instance by instance."""
     try:
         number = shape.count()
     except BudgetError:
@@ -376,9 +374,9 @@ Sides = tuple[list[Linear], list[Linear]]
 
 
 class Product(NamedTuple):
-    """A product of intervals: in each dimension from the largest of the first forms to the smallest of the second.
+    """A product of intervals, each from the maximum of its lower forms to the minimum of its upper forms.
 
-    It is empty where one of the forms `where` is below 0 or one of the conditions `also` does not hold.
+    Empty unless all forms `where` are at least 0 and all conditions `also` hold.
     """
 
     sides: list[Sides]
@@ -387,11 +385,11 @@ class Product(NamedTuple):
 
 
 def has_select(e: Expr) -> bool:
-    """Whether an end is written by cases."""
+    """Whether an expression contains a `select`."""
     return any(node.op is ops.SELECT for node in postorder((e,)))
 
 
 def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
-    """The forms whose maximum (minimum) the expression is."""
+    """The linear forms of a chain of maxima or minima."""
     plain = Normalizer({})
     return [plain.form(part) for part in chain(op, e)]

@@ -1,4 +1,4 @@
-"""`ListedPoints`: finitely many points without parameters, one by one. For images of which nothing else is known."""
+"""`ListedPoints`: finite sets without parameters, for enumerated images."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.regions.derived import PerInstance
 from intset.regions.shape import End, Shape
 
-MAX_WRITTEN: Final = 1000  # points that are written out, in a condition or for another domain
+MAX_WRITTEN: Final = 1000  # points in a condition, or converted to another domain
 
 
 class ListedPoints(Shape):
-    """The points of a list; exact in everything that speaks of no parameter, and refused elsewhere."""
+    """A list of points.
+
+    Guarantee: exact for questions without parameters; others are refused.
+    """
 
     by: ClassVar[str] = "points"
 
@@ -72,7 +75,7 @@ class ListedPoints(Shape):
         if len(self.points) > MAX_WRITTEN:
             raise BudgetError(f"a list of {len(self.points)} points is not written out")
 
-    # -- what a list has a better way for ------------------------------------------------------------------------
+    # -- overridden methods ------------------------------------------------------------------------------------
 
     def variables(self) -> tuple[Var, ...]:
         return ()
@@ -134,7 +137,7 @@ def _holds(condition: Callable[..., object], point: tuple[int, ...]) -> bool:
 
 
 def _values(functions: Sequence[Callable[..., int]], point: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The tuple of values; `None` where one of them has none."""
+    """The tuple of values; `None` if one is undefined."""
     try:
         return tuple(function(*point) for function in functions)
     except (EvaluationError, ZeroDivisionError):

@@ -1,10 +1,9 @@
-"""`Shape`: a set of integer points with parameters, as one domain keeps it.
+"""`Shape`: the abstract class of sets of integer points with parameters.
 
-A shape does exactly what is asked of it, or refuses with a `BudgetError`; who asks decides what is sound then (`Region`
-does). The core that a domain has to implement is the nine methods below; all else stands on them (`derived.py`), and a
-domain that knows a better way overrides it.
+A shape answers exactly or raises `BudgetError`; the caller (`Region`) then chooses a sound superset. A domain
+implements the nine core methods; the others are derived from them (`derived.py`), and may be overridden.
 
-An implementation that keeps a list of points, whole:
+A complete implementation by a list of points:
 
 >>> class Listed(Shape):
 ...     def __init__(self, dims, points): self.dims, self.points = dims, frozenset(points)
@@ -42,15 +41,15 @@ End = Expr | Infinity
 
 
 class Shape(ABC):
-    """A set of points with `dims` coordinates; what else its methods mention are its parameters.
+    """A set of points with `dims` coordinates; other variables are its parameters.
 
-    Two shapes that are combined have the same number of coordinates and are of one domain (`like` brings them there).
+    Guarantee: every answer is exact, for all parameter values within their declared bounds.
 
-    Guarantee: every answer is exact, for all values of the parameters within what these declare.
+    Binary operations take shapes of one domain (`like` converts) with equal `dims`.
 
     Raises
     ------
-    BudgetError: from any method, for an answer that the domain cannot give or that is out of its budget.
+    BudgetError: from any method, beyond the budget or the abilities of the domain.
     """
 
     dims: int
@@ -60,47 +59,47 @@ class Shape(ABC):
 
     @abstractmethod
     def union(self, other: Shape) -> Shape:
-        """The points of either."""
+        """The union."""
 
     @abstractmethod
     def intersect(self, other: Shape) -> Shape:
-        """The points of both."""
+        """The intersection."""
 
     @abstractmethod
     def subtract(self, other: Shape) -> Shape:
-        """The points of this one that are none of the other."""
+        """The difference: the points of this set outside `other`."""
 
     @abstractmethod
     def project(self, dims: Sequence[int]) -> Shape:
-        """The points in these coordinates alone, in this order; with none of them, the parameter values at which the
-        set is not empty."""
+        """Project onto coordinates, in the order of `dims`; without any, the parameters of nonempty instances."""
 
     @abstractmethod
     def restricted(self, point: Sequence[Var], condition: Cond) -> Shape:
-        """The points at which a condition on them, called `point`, and on parameters holds; where it has no value it
-        does not hold."""
+        """Filter by a condition on the coordinates `point` and on parameters; an undefined condition is false."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no point, for any parameters."""
+        """Whether every instance is empty."""
 
     @abstractmethod
     def condition(self, point: Sequence[Expr]) -> Cond:
-        """The condition that `point` is an element."""
+        """The condition of membership of `point`."""
 
     @abstractmethod
     def end(self, k: int, side: int) -> End:
-        """The first (`side` -1) or last (+1) value of a coordinate, right for all parameters at which the set is not
-        empty; infinite where there is none for some of these, and crossed infinities for a set that is empty."""
+        """The smallest (`side` -1) or largest (+1) value of a coordinate, for each nonempty instance.
+
+        Infinite if some instance is unbounded; crossed infinities for an empty set.
+        """
 
     @abstractmethod
     def everything(self, dims: int) -> Shape:
-        """All points with so many coordinates, as a shape of the same kind."""
+        """The universe of `dims` coordinates, as a shape of this class."""
 
-    # -- what follows from it -----------------------------------------------------------------------------------
+    # -- derived methods ---------------------------------------------------------------------------------------
 
     def united(self, others: Sequence[Shape]) -> Shape:
-        """The points of this set or of any of the others."""
+        """The union of this set and all others."""
         return reduce(lambda total, other: total.union(other), others, self)
 
     def sides(self) -> list[tuple[End, End]]:
@@ -108,183 +107,183 @@ class Shape(ABC):
         return [(self.end(k, -1), self.end(k, 1)) for k in range(self.dims)]
 
     def attains(self, k: int, ends: tuple[End, End]) -> bool:
-        """Whether both `ends` of a coordinate, as `end` gave them, are there for all parameters at which the set is not
-        empty: it may be that only some have an infinite one."""
+        """Whether every nonempty instance attains both `ends` (from `end`); some instances may lack an infinite one."""
         return not any(isinstance(end, Infinity) for end in ends) or not self.variables()
 
     def where(self, point: Sequence[Var], condition: Cond) -> Shape:
-        """All points, called `point`, at which a condition holds; as a shape of the same kind."""
+        """The universe filtered by a condition on the coordinates `point`."""
         return self.everything(len(point)).restricted(point, condition)
 
     def describe(self) -> str:
-        """The set in words or formulas."""
+        """The set as a formula."""
         point = derived.coordinates(self.dims)
         return f"{{({', '.join(map(str, point))}): {self.condition(point)}}}"
 
     def product_with(self, other: Shape, shared: int) -> Shape:
-        """The points `(x, y, z)` with `(x, y)` in this set and `(y, z)` in the other, where `y` has `shared`
-        coordinates."""
+        """The join on shared coordinates: `(x, y, z)` with `(x, y)` in this set and `(y, z)` in `other`."""
         return derived.product_with(self, other, shared)
 
     def budget(self, operations: int, account: Account | None = None) -> AbstractContextManager[None]:
-        """`with shape.budget(n):` lets the domain do at most so many operations in the block, and no more than an
-        account has left, which is charged.
+        """Limit the domain to `operations` in a `with` block, and to the rest of `account`, which is charged.
 
         Raises
         ------
-        BudgetError: at the end of the block, when more were needed; nothing that was computed inside counts then.
+        BudgetError: at the end of the block, beyond the limit; results of the block are then invalid.
         """
         return nullcontext()
 
     def is_limited(self) -> bool:
-        """Whether such a block is open around this, so that a refusal may be another's."""
+        """Whether an outer `budget` block is open, so that its limit may cause a refusal."""
         return False
 
     def box(self, sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear] = ()) -> Shape:
-        """A product of intervals, each from the largest of the first forms to the smallest of the second, where all
-        forms `where` are at least 0; as a shape of the same kind."""
+        """A product of intervals, each from the maximum of its lower forms to the minimum of its upper forms.
+
+        Empty unless all forms `where` are at least 0.
+        """
         return derived.box(self, sides, where)
 
     def listing(self, points: Sequence[tuple[int, ...]], names: Sequence[Var], dims: int) -> Shape:
-        """The set of these points, sorted, which begin with values of the parameters `names`; of the same kind."""
+        """The set of listed points, in sorted order; each begins with values of the parameters `names`."""
         return derived.listing(self, points, names, dims)
 
     def variables(self) -> tuple[Var, ...]:
-        """The variables that the set depends on."""
+        """The variables among the parameters."""
         return derived.variables(self)
 
     def atoms(self) -> tuple[Expr, ...]:
-        """The parameters as the set knows them: variables, and terms of variables that are not affine."""
+        """The parameters: variables, and non-affine terms of variables."""
         return self.variables()
 
     def like(self, other: Shape) -> Shape:
-        """The same set in the domain of `other`."""
+        """Convert to the domain of `other`."""
         return derived.like(self, other)
 
     def includes(self, other: Shape) -> bool:
-        """Whether every point of `other` is one of this set, for all parameters."""
+        """Whether `other` is a subset of this set, for all parameters."""
         return other.subtract(self).is_empty()
 
     def at(self, values: Mapping[Var, IntLike]) -> Shape:
-        """The set with parameters replaced by values or expressions."""
+        """Substitute values or expressions for parameters."""
         return derived.at(self, values)
 
     def within(self, allowed: Shape) -> Shape:
-        """The set at the parameter values that `allowed`, a set without coordinates, has."""
+        """Filter by parameters: keep the instances of a set `allowed` without coordinates."""
         return derived.within(self, allowed)
 
     def lifted(self, params: Sequence[Var]) -> Shape:
-        """The set with parameters as its first coordinates."""
+        """Turn parameters into the first coordinates."""
         return derived.lifted(self, params)
 
     def fibred(self, names: Sequence[Var]) -> Shape:
-        """The set with its first coordinates as parameters of these names."""
+        """Turn the first coordinates into parameters of these names."""
         return derived.fibred(self, names)
 
     def without(self, params: Collection[Expr]) -> Shape:
-        """The points that are in the set for some value of these parameters."""
+        """Project parameters out: the union over their values."""
         return derived.without(self, params)
 
     def image(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
-        """The tuples that the expressions give at the points of the set, called `point`."""
+        """The image of the set under expressions over the coordinates `point`."""
         return derived.image(self, point, exprs)
 
     def preimage(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
-        """The points, called `point`, at which the expressions give an element of the set."""
+        """The preimage of the set under expressions over the coordinates `point`."""
         return derived.preimage(self, point, exprs)
 
     def hull(self) -> Shape:
-        """The bounding box, for each value of the parameters."""
+        """The bounding box of each instance."""
         return derived.hull(self)
 
     def product(self) -> Product | None:
-        """The set as a product of intervals, exactly; `None` where it is none, or not seen to be one."""
+        """The set as an exact product of intervals; `None` if no such product is found."""
         return derived.product(self)
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        """The set as nested intervals: one `Product` of one side a coordinate, its ends over parameters and the
-        coordinates before it, which are called `names`; `None` where it is no such nest.
+        """The set as a loop nest: an interval for each coordinate, over parameters and the outer coordinates `names`.
 
-        Given the coordinates before it, each runs over all of its interval and nothing else; what a `Product` says in
-        `where` and `also` matters for the first alone, for the others it follows from those before.
+        Returns one single-sided `Product` a coordinate; `None` if the set is no such nest. `where` and `also` of the
+        first restrict the nest; those of the others follow from outer ones.
         """
         return derived.loops(self, names)
 
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
-        """The largest extent along a coordinate over all values of the parameters `varying`.
+        """The largest extent along a coordinate over all values of the parameters `varying`; 0 for an empty set.
 
-        An expression in the other parameters, right where some instance is not empty; `None` when there is no end to
-        it, or no expression for it. An empty set has the extent 0.
+        An expression over the other parameters; `None` for an unbounded extent or one without a closed form.
         """
         return derived.widest(self, k, varying)
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
-        """A lattice around the points `(params, coordinates)`, and what its first coordinates, the parameters, are;
-        `None` for the empty set. A superset only loses strides."""
+        """A lattice that contains the points `(params, coordinates)`, and the parameters; `None` for the empty set."""
         return derived.lattice(self)
 
     def counted(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
-        """The set in the coordinates of a lattice: each point `(params, coordinates)` by how often it takes each
-        vector, in the coordinate named with it. A vector named `None` is counted by nobody; a coordinate that counts
-        nothing is 0. The parameters are those of `lattice`, and keep their meaning."""
+        """Change of basis to a lattice: the coordinates of a point become the multiples of its vectors.
+
+        Parameters
+        ----------
+        origin: the origin of the lattice.
+        vectors: pairs (coordinate of the result or `None`, vector); a coordinate without a vector is 0.
+        """
         return derived.counted(self, origin, vectors)
 
     def pieces(self, most: int) -> list[Shape] | None:
-        """At most so many disjoint convex sets that are this one together, in the order of their smallest coordinates;
-        `None` where that is not seen."""
+        """Partition into at most `most` disjoint convex sets, in order of their smallest points; `None` without one."""
         return [self] if self.parts() == 1 else None
 
     def parts(self) -> int:
-        """In how many parts the set is kept: a measure of what it costs."""
+        """The number of disjuncts, a measure of cost."""
         return 1
 
     def coalesced(self) -> Shape:
-        """The same set, kept in fewer parts where that is found."""
+        """The same set with fewer disjuncts, if possible."""
         return self
 
     def disjoint(self) -> Shape:
-        """The same set, kept in parts that have no point in common."""
+        """The same set with disjoint disjuncts."""
         return self
 
     def simplified(self, within: Shape) -> Shape:
-        """A set that is written more shortly, equal to this one inside `within`."""
+        """A simpler set that equals this one inside `within` (isl: gist)."""
         return self
 
     def lexmin(self) -> Shape:
-        """The lexicographically smallest point, for each value of the parameters at which there is one."""
+        """The lexicographically smallest point of each nonempty instance."""
         return derived.lexicographic(self, -1)
 
     def lexmax(self) -> Shape:
-        """The lexicographically largest point, for each value of the parameters at which there is one."""
+        """The lexicographically largest point of each nonempty instance."""
         return derived.lexicographic(self, 1)
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
-        """The set as a function of its first coordinates, called `names`: disjoint sets of them that are together its
-        domain, each with the other coordinates there.
+        """The set as a piecewise function of its first coordinates `names`: (disjoint domain, other coordinates).
 
         Raises
         ------
-        BudgetError: also where some values of the first coordinates have more than one value.
+        BudgetError: also for a set that is not single-valued.
         """
         return derived.functions(self, names)
 
     def sample(self) -> tuple[int, ...] | None:
-        """A point of a set without parameters; `None` where it has none."""
+        """A point of a set without parameters; `None` for the empty set."""
         return derived.sample(self)
 
     def has(self, point: Sequence[int]) -> bool:
-        """Whether a point is in a set without parameters."""
+        """Membership of a point in a set without parameters."""
         return derived.has(self, point)
 
     def listed(self, most: int = derived.MAX_POINTS) -> list[tuple[int, ...]]:
-        """The points of a set without parameters, at most about so many, in lexicographic order."""
+        """The points of a set without parameters in lexicographic order; `BudgetError` beyond about `most`."""
         return derived.listed(self, most)
 
     def count(self) -> int | Infinity | Expr:
-        """The number of points: an expression where it depends on parameters."""
+        """The number of points, an expression over the parameters."""
         return derived.count(self)
 
     def counts(self, varying: Sequence[Var], most: int = derived.MAX_POINTS) -> PerInstance:
-        """The most points for one value of the parameters `varying`, and all of them together; the set has no other
-        parameters. At most about so many points are looked at."""
+        """The largest and the total number of points of the instances; `varying` are all parameters.
+
+        Visits at most about `most` points.
+        """
         return derived.counts(self, varying, most)

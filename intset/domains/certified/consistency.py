@@ -1,4 +1,4 @@
-"""Facts that share no variable with a question: whether they hold together, so that there is a point at all."""
+"""Consistency of facts that share no variable with a question: contradictory facts empty every image."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from intset.expr.node import Cond, Node
 
 
 def consistency(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts hold together: "holds", "empty" or "unknown"; kept for other questions of the same context."""
+    """Decide whether facts are satisfiable: "holds", "empty" or "unknown"; cached for the context."""
     if not facts:
         return "holds"
     engine = strongest()
     if isinstance(engine, Deciding):
         return engine.judge(query, facts)
     key = (engine.name, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
-    found = query.verdicts.get(key)
-    if found is None:
-        found = query.verdicts[key] = facts_hold(query, facts)
-    return found
+    verdict = query.verdicts.get(key)
+    if verdict is None:
+        verdict = query.verdicts[key] = facts_hold(query, facts)
+    return verdict
 
 
 def is_touched(query: Query, roots: Iterable[Node]) -> bool:
-    """Whether a fact speaks of a variable of `roots`, directly or through ranges and other facts; or may, unseen,
-    exclude every point. The range of a variable that is kept counts as a fact about those that it depends on."""
+    """Whether facts may restrict the variables of `roots`, or may be contradictory.
+
+    Facts reach variables through ranges and other facts; the range of a kept variable counts as a fact.
+    """
     if not query.facts and not query.kept_ties:
         return False
     relaxed, _, touching, leftover = query.split_relevant(tuple(roots))
@@ -37,12 +39,12 @@ def is_touched(query: Query, roots: Iterable[Node]) -> bool:
 
 
 def are_apart(query: Query, roots: Sequence[Node]) -> bool:
-    """Whether the facts that share no variable with `roots`, to which a question comes down, leave it its points."""
+    """Whether the facts irrelevant to `roots` are proved satisfiable."""
     return not query.facts or consistency(query, query.split_relevant(roots)[3]) == "holds"
 
 
 def values_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
-    """All tuples of values that the expressions take, or `None` when the box is too large or symbolic."""
+    """The image by enumeration; `None` for a large or symbolic box, or undecided consistency of irrelevant facts."""
     leftover = query.split_relevant(query.exprs)[3] if query.facts else []
     if leftover and box_of(query, limit) is not None:
         state = consistency(query, leftover)

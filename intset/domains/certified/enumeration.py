@@ -1,4 +1,4 @@
-"""Questions answered by trying every point of a small box."""
+"""Enumeration of small boxes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from intset.expr.length import length, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, sum_of
 from intset.expr.walk import free_vars, opaque_terms, postorder
 
-LISTED: Final = "points"  # who answers by listing
+LISTED: Final = "points"  # name of the domain in answers by enumeration
 
 
 def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Sorted values as maximal arithmetic runs `(first, last, step)`."""
+    """Split sorted values into maximal arithmetic progressions `(first, last, step)`."""
     k = 0
     while k < len(values):
         end = k + 1
@@ -36,7 +36,7 @@ def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
-    """The variables that matter and their numeric ranges, when all are bounded and `limit` points are enough."""
+    """The relevant variables and their numeric ranges; `None` for a box that is unbounded or exceeds `limit` points."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
     roots = (*query.exprs, *query.facts)
     if params or opaque_terms(*roots):
@@ -59,15 +59,14 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
 
 
 def _affordable(nodes: int, points: int) -> int:
-    """How many points may be tried, of `points`: fewer where what is evaluated at each of them is long."""
+    """The budget of points, reduced for long expressions."""
     if nodes <= MAX_NODES:
         return points
-    return points * MAX_NODES**2 // nodes**2  # what is long is not compiled either, so that each node takes longer
+    return points * MAX_NODES**2 // nodes**2  # long expressions are not compiled, so each node costs more
 
 
 def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
-    """All tuples of values that the expressions take, if the facts on other variables hold somewhere; `None` when the
-    box is too large or symbolic."""
+    """The image by enumeration, for satisfiable irrelevant facts; `None` for a large or symbolic box."""
     box = box_of(query, limit)
     if box is None:
         return None
@@ -79,17 +78,17 @@ def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] |
     try:
         return _values_at(itertools.product(*spans), functions, guards)
     except (ZeroDivisionError, EvaluationError):
-        found: dict[tuple[int, ...], None] = {}
+        image: dict[tuple[int, ...], None] = {}
         for point in itertools.product(*spans):
             with suppress(ZeroDivisionError, EvaluationError):
-                found.update(dict.fromkeys(_values_at([point], functions, guards)))
-        return list(found)
+                image.update(dict.fromkeys(_values_at([point], functions, guards)))
+        return list(image)
 
 
 def _values_at(
     points: Iterable[tuple[int, ...]], functions: Sequence[Callable[..., int]], guards: Sequence[Callable[..., bool]]
 ) -> list[tuple[int, ...]]:
-    """What the functions take together where all guards hold, each once; an error where one of them has no value."""
+    """The distinct tuples of values at the points where all guards hold; raises for undefined values."""
     if guards:
         points = [point for point in points if all(guard(*point) for guard in guards)]
     if not functions:
@@ -100,7 +99,7 @@ def _values_at(
 
 
 def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts hold together somewhere, by enumeration: "holds", "empty" or "unknown" (box too large)."""
+    """Satisfiability of facts by enumeration: "holds", "empty" or "unknown" for a large box."""
     variables = free_vars(*facts)
     if not variables:
         return "unknown"
@@ -110,10 +109,10 @@ def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
 
 
 def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
-    """Try `goal` at every point of the box.
+    """Evaluate `goal` at every point of the box.
 
-    Returns ("always", None) when it never fails, ("never", None) when there is no point, ("fails", point) at the first
-    failure; `None` when the box is symbolic, unbounded or too large.
+    Returns ("always", None) for a true goal, ("never", None) for an empty box, ("fails", point) for the first
+    counterexample; `None` for a symbolic, unbounded or large box.
     """
     roots = Query([_as_value(goal)], query.ranges, query.facts, (), query.base, query.known, query.config)
     box = box_of(roots)
@@ -139,7 +138,7 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
 
 
 def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
-    """The conditions that keep variables inside ranges whose ends are not constants."""
+    """The symbolic ranges of variables as conditions."""
     found: list[Cond] = []
     for var in variables:
         limits = query.ranges[var]

@@ -1,9 +1,12 @@
-"""Ends from the linear form, symbolic where parameters are, and which of them structure shows to be attained."""
+"""Ends certified by structure: independent terms, periods of remainders, multi-stride terms, open operands.
+
+Guarantee: ends contain every value; `is_tight` is claimed only if the linear form proves both ends attained.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from intset.domains.arithmetic import multistride
 from intset.domains.query import Query
@@ -18,11 +21,11 @@ from intset.linear import symbolic
 from intset.linear.form import Linear, is_affine
 from intset.names import CHEAPEST
 
-MAX_DEPTH = 8  # terms nested deeper than this are not certified by structure
+MAX_DEPTH = 8  # nesting of terms beyond which nothing is certified
 
 
 def has_parameters(query: Query, form: Linear) -> bool:
-    """Whether the answer may depend on variables that stay symbolic."""
+    """Whether the answer may depend on parameters or kept variables."""
     if not form.terms:
         return False
     limits, ranges, keep = query.known.assumptions.limits, query.ranges, query.keep
@@ -37,13 +40,15 @@ def has_parameters(query: Query, form: Linear) -> bool:
 
 
 def is_independent(query: Query, form: Linear) -> bool:
-    """Whether both ends that the sum of the terms has are attained: the terms share no variable and each attains its
-    own, and the facts say no more than the ranges; no parameters."""
+    """Whether the terms share no variable, each attains both its ends, and facts restrict no more than ranges do.
+
+    For questions without parameters; then the sum attains both its ends.
+    """
     return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
 
 
 def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> bool:
-    """Whether `form` takes both ends of the sum, by choice of variables other than those `seen`; they are added."""
+    """Whether `form` attains both ends by variables outside `seen`; adds them to `seen`."""
     for e in form.terms:
         if e.op is not ops.VAR:
             if depth > MAX_DEPTH or not _atom_attains(query, e, seen, depth + 1):
@@ -61,7 +66,7 @@ def _runs_freely(query: Query, var: Expr) -> bool:
 
 
 def _atom_attains(query: Query, e: Expr, seen: set[Expr], depth: int) -> bool:
-    """Whether an atom takes both ends that its operation gives from the ends of its arguments."""
+    """Whether an atom attains both ends of its interval."""
     known = query.known
     if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
         inner = known.form(e.args[0])
@@ -80,18 +85,20 @@ def _atom_attains(query: Query, e: Expr, seen: set[Expr], depth: int) -> bool:
 
 
 def _steps_attain(query: Query, e: Expr) -> bool:
-    """Whether structure shows the values of an atom, and both its ends among them."""
+    """Whether an atom is a multi-stride set with the ends of its interval."""
     steps = steps_of_atom(query, e)
     return steps is not None and query.known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
 
 
 def _covers_a_period(query: Query, e: Expr) -> bool:
-    """Whether the dividend runs through a gap-free stretch of at least c integers, whatever the terms beyond it are, so
-    that 0 and c - 1 are taken. The stretch is made of variables that occur in no other term."""
+    """Whether the dividend of `e % c` covers `c` consecutive integers, so that the remainders 0 and c - 1 are attained.
+
+    The run consists of variables with a single occurrence; the other terms only shift it.
+    """
     c = e.args[1].data if e.args[1].op is ops.CONST else 0
     inner = query.known.form(e.args[0])
     affine = is_affine(inner)
-    reach = 0  # the smallest coefficients make the stretch [0, reach], up to a shift
+    reach = 0  # terms with the smallest coefficients cover [0, reach], up to a shift
     for t, k in sorted(inner.terms.items(), key=lambda term: abs(term[1])):
         if t.op is not ops.VAR or abs(k) > reach + 1 or not (affine or _occurs_once(inner, t)):
             return False
@@ -109,7 +116,7 @@ def _occurs_once(form: Linear, var: Expr) -> bool:
 
 
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:
-    """Ends as expressions over the variables that stay symbolic, by eliminating the others one by one."""
+    """Ends as expressions over parameters and kept variables; quantified variables are eliminated one by one."""
     known = query.known
     relaxed = query.is_relaxed
     touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
@@ -139,8 +146,7 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 
 def _is_touched(query: Query, form: Linear) -> bool:
-    """Whether a fact, or the range of a kept variable, speaks of a relaxed variable of `form`, or of one that ranges
-    tie to those."""
+    """Whether a fact or the range of a kept variable restricts quantified variables of `form`, also through ranges."""
     tied = {v for v in free_vars(*form.terms) if query.is_relaxed(v)}
     links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
     links = [{v for v in link if query.is_relaxed(v)} for link in links]
@@ -156,7 +162,7 @@ def _is_touched(query: Query, form: Linear) -> bool:
 
 
 def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
-    """Ends of `form` plus the multiple of a fact `f >= 0` that cancels a common term."""
+    """Ends of `form` plus a multiple of a fact `f >= 0` that cancels a common term."""
     found = []
     toward = symbolic.highest if side > 0 else symbolic.lowest
     for fact in query.known.assumptions.nonneg:
@@ -171,7 +177,7 @@ def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
 
 
 def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
-    """The tightest of several valid ends; where that depends on parameters, their minimum (maximum)."""
+    """The tightest of several valid ends; their minimum or maximum if parameters decide."""
     kept: list[Linear] = []
     for form in candidates:
         if any(query.known.is_nonneg(form.minus(other).scale(side)) for other in kept):
@@ -183,7 +189,7 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
 
 
 def _settled(query: Query, form: Linear) -> Linear:
-    """The form with a number for each term that is known to have one value."""
+    """Replace terms of a single known value by this value."""
     total, open_terms = form.const, dict(form.terms)
     for e, k in form.terms.items():
         low, high = query.known.atom_bounds(e)
@@ -193,28 +199,36 @@ def _settled(query: Query, form: Linear) -> Linear:
     return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)
 
 
-Found = tuple[Expr | None, Expr | None, bool]  # low, high, whether both are attained
-NOTHING: Found = (None, None, False)
+OpenEnds: TypeAlias = tuple[Expr | None, Expr | None, bool]  # low, high, whether both are attained
+UNKNOWN: Final[OpenEnds] = (None, None, False)
 
 
-def open_ends(query: Query, e: Expr) -> Found:
-    """Ends of `e` as it was written; `None` where none is found."""
+def open_ends(query: Query, e: Expr) -> OpenEnds:
+    """Ends of an operation with an open operand, over its kept operand; `None` for an unknown end.
+
+        x % d          in [min(d + 1, 0), max(d - 1, 0)]           x in any range
+        x rem d        in [1 - abs(d), abs(d) - 1]                 C's; one-sided for a dividend of known sign
+        x << y         in [low << y, high << y]                    x in [low, high]
+        q * t          in [low * t, high * t]                      q in [low, high], t >= 0; swapped for t <= 0
+
+    The kept operand (d, y, t) has no quantified variable. The first two ends are attained for a dividend that takes
+    every integer.
+    """
     if len(e.args) != 2:
-        return NOTHING
+        return UNKNOWN
     a, b = e.args
     if e.op is ops.MUL:
         for q, t in ((a, b), (b, a)):
-            found = _product(query, q, t) if _is_kept(query, t) else NOTHING
-            if found is not NOTHING:
-                return found
-        return NOTHING
+            ends = _product_ends(query, q, t) if _is_kept(query, t) else UNKNOWN
+            if ends is not UNKNOWN:
+                return ends
+        return UNKNOWN
     if e.op not in (ops.FLOORMOD, ops.TRUNCMOD, ops.SHL) or not _is_kept(query, b):
-        return NOTHING
+        return UNKNOWN
     known = query.known
     low, high = known.bounds(known.form(a))
     if e.op is ops.SHL:
-        ends = (None if end is None else const(0) if end == 0 else const(end) << b for end in (low, high))
-        first, last = ends
+        first, last = (None if end is None else const(0) if end == 0 else const(end) << b for end in (low, high))
         return (first, last, _runs(query, a))
     everywhere = _takes_every_integer(query, a)
     if e.op is ops.FLOORMOD:
@@ -234,14 +248,14 @@ def _is_kept(query: Query, e: Expr) -> bool:
     return not any(query.is_relaxed(v) for v in free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
 
 
-def _product(query: Query, q: Expr, t: Expr) -> Found:
+def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
     known = query.known
     sign = known.sign(known.form(t))
     if not sign or not t.args and t.op is ops.CONST:
-        return NOTHING
+        return UNKNOWN
     form = known.form(q)
-    found = [toward(known, form, query.is_relaxed).form for toward in (symbolic.lowest, symbolic.highest)]
-    low, high = (None if end is None or not end.is_const else end.const for end in found)
+    forms = [toward(known, form, query.is_relaxed).form for toward in (symbolic.lowest, symbolic.highest)]
+    low, high = (None if end is None or not end.is_const else end.const for end in forms)
     if sign < 0:
         low, high = high, low
     first, last = (None if end is None else const(0) if end == 0 else t if end == 1 else t * end for end in (low, high))
@@ -253,7 +267,7 @@ def _takes_every_integer(query: Query, x: Expr) -> bool:
 
 
 def _runs(query: Query, x: Expr) -> bool:
-    """Whether `x` is a variable that takes every value between its numeric ends, whatever the parameters are."""
+    """Whether `x` is a quantified variable that takes every value between its numeric ends, for all parameters."""
     if not isinstance(x, Var) or not query.is_relaxed(x):
         return False
     limits = query.known.assumptions.limits.get(x, (None, None))
@@ -261,7 +275,7 @@ def _runs(query: Query, x: Expr) -> bool:
 
 
 def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStride] | None:
-    """(what does not depend on relaxed variables, the steps of what does)."""
+    """Split a form: (terms without quantified variables, the multi-stride set of the others)."""
     fixed: dict[Expr, int] = {}
     base = form.const
     terms: list[multistride.Term] = []
@@ -287,7 +301,7 @@ def _has_load(e: Expr) -> bool:
 
 
 def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
-    """The values of an atom, where structure shows that they are a multi-stride set."""
+    """The values of an atom as a multi-stride set; `None` for other atoms."""
     if e.op is ops.VAR:
         limits = query.ranges[e].constant()
         if limits is None or e.declared()[2] != 1:

@@ -1,6 +1,6 @@
-"""Witness points: a bound is certified by a point of the domain at which the expression takes it.
+"""Witnesses: points of the domain at which an expression attains a bound.
 
-A witness needs no proof of how it was found: expression and facts are evaluated there. So the search may guess.
+Guarantee: the expression and all facts were evaluated at a returned point. The search itself may guess.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Point = dict[Expr, int]
 
 
 def witness(query: Query, value: int, side: int) -> Point | None:
-    """A point of the domain where the query's expression is `value`, its largest (`side` +1) or smallest (-1) value.
+    """Search a point at which the expression attains `value`, its largest (`side` +1) or smallest (-1) value.
 
-    The question must be free of parameters. Expression and facts are read in canonical form, equal on the domain.
+    The question has no parameters. Expression and facts are evaluated in canonical form, which is equal on the domain.
     """
     form = query.forms[0]
     for point in _guesses(query, value, side):
@@ -36,12 +36,12 @@ def witness(query: Query, value: int, side: int) -> Point | None:
 
 
 def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
-    """Whether `form` is `value` at `point`, and all facts hold there; completes the point from the ranges.
+    """Complete a point from the ranges and check that `form` is `value` there and all facts hold.
 
-    Variables that are not completed have a value: that no range is empty is among the facts.
+    A variable may stay without a value: nonempty ranges are among the facts.
     """
     known, base = query.known, query.base
-    values = _Values(point, known)
+    values = _PointValues(point, known)
     try:
         if values.form(known, form) != value:
             return False
@@ -51,7 +51,7 @@ def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
 
 
 def _loads_agree(point: Point) -> bool:
-    """Whether loads of one symbol that have equal indices at `point` have equal values there."""
+    """Whether loads of one symbol at equal indices have equal values."""
     loads = [e for e in point if e.op is ops.LOAD]
     if len(loads) < 2:
         return True
@@ -63,8 +63,8 @@ def _loads_agree(point: Point) -> bool:
     return True
 
 
-class _Values:
-    """Values of canonical forms at a point whose missing coordinates are taken from the known ranges."""
+class _PointValues:
+    """Evaluation of canonical forms at a point; missing coordinates get a value from their ranges."""
 
     def __init__(self, point: Point, known: Normalizer) -> None:
         self.point, self.known = point, known
@@ -83,7 +83,7 @@ class _Values:
         return total + self._evaluated(Linear(0, nested).expr()) if nested else total
 
     def _simple(self, normalizer: Normalizer, e: Expr) -> int | None:
-        """The value of a variable, an opaque term, or a division of variables by a constant; `None` for all else."""
+        """The value of a variable, a load, or an affine form divided by a constant; `None` for other terms."""
         op = e.op
         if op is ops.VAR or op is ops.LOAD:
             return self._chosen(e)
@@ -96,7 +96,7 @@ class _Values:
         return None
 
     def _evaluated(self, e: Expr) -> int:
-        """The value of an expression, by one walk: its terms often share what is below them."""
+        """The value of an expression by one walk over shared subterms."""
         nodes = postorder((e,))
         for leaf in nodes:
             if isinstance(leaf, Expr) and (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
@@ -108,11 +108,11 @@ class _Values:
 
     def _chosen(self, e: Expr) -> int:
         low, high = self.known.atom_bounds(e)
-        found = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
-        return found
+        value = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
+        return value
 
     def in_limits(self, normalizer: Normalizer) -> bool:
-        """Whether the variables of the point lie in their ranges, where these depend on others, which get values."""
+        """Whether the variables of the point lie in their dependent ranges; completes the point by outer variables."""
         limits = normalizer.assumptions.limits
         seen: set[Var] = set()
         while limits and (new := [v for v in limits if v in self.point and v not in seen]):
@@ -126,7 +126,7 @@ class _Values:
         return True
 
     def holds(self, normalizer: Normalizer, cond: Cond) -> bool:
-        """Whether a condition holds, read in the canonical form that `normalizer` gives it."""
+        """Whether a condition holds in the canonical form of `normalizer`."""
         for part in normalizer.clauses(cond):
             if not (self._clause(normalizer, part) if isinstance(part, tuple) else self._canonical(normalizer, part)):
                 return False
@@ -156,7 +156,7 @@ class _Values:
 
 
 def in_domain(query: Query, point: Point) -> bool:
-    """Whether `point` lies in the ranges of its variables and satisfies the facts (it must be complete for them)."""
+    """Whether a complete point lies in the ranges of its variables and satisfies the facts."""
     for var in [v for v in point if isinstance(v, Var)]:
         low, high, step = var.declared()
         if (low is not None and point[var] < low) or (high is not None and point[var] > high) or point[var] % step:
@@ -172,10 +172,10 @@ def in_domain(query: Query, point: Point) -> bool:
 
 
 def complete(query: Query, point: Point) -> None:
-    """Give every variable that matters and has no value yet one from its range, and opaque terms theirs.
+    """Complete a point: each missing variable or opaque term gets a value from its range.
 
-    What has a value outside of its range takes the end that is next to it; what a fact says is equal to something,
-    be it a term or a variable without a range, is that, unless it had a value.
+    A value outside a dependent range moves to the nearest end. A term or an unranged variable that a fact equates with
+    an expression gets the value of that expression, unless the point had one.
     """
     roots = (*query.exprs, *query.facts)
     given = set(point)
@@ -197,14 +197,14 @@ def complete(query: Query, point: Point) -> None:
 
 
 def _within(limits: Range, point: Point, value: int) -> int:
-    """What is next to a value in a range whose ends depend on variables that have values."""
+    """Clamp a value to a dependent range."""
     low, high = (evaluate(e, point) if isinstance(e, Expr) else None for e in (limits.min, limits.max))
     value = value if high is None else min(value, high)
     return value if low is None else max(value, low)
 
 
 def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
-    """The variables without ranges, and opaque terms, of which a fact says what they are."""
+    """The unranged variables and loads that facts equate with expressions."""
     for fact in query.facts:
         if fact.op is ops.EQ:
             a, b = fact.args
@@ -215,7 +215,7 @@ def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
 
 
 def _outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
-    """The variables and those that their ranges mention, each after those that its own range mentions."""
+    """The variables and those of their ranges, in topological order: outer variables first."""
     done: set[Var] = set()
     stack = list(reversed(roots))
     while stack:
@@ -232,7 +232,7 @@ def _outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
 
 
 def _first_of(query: Query, var: Var, point: Point) -> int:
-    """The first value of a variable in its range, which may depend on others: these have their values in `point`."""
+    """The smallest value of a variable in its range, at the values of outer variables in `point`."""
     low, high = query.known.atom_bounds(var)
     limits = query.ranges.get(var)
     if limits is not None and limits.ends is None:
@@ -249,7 +249,7 @@ def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
     known, form = query.known, query.forms[0]
     solved: Point = {}
     if query.facts and side > 0 and _solve(known, form, value, value, solved):
-        yield solved  # an upper end is most often set by a fact
+        yield solved  # facts limit upper ends more often than lower ones
     regrouped = known.regroup(form)
     yield aim(known, regrouped, side)
     if regrouped is not form:
@@ -259,7 +259,7 @@ def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
 
 
 def aim(known: Normalizer, form: Linear, side: int) -> Point:
-    """Values for the variables of `form` that drive it to its end on `side` (+1 largest, -1 smallest): a good guess."""
+    """Guess values for the variables of `form` that drive it to its largest (`side` +1) or smallest (-1) value."""
     point: Point = {}
     if is_affine(form):
         for e, k in form.terms.items():
@@ -276,20 +276,20 @@ def aim(known: Normalizer, form: Linear, side: int) -> Point:
 
 
 def _take(known: Normalizer, e: Expr, side: int, point: Point) -> None:
-    """Let `e` be at its end on `side`, unless it has a value."""
+    """Assign `e` its end on `side`, unless it has a value."""
     end = known.atom_bounds(e)[side > 0]
     if end is not None:
         point.setdefault(e, end)
 
 
 def _toward(form: Linear, side: int) -> list[tuple[Expr, int]]:
-    """The terms of `form` with the end that each should take, those with the largest coefficient last."""
+    """The terms of `form` with the side of each, in ascending order of coefficients."""
     ordered = sorted(form.terms.items(), key=lambda term: abs(term[1]))
     return [(e, side if k > 0 else -side) for e, k in ordered]
 
 
 def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr, int]]:
-    """Choose values for the variables of `e` that drive it to the end on `side`; subterms still to be driven."""
+    """Assign the variables of a term to drive it to `side`; returns subterms to drive."""
     if e.op is ops.VAR or e.op is ops.LOAD:
         _take(known, e, side, point)
     elif e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
@@ -318,7 +318,7 @@ def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr
 
 
 def _solve(known: Normalizer, form: Linear, low: int, high: int, point: Point) -> bool:
-    """Choose variables such that `low <= form <= high`: greedily, from the largest coefficient down."""
+    """Assign variables such that `low <= form <= high`, greedily from the largest coefficient down."""
     base = form.const
     free: list[tuple[int, Expr, int, int]] = []
     for e, k in form.terms.items():
