@@ -63,7 +63,7 @@ def _check_region(
 
 
 def _check_counts(region: StageRegion, most: int, total: int, what: str, is_symbolic: bool) -> None:
-    """Counts are those of the region represented: exact where the region is, else no less than the truth."""
+    """Counts equal those of the enumerated region if the region is exact, and are upper bounds otherwise."""
     for said, true in zip(_counts(region), (most, total), strict=True):
         if said is None:
             assert is_symbolic or not region.is_exact, f"{what}: not counted"

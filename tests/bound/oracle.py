@@ -1,7 +1,7 @@
-"""The oracle of InferBound: run the nests one iteration at a time and write down what is read, computed and kept.
+"""Oracle of InferBound: run the loop nests one iteration at a time and record reads, stores and live elements.
 
-It knows nothing of regions or domains: loops are Python loops, guards and indices are evaluated, the formulas are
-walked as they stand. What `infer_bound` says of regions is then compared with what happened.
+It uses no regions and no domains: loops are Python loops, guards and indices are evaluated, formulas are walked. The
+regions that `infer_bound` returns are compared with the record.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Readers(dict[Any, Reader | None]):
 
 @dataclass
 class Happened:
-    """What a run of the nests did to one tensor, by instance of its stage."""
+    """Record of a run for one tensor, by instance of its stage."""
 
     read: dict[Instance, set[Point]] = field(default_factory=lambda: defaultdict(set))
     computed: dict[Instance, set[Point]] = field(default_factory=lambda: defaultdict(set))
@@ -187,7 +187,7 @@ def hull_extents(by_instance: Mapping[Instance, set[Point]], dims: int) -> list[
 
 
 class Members:
-    """The points of a region in one instance, among those of a box."""
+    """Enumerates the points of a region of one instance, inside a box."""
 
     def __init__(self, region: Any, around: Sequence[range]) -> None:
         coordinates = [Var(f"x{k}") for k in range(region.dims)]
@@ -202,11 +202,11 @@ class Members:
 
 
 def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:
-    """Run the nests and compare; `exact`: nothing may be larger than what happened.
+    """Run the nests and compare regions with the record; with `exact`, no region may be larger.
 
-    Checked for every tensor that is computed: outputs are computed whole; what is read was computed in the same
-    instance, and lies in the allocation; the region required holds what is read (and nothing else, when exact); the
-    region computed is what was computed; counts and allocation are those of what happened.
+    For every computed tensor: outputs are complete; elements read were computed in the same instance and lie in the
+    allocation; the required region contains the elements read (equals them, if exact); the computed region equals the
+    elements computed; counts and allocation agree with the record.
     """
     done = Run(b, sizes)
     env = dict(sizes or {})

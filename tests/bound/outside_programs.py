@@ -177,7 +177,7 @@ class Program:
 
 
 def stored_whole(program: Program, b: BoundsMap) -> Function:
-    """The nest of a program as it is scheduled, with nothing checked, and the whole of every tensor stored."""
+    """Lower a program without checks, with all tensors stored completely."""
     f = nest_of(b, unsafe=True)
 
     def visit(stmt: Stmt) -> Visit[Stmt]:

@@ -165,7 +165,7 @@ class Program:
         return s
 
     def _rewrite(self, s: Schedule) -> None:
-        """Copies of what is read, and of what is written."""
+        """Apply cache_read and cache_write at random."""
         rng = self.rng
         if rng.random() < 0.2:
             tensor = rng.choice(self.tensors[:-1])

@@ -1,7 +1,6 @@
-"""The oracle of sliding windows: nests run one iteration at a time on storage that is as small as `b.storage` says.
+"""Oracle of sliding windows: run the nests one iteration at a time on storage of the size that `b.storage` claims.
 
-A place holds one element at a time: what is computed goes there, what is read has to be there still. It knows nothing
-of how windows are found.
+A cell contains the element stored last; a read checks that its element is still there. Independent of the analysis.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ Happens: TypeAlias = "tuple[set[Point], set[Point]]"  # what is computed, and wh
 
 
 class SlidingRun(Run):
-    """A run in which every element is looked for at its place.
+    """A run that checks, for each read, that the cell still contains the element.
 
     Attributes
     ----------
-    stores: how often each element is computed in each instance of its storage.
-    iterations: what each instance of a stage computed and what was read of it, in order, for each instance of storage.
+    stores: number of computations of each element, per instance of its storage.
+    iterations: elements computed and read by each instance of a stage, in order, per instance of storage.
     """
 
     def __init__(self, b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> None:
@@ -107,7 +106,7 @@ class SlidingRun(Run):
 
 
 def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True) -> SlidingRun:
-    """Run the nests. `exact`: each element that a stage keeps is computed once, and only what is read is."""
+    """Run the nests. With `exact`, check that a stage computes each element once, and none that is not read."""
     done = SlidingRun(b, sizes)
     for (tensor, instance), counts in done.stores.items():
         stage = b.stage(tensor)
@@ -126,12 +125,12 @@ def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: b
 
 
 def _overlap(stage: Stage) -> bool:
-    """Whether the last tile of a stage computes elements of the one before again."""
+    """Return whether the last tile of a stage overlaps the one before."""
     return any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in stage.relations)
 
 
 class SlidingProgram(random_schedules.Program):
-    """A random program of which most stages that are computed in a loop keep what they computed further out."""
+    """A random program that stores most attached stages outside of their loop (`store_at`)."""
 
     def _schedule(self, tensor: Any) -> None:
         super()._schedule(tensor)
@@ -150,7 +149,7 @@ class SlidingProgram(random_schedules.Program):
 
 
 def legal(seed: int, symbolic: bool = False, **options: Any) -> SlidingProgram | None:
-    """The program of a seed with its `bounds`; `None` where its schedule is refused, or nothing is kept in it."""
+    """Return the program of a seed with its `bounds`; `None` if its schedule is refused or has no sliding window."""
     program = SlidingProgram(seed, symbolic)
     try:
         program.bounds = infer_bound(program.schedule, **options)

@@ -1,4 +1,4 @@
-"""What is known of the elements of a computed tensor of integers: never less than what `run` stores."""
+"""Ranges of computed integer tensors contain all elements that `run` stores."""
 
 from __future__ import annotations
 

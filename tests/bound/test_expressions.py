@@ -1,4 +1,4 @@
-"""Operands of tensor programs: what is an integer, what is a value, and how they meet."""
+"""Operands of tensor programs: integers, values, and operations on both."""
 
 from __future__ import annotations
 

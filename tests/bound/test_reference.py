@@ -212,7 +212,7 @@ def inputs_of(schedule: Schedule, sizes: dict[str, int]) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("name", [n for n in CASES if not n.startswith("reject_attach")])
 def test_rewrites_of_the_corpus_keep_its_meaning(name: str) -> None:
-    """What the outputs are by their definitions, they are after caching, rfactor and inlining."""
+    """Outputs stay equal under caching, rfactor and inlining."""
     case = CASES[name]
     schedule = case["fn"]()
     normal = schedule.normalize()

@@ -1,4 +1,4 @@
-"""The schedule language: what each call does, and what it refuses, changing nothing."""
+"""The schedule language: effects of each call; refused calls change nothing."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_cache_read_gives_the_readers_a_copy() -> None:
 
 
 def test_cache_read_by_readers_that_read_one_another() -> None:
-    """A reader behind a stage that is no reader itself is replaced once, with all it reads."""
+    """A consumer of a reader is replaced once, together with its inputs."""
     a = te.placeholder((8,), name="A")
     b = te.compute((8,), lambda i: a[i] + 1, name="B")
     c = te.compute((8,), lambda i: b[i] * 2, name="C")

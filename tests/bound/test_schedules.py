@@ -1,4 +1,4 @@
-"""Schedules meant to go wrong: each is run one iteration at a time, and lowered, against what is said of it."""
+"""Adversarial schedules: each one is run one iteration at a time, lowered, and compared with its regions."""
 
 from __future__ import annotations
 
@@ -482,7 +482,7 @@ OF_MANY_FORMS = {
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("all_ways", daily([False, True], 2))
 def test_a_schedule(name: str, all_ways: bool) -> None:
-    """As it is asked by default, and lowered; of the other ways to ask one a day, in turn, and all at night."""
+    """Check default options and one other set of options per day; nightly, all of them."""
     made = SCHEDULES[name]()
     s, all_sizes = made if isinstance(made, tuple) else (made, [{}])
     b = infer_bound(s)

@@ -1,4 +1,4 @@
-"""Programs that replay is tried on, by the names that the cases of its tests have."""
+"""Small programs for the tests of replay, named as in the cases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reduced(name, read, axis=-1, by=te.sum):
 
 
 def broadcast(name, read, *places):
-    """With axes of one element at these places of the result."""
+    """Add axes of extent 1 at these positions of the result."""
     shape = list(read.shape)
     for k in sorted(places):
         shape.insert(k, 1)

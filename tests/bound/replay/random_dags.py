@@ -102,7 +102,7 @@ class Dag:
         return [te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) * 2, name=name)]
 
     def _repeat(self, name: str, t: Tensor) -> list[Tensor]:
-        """With an axis that it does not read by."""
+        """Add an axis that occurs in no index of the read."""
         if t.ndim > 2:
             return self._pointwise(name, t)
         d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3)), _shape(t)
@@ -176,7 +176,7 @@ class Dag:
 
     @classmethod
     def wide(cls, seed: int) -> Dag:
-        """A tensor that some read element by element, and some along an axis that it has not."""
+        """Make a tensor with elementwise consumers and consumers that have an additional axis."""
         d = cls(seed, 2, seed % 4 == 0, ranks=(1, 2))
         rng = d.rng
         first = d.tensors[0]

@@ -15,7 +15,7 @@ from tests.bound.replay.test_random import dump
 
 
 def annotated(d: Dag, s: Schedule, times: int) -> int:
-    """Says something of loops, of shared ones above all; what is accepted lowers and equals numpy."""
+    """Annotate loops, mostly shared ones; whatever is accepted lowers and equals numpy."""
     rng, accepted = d.rng, 0
     for _ in range(times):
         stage = s[rng.choice([t for t in d.computed() if t in s])]

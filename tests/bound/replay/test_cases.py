@@ -1,4 +1,4 @@
-"""Positions, numbers of loops and loop domains of neutral cases: each is a program with one call, or a few."""
+"""Positions, loop counts and loop domains of small cases: a program and a few calls each."""
 
 from __future__ import annotations
 

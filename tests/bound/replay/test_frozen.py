@@ -1,4 +1,4 @@
-"""What may be said of shared loops and what may not, and what names them."""
+"""Annotations and names of shared loops: allowed and refused ones."""
 
 from __future__ import annotations
 

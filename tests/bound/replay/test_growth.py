@@ -29,7 +29,7 @@ def ladder(n):
 
 
 def softmaxes(n):
-    """Each needs what a reduction makes of a row, and makes a reduction of what it is."""
+    """Chain softmaxes: each stage reads its input and a reduction of its rows."""
     ts = [pointwise("T0", given(64, 64, name="A"))]
     while len(ts) < n:
         x, k = ts[-1], len(ts)
@@ -41,7 +41,7 @@ def softmaxes(n):
 
 
 def turned(n):
-    """Each reads what it is made of also with rows and columns changed, so that two loops cannot be one."""
+    """Chain stages that read their input directly and transposed, which prevents sharing of both loops."""
     ts = [pointwise("T0", given(64, 64, name="A"))]
     while len(ts) < n:
         a, k = pointwise(f"T{len(ts)}", ts[-1]), len(ts)

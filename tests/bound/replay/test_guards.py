@@ -29,7 +29,7 @@ def iterations(loops: list[Any], point: dict[Any, int]) -> Iterator[dict[Any, in
 
 
 def guards_that_are_needed(seed: int, calls: int = 2) -> int:
-    """The number of guards of all nests, each of which alone keeps some iteration out."""
+    """Count guards; check that each of them alone excludes some iteration."""
     d = Dag(seed, 8, symbolic=seed % 3 == 0)
     s = d.schedule()
     d.transform(s, 5)

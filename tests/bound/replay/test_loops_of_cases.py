@@ -1,4 +1,4 @@
-"""Loop domains of neutral cases: what the loops of each tensor are made of after the calls, in order."""
+"""Loop domains of small cases: the relations behind the loops of each tensor after the calls."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_a_stage_in_a_loop_longer_than_its_own():
 
 
 def test_a_reduction_has_no_loop_of_others_inside():
-    """S adds over i in a loop of T4; the loop of j, which S has not, may not be between that and its own."""
+    """S reduces over i in a loop of T4. The loop j, which S lacks, must not enclose the loop of S."""
     t1 = pointwise("T1", given(8, 9))
     total = reduced("S", t1, 0)
     t3 = broadcast("T3", t1, 1)
@@ -245,7 +245,7 @@ def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
         if not is_output:
             s[t1].parallel(t1.op.axis[0])
         lower(s)
-    t7 = te.compute((4, 5, 3), lambda i, j, k: t1[i, j] + k, name="T7")  # and T2 in a loop longer than its own
+    t7 = te.compute((4, 5, 3), lambda i, j, k: t1[i, j] + k, name="T7")  # extends T2
     s = te.create_schedule([t2.op, t7.op])
     fused = s[t7].fuse(*t7.op.axis)
     s[t7].parallel(fused)
@@ -279,7 +279,7 @@ def test_a_copy_stands_alone():
 
 @pytest.mark.parametrize(("pos", "conditions"), [(1, 0), (2, 1)])
 def test_guards_of_symbolic_sizes_in_shared_loops(pos, conditions):
-    """Loops over all of an axis do not leave it: what is left is that the fused loop ends."""
+    """Loops over a complete axis need no guard; only the end of the fused loop does."""
     n, m = te.var("n"), te.var("m")
     t1 = pointwise("T1", te.placeholder((n, m), name="T0"))
     t2 = pointwise("T2", t1)
@@ -308,7 +308,7 @@ def test_a_loop_of_one_reduction_is_no_loop_of_five():
 
 
 def test_an_output_in_loops_longer_than_its_own():
-    """It is read there and needed as a whole: what it has no axis for is computed anew, never all of it."""
+    """An output recomputes only the element of the iteration, never the complete tensor."""
     t1 = pointwise("T1", given(4, 3))
     t2 = broadcast("T2", t1, 2)
     t3 = pointwise("T3", t2)
@@ -400,7 +400,7 @@ def test_a_loop_that_others_run_is_none_of_a_stage(how, place):
 
 @pytest.mark.parametrize("tail", ["guard", "round_up", "shift_inwards"])
 def test_one_element_in_tiles_inside_of_a_reduction(tail):
-    """T1 reduces over the loop that it shares with T0; its own loops, of one element, stand inside of that."""
+    """T1 reduces over the loop shared with T0; its own loops of extent 1 are nested inside."""
     t0 = pointwise("T0", given(8))
     r = te.reduce_axis((0, 8), "r")
     t1 = te.compute((1,), lambda i: te.sum(t0[r], axis=r), name="T1")
@@ -424,7 +424,7 @@ def test_what_is_kept_at_one_place_is_read_there():
 
 
 def test_a_stage_in_a_loop_that_stands_in_others_for_the_sake_of_a_third():
-    """T2 and T6 share the loop of T1; it stands in the loops of T5, which T2 shares and T6 has no axes for."""
+    """T2 and T6 share the loop of T1. T2 nests it inside loops of T5, which T6 lacks."""
     t1 = pointwise("T1", given(6))
     t6 = pointwise("T6", t1)
     t2 = te.compute((3, 6), lambda i, j: t1[j] + i, name="T2")

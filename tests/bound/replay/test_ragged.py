@@ -20,7 +20,7 @@ KINDS = ("pointwise", "sum", "pair", "best")
 
 
 def produced(kind: str, a: Tensor, shape: list[Any]) -> Tensor:
-    """A tensor of this shape from one with an axis more."""
+    """Make a tensor of this shape from `a`, which has one more leading axis."""
     r = te.reduce_axis((0, 3), "r")
     if kind == "sum":
         return te.compute(shape, lambda *i: te.sum(a(r, *i), axis=r), name="P")

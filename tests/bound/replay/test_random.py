@@ -23,7 +23,7 @@ HOW = (
 
 
 def dump(s: Schedule) -> list[Any]:
-    """All that a schedule holds, in a form that is compared part by part."""
+    """Dump the state of a schedule in a comparable form."""
 
     def plain(x: Any) -> Any:
         if isinstance(x, dict):
@@ -110,7 +110,7 @@ def bounded(s: Schedule) -> None:
 
 
 def is_legal(s: Schedule) -> bool:
-    """Whether every stage that is placed in a loop of another is where all its readers are."""
+    """Return whether all stages enclose their consumers, as `normalize` demands."""
     try:
         s.normalize()
     except ScheduleError:
@@ -175,7 +175,7 @@ def test_programs_with_stages_that_are_placed_nightly(start):
 
 
 def widened(seed: int) -> int:
-    """A program in which some read along an axis that it has not; gives how many loops are shared."""
+    """Share loops in a program with consumers that have additional axes; returns the number of shared loops."""
     d = Dag.wide(seed)
     s, rng = d.schedule(), d.rng
     root = next(t for t in d.tensors if t.name == "R")
@@ -294,7 +294,7 @@ def said(o: Any) -> Any:
 
 
 def history(seed: int, order: int) -> tuple[list[Any], int]:
-    """All answers of a program whose outputs are listed in some order, and how many of these there are."""
+    """Collect all answers about a program for one order of its outputs; returns them with the number of outputs."""
     d = Dag(seed, 8, symbolic=seed % 3 == 0)
     if order:
         random.Random(seed + order).shuffle(d.outputs)
@@ -339,7 +339,7 @@ def test_of_operations_of_one_name_the_earlier_stage():
 
 
 def no_tensor_alone_shares_more(seeds: range, most: int) -> int:
-    """What all tensors share together after `inline_most`, than which none of them can share more."""
+    """Check that after `inline_most` no single tensor can share another loop; returns the number of shared loops."""
     loops = 0
     for seed in seeds:
         d = Dag(seed, most) if seed % 3 else Dag.wide(seed)

@@ -129,7 +129,7 @@ def test_run_compiles_it(program):
 
 
 def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
-    """M is kept at [i, j]: what is computed of it does not mention i (compilers warn of what is not used)."""
+    """M is allocated at [i, j], but its computation does not use i; C compilers warn of unused parameters."""
     n = te.var("n")
     a = te.placeholder((n, 2, n), name="A")
     t = te.compute((n, 2, n), lambda i, q, j: a[i, q, j] * 2, name="T")
