@@ -108,10 +108,10 @@ class ArrayEvaluator:
         if content.value.size == 0:
             shape = np.broadcast_shapes(*(np.shape(index) for index in clipped))
             return Cells(np.zeros(shape, content.value.dtype), np.ones(shape, bool))
-        place = tuple(clipped)
-        value = content.value[place]
+        position = tuple(clipped)
+        value = content.value[position]
         value = value.astype(np.int64) if dtypes.is_int(tensor.dtype) else value
-        return Cells(value, bad if content.bad is None else _union(bad, _some(content.bad[place])))
+        return Cells(value, bad if content.bad is None else _union(bad, _some(content.bad[position])))
 
     def _function(self, node: Any, args: list[Cells]) -> Cells:
         symbol = node.data

@@ -124,8 +124,8 @@ def _index_names(
         raise InputError(f"the formula of {name} takes {len(own)} indices, but its shape has {ndim}")
     if spec.varargs is None and own:
         return tuple(own)
-    given = listed(varargs_names or (), f"varargs_names of {name}", "a list of names")
-    extra = given or tuple(f"i{k}" for k in range(len(own), ndim))
+    names = listed(varargs_names or (), f"varargs_names of {name}", "a list of names")
+    extra = names or tuple(f"i{k}" for k in range(len(own), ndim))
     if len(extra) != rest:
         raise InputError(f"varargs_names of {name} must have {rest} names, not {len(extra)}")
     return (*own, *extra)
@@ -167,8 +167,14 @@ def extern(
     return op.output(0) if len(shapes) == 1 else op.outputs
 
 
-def _buffers(given: Buffer | Sequence[Buffer] | None, what: str) -> list[Buffer]:
-    parts = () if given is None else (given,) if isinstance(given, Buffer) else listed(given, what, "a list of buffers")
+def _buffers(buffers: Buffer | Sequence[Buffer] | None, what: str) -> list[Buffer]:
+    parts = (
+        ()
+        if buffers is None
+        else (buffers,)
+        if isinstance(buffers, Buffer)
+        else listed(buffers, what, "a list of buffers")
+    )
     return [of_kind(Buffer, part, f"a part of {what}") for part in parts]
 
 
@@ -178,10 +184,10 @@ def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: s
         if len(types) != 1:
             raise InputError(f"the type of {name} is not clear from its inputs: give dtype")
         return tuple(types) * count
-    given = tuple(dtype) if isinstance(dtype, (tuple, list)) else (dtype,) * count
-    if len(given) != count:
-        raise InputError(f"{name} has {count} outputs but {len(given)} types")
-    return tuple(dtypes.check(t, f"dtype of {name}") for t in given)
+    requested = tuple(dtype) if isinstance(dtype, (tuple, list)) else (dtype,) * count
+    if len(requested) != count:
+        raise InputError(f"{name} has {count} outputs but {len(requested)} types")
+    return tuple(dtypes.check(t, f"dtype of {name}") for t in requested)
 
 
 def scan(

@@ -94,10 +94,10 @@ def rounded(number: float, dtype: str) -> float:
     if packed is None or not math.isfinite(number):
         return number
     try:
-        found: float = packed.unpack(packed.pack(number))[0]
+        nearest: float = packed.unpack(packed.pack(number))[0]
     except OverflowError:
         return math.copysign(math.inf, number)
-    return found
+    return nearest
 
 
 def _nearest(number: int) -> float:
@@ -120,10 +120,10 @@ def _to_odd(number: int) -> float:
     size = abs(number)
     kept = size >> excess | (size & (1 << excess) - 1 != 0)
     try:
-        found = math.ldexp(kept, excess)
+        magnitude = math.ldexp(kept, excess)
     except OverflowError:
-        found = math.inf
-    return found if number > 0 else -found
+        magnitude = math.inf
+    return magnitude if number > 0 else -magnitude
 
 
 def decimal(number: float, dtype: str) -> str:

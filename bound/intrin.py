@@ -41,8 +41,8 @@ class TensorIntrin:
         read = tuple(s for s in slices if isinstance(s, TensorSlice))
         scalars = tuple(build.operand(s, f"a scalar of {self.name}") for s in slices if not isinstance(s, TensorSlice))
         if len(read) != len(self.inputs) or len(scalars) != len(self.scalar_params):
-            wanted = f"{len(self.inputs)} tensors and {len(self.scalar_params)} scalars"
-            raise InputError(f"{self.name} takes {wanted}, not {len(read)} and {len(scalars)}")
+            signature = f"{len(self.inputs)} tensors and {len(self.scalar_params)} scalars"
+            raise InputError(f"{self.name} takes {signature}, not {len(read)} and {len(scalars)}")
         axis = kwargs.pop("reduce_axis", ())
         if kwargs:
             raise InputError(f"{self.name} has no parameter {', '.join(kwargs)}")

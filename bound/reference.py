@@ -52,44 +52,44 @@ def evaluate(
     InputError: an input is missing or has the wrong shape, or a variable has no value.
     UndefinedError: an element of an output reads outside of a tensor, or divides integers by 0.
     """
-    wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    ops = post_order([tensor.op for tensor in wanted])
+    tensors = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    ops = post_order([tensor.op for tensor in tensors])
     for tensor in dict.fromkeys(tensor for op in ops for tensor in op.outputs):
         dtypes.check_executed(tensor.dtype, tensor.name)
     run = _Run(_scalars(ops, inputs, sizes or {}), functions or {})
     run.states = frozenset(state for op in ops if isinstance(op, ScanOp) for state in op.state_placeholder)
     for op in ops:
         run.compute(op, inputs)
-    for tensor in wanted:
+    for tensor in tensors:
         bad = run.cells[tensor].bad
         if bad is not None and bad.any():
-            place = tuple(int(k) for k in next(zip(*bad.nonzero(), strict=True), ()))
-            raise UndefinedError(f"{tensor.name}{list(place)} is undefined: it reads outside a tensor or divides by 0")
-    arrays = tuple(run.cells[tensor].value for tensor in wanted)
+            point = tuple(int(k) for k in next(zip(*bad.nonzero(), strict=True), ()))
+            raise UndefinedError(f"{tensor.name}{list(point)} is undefined: it reads outside a tensor or divides by 0")
+    arrays = tuple(run.cells[tensor].value for tensor in tensors)
     return arrays[0] if isinstance(outputs, Tensor) else arrays
 
 
 def _scalars(ops: Sequence[Operation], inputs: Mapping[Any, Any], sizes: Mapping[Any, Any]) -> dict[Any, Any]:
     """Collect values of variables: given ones, and extents of given arrays."""
     by_name = {key: value for key, value in sizes.items() if isinstance(key, str)}
-    known = {key: value for key, value in sizes.items() if not isinstance(key, str)}
+    values = {key: value for key, value in sizes.items() if not isinstance(key, str)}
     for op in ops:
         for tensor in op.outputs:
             array = _given(tensor, inputs) if isinstance(op, PlaceholderOp) else None
             for k, extent in enumerate(tensor.extents):
                 for var in extent.free_vars():
                     if var.name in by_name:
-                        known.setdefault(var, by_name[var.name])
+                        values.setdefault(var, by_name[var.name])
                 if array is not None and isinstance(extent, Var) and len(array.shape) == tensor.ndim:
-                    known.setdefault(extent, array.shape[k])
-    return _Named(known, by_name)
+                    values.setdefault(extent, array.shape[k])
+    return _Named(values, by_name)
 
 
 class _Named(dict[Any, Any]):
     """Values by variable or parameter, with a fallback to names."""
 
-    def __init__(self, known: Mapping[Any, Any], by_name: Mapping[str, Any]) -> None:
-        super().__init__(known)
+    def __init__(self, values: Mapping[Any, Any], by_name: Mapping[str, Any]) -> None:
+        super().__init__(values)
         self.by_name = by_name
 
     def __missing__(self, key: Any) -> Any:
@@ -99,8 +99,8 @@ class _Named(dict[Any, Any]):
 def _given(tensor: Tensor, inputs: Mapping[Any, Any]) -> Any:
     import numpy as np
 
-    found = inputs.get(tensor, inputs.get(tensor.name))
-    return None if found is None else np.asarray(found)
+    array = inputs.get(tensor, inputs.get(tensor.name))
+    return None if array is None else np.asarray(array)
 
 
 class _Run:
@@ -296,15 +296,15 @@ class _Run:
         loops = [self._reduce_range(iv) for iv in (*outer, *op.reduce_axis)]
         for point in itertools.product(*loops):
             env = dict(zip((*outer, *op.reduce_axis), point, strict=True))
-            place = point[: op.schedulable]
+            tile_index = point[: op.schedulable]
             tile = self._tile(op, env)
             for k, cells in enumerate(tile._compute(inner)):
                 value = cells.value
-                if place in started and inner.reduction is not None:
-                    before = [Cells(totals[k][place])]
+                if tile_index in started and inner.reduction is not None:
+                    before = [Cells(totals[k][tile_index])]
                     value = self._combine(inner.reduction.combiner, before, [cells])[0].value
-                totals[k][place] = stored(value, op.outputs[k].dtype)
-            started.add(place)
+                totals[k][tile_index] = stored(value, op.outputs[k].dtype)
+            started.add(tile_index)
         self.cells.update((t, Cells(total)) for t, total in zip(op.outputs, totals, strict=True))
         assert len(call.tensors) == len(call.intrin.inputs)
 

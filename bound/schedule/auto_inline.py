@@ -47,9 +47,9 @@ def _is_elementwise(op: ComputeOp) -> bool:
 
 def _is_broadcast(op: ComputeOp) -> bool:
     """Return whether the indices of every read are axes of the stage, in order."""
-    place: dict[Expr, int] = {iv: k for k, iv in enumerate(op.axis)}
+    position: dict[Expr, int] = {iv: k for k, iv in enumerate(op.axis)}
     for indices in _reads(op):
-        order = [place.get(index, -1) for index in indices if not index.is_const]
+        order = [position.get(index, -1) for index in indices if not index.is_const]
         if -1 in order or order != sorted(set(order)):
             return False
     return True

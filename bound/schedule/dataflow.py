@@ -63,8 +63,8 @@ def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs:
         is_input = any(tensor in start for tensor in op.outputs)
         inside[op] = include_inputs if is_input else uses
     # The outputs themselves belong to the group even when they read none of the inputs.
-    wanted = {tensor.op for tensor in outputs}
-    return [op for op, inner in inside.items() if inner or op in wanted]
+    output_ops = {tensor.op for tensor in outputs}
+    return [op for op, inner in inside.items() if inner or op in output_ops]
 
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ def insert_after(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
     return _insert(schedule, _place(schedule, stage) + 1, stage.group, op)
 
 
-def _insert(schedule: Schedule, place: int, group: Stage | None, op: Operation) -> Stage:
-    made = Stage(schedule, op)
-    made.group = group
-    schedule.stages.insert(place, made)
-    schedule.stage_map[op] = made
+def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) -> Stage:
+    new = Stage(schedule, op)
+    new.group = group
+    schedule.stages.insert(index, new)
+    schedule.stage_map[op] = new
     schedule.dataflow_changed()
-    return made
+    return new
 
 
 def _place(schedule: Schedule, stage: Stage) -> int:

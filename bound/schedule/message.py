@@ -77,8 +77,8 @@ def _split_extents(split: Split, total: Expr, kept: set[IterVar]) -> tuple[Expr,
 
 def _capped(size: Expr, total: Expr) -> Expr:
     """Return `min(size, total)`, at least 1, if both are constant; otherwise `size`."""
-    limit, wanted = simple.number(total), simple.number(size)
-    return size if limit is None or wanted is None or limit >= wanted else as_expr(max(limit, 1))
+    limit, requested = simple.number(total), simple.number(size)
+    return size if limit is None or requested is None or limit >= requested else as_expr(max(limit, 1))
 
 
 def with_ancestors(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:

@@ -95,15 +95,15 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
     for stage in schedule.stages:
         if stage.attach_type is AttachType.INLINED_ALREADY:
             continue
-        place = {iv: k for k, iv in enumerate(stage.leaf_iter_vars)}
+        position = {iv: k for k, iv in enumerate(stage.leaf_iter_vars)}
         for root in stage.op.root_iter_vars:
             attr = stage.iter_var_attrs.get(root)
-            if root not in place or (attr is not None and attr.bind_thread is not None):
+            if root not in position or (attr is not None and attr.bind_thread is not None):
                 continue
             loop = root.part(root.name)
             stage.relations.append(Rebase(root, loop))
             stage.all_iter_vars.append(loop)
-            stage.leaf_iter_vars[place[root]] = loop
+            stage.leaf_iter_vars[position[root]] = loop
             if attr is not None:
                 stage.iter_var_attrs[loop] = attr
             rebased[root] = loop

@@ -149,8 +149,8 @@ class Placing:
         spec: Any = self
         while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
             spec = spec.group
-        found: Stage = spec
-        return found
+        attached: Stage = spec
+        return attached
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""
@@ -185,10 +185,10 @@ class Placing:
         if self.store_type is None or self.attach_type is not AttachType.SCOPE or target is None:
             return ()
         leaves = target.leaf_iter_vars
-        place = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
-        if place is None:  # of loops further out the schedule may still decide
+        position = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
+        if position is None:  # of loops further out the schedule may still decide
             return ()
-        around = [(target, leaf) for leaf in reversed(leaves[: place + 1])]
+        around = [(target, leaf) for leaf in reversed(leaves[: position + 1])]
         return tuple(leaf for _, leaf in slid_loops(self, around, is_all=False))
 
     def _attachable(self, call: str) -> None:
@@ -238,8 +238,8 @@ class Placing:
 
 
 def _stage(placing: Placing) -> Stage:
-    found: Any = placing
-    stage: Stage = found
+    untyped: Any = placing
+    stage: Stage = untyped
     return stage
 
 
@@ -271,8 +271,8 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
             "compute_at places it in a loop"
         )
     is_one = stage.schedule.is_one_loop
-    place = next((k for k, (_, leaf) in enumerate(around) if is_one(leaf, stage.store_ivar)), None)
-    if place is None and stage.store_type is AttachType.SCOPE:
+    position = next((k for k, (_, leaf) in enumerate(around) if is_one(leaf, stage.store_ivar)), None)
+    if position is None and stage.store_type is AttachType.SCOPE:
         target, axis = around[0]
         owners = stage.schedule.owners(target, axis)
         further_in = [leaf for at, own in owners for leaf in at.leaf_iter_vars[at.position_of(own, "compute_at") + 1 :]]
@@ -287,7 +287,7 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
             f"stage {stage.name}: it is stored {_place(stage)}, "
             f"which is not around {axis.name} of {target.name}, where it is computed"
         )
-    between = around[:place]
+    between = around[:position]
     for at, leaf in between:
         reason = _runs_at_once(at, leaf)
         if reason is not None:

@@ -58,8 +58,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     copy = ComputeOp(f"{source.name}.{scope}", axis, (element(source, axis),))
     cached = copy.output(0)
     cached.value_range = source.value_range
-    made = insert_after(schedule, stage, copy)
-    made.set_scope(scope)
+    new = insert_after(schedule, stage, copy)
+    new.set_scope(scope)
     redirect(schedule, schedule.stages, {}, {reader: {source: cached} for reader in reading})
     return cached
 
@@ -74,13 +74,13 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
     ScheduleError: the loops cannot become dimensions, or stages are attached to them.
     """
     check_scope(scope)
-    given = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
-    if not given:
+    tensors_now = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
+    if not tensors_now:
         raise InputError("cache_write takes a tensor, or all outputs of one operation, not none")
-    op, stage = given[0].op, schedule[given[0]]
+    op, stage = tensors_now[0].op, schedule[tensors_now[0]]
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
         raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")
-    if any(t.op is not op for t in given) or (len(given) > 1 and set(given) != set(op.outputs)):
+    if any(t.op is not op for t in tensors_now) or (len(tensors_now) > 1 and set(tensors_now) != set(op.outputs)):
         raise ScheduleError(f"stage {op.name}: cache_write takes all outputs of one operation")
     refuse_attached(schedule, stage, "cache_write")
     stage.whole_own("cache_write")
@@ -99,20 +99,20 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
     if mixed is not None:
         raise ScheduleError(f"stage {op.name}: cache_write needs {mixed.name} in loops apart from the reduction")
     leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
-    place = tuple(leaf_of_root[iv] for iv in data_leaves)
+    indices = tuple(leaf_of_root[iv] for iv in data_leaves)
     cached_op: ComputeOp | TensorComputeOp
     if isinstance(op, ComputeOp):
         cached_op = _computing(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
-        copy = op.with_body(tuple(element(t, place) for t in cached_op.outputs))
+        copy = op.with_body(tuple(element(t, indices) for t in cached_op.outputs))
     else:
         cached_op = _computing_tiles(op, stage, ranges, data_leaves, f"{op.name}.{scope}")
         inner = tuple(IterVar(iv.dom, iv.name) for iv in op.axis[op.schedulable :])
-        body = tuple(element(t, (*place, *inner)) for t in cached_op.outputs)
+        body = tuple(element(t, (*indices, *inner)) for t in cached_op.outputs)
         copy = ComputeOp(op.name, (*roots, *inner), body, op.tag, op.attrs)
     for old, cached, written in zip(op.outputs, cached_op.outputs, copy.outputs, strict=True):
         cached.value_range = written.value_range = old.value_range
-    made = insert_before(schedule, stage, cached_op)
-    made.set_scope(scope)
+    new_stage = insert_before(schedule, stage, cached_op)
+    new_stage.set_scope(scope)
     new = replace_op(schedule, stage, copy)
     restart(stage)
     redirect(schedule, schedule.stages, new)
@@ -211,19 +211,19 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
         raise ScheduleError(f"stage {op.name}: rfactor needs a reduction axis, {axis.name} is none")
     refuse_attached(schedule, stage, "rfactor")
     stage.whole_own("rfactor")
-    place = as_int(factor_axis, "factor_axis")
-    place = place if place >= 0 else len(op.axis) + 1 + place
-    if not 0 <= place <= len(op.axis):
+    dimension = as_int(factor_axis, "factor_axis")
+    dimension = dimension if dimension >= 0 else len(op.axis) + 1 + dimension
+    if not 0 <= dimension <= len(op.axis):
         raise ScheduleError(f"stage {op.name}: factor_axis of {axis.name} must be within 0..{len(op.axis)}")
 
     touched = _family(stage.relations, axis)
     mixed = next((iv for iv in op.axis if iv in touched), None)
     if mixed is not None:
         raise ScheduleError(f"stage {op.name}: rfactor by {axis.name}, which was fused with the data axis {mixed.name}")
-    partial, axes = _partial(op, stage, axis, place, touched)
-    final = _final(op, partial, axes[axis], place)
-    made = insert_before(schedule, stage, partial)
-    _keep_untouched(stage, made, touched, axes)
+    partial, axes = _partial(op, stage, axis, dimension, touched)
+    final = _final(op, partial, axes[axis], dimension)
+    new_stage = insert_before(schedule, stage, partial)
+    _keep_untouched(stage, new_stage, touched, axes)
     new = replace_op(schedule, stage, final)
     restart(stage)
     redirect(schedule, schedule.stages, new)
@@ -240,7 +240,7 @@ def _family(relations: list[Relation], axis: IterVar) -> set[IterVar]:
 
 
 def _partial(
-    op: ComputeOp, stage: Stage, axis: IterVar, place: int, touched: set[IterVar]
+    op: ComputeOp, stage: Stage, axis: IterVar, dimension: int, touched: set[IterVar]
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
     """Return the operation of partial results, and the new axis of each leaf connected with `axis`."""
     roots = {iv: iv.dom for iv in op.reduce_axis if iv in touched and iv.dom is not None}
@@ -263,7 +263,7 @@ def _partial(
     where = build.together(substitute(condition(first), mapping), *guards)
     terms = tuple(substitute(source, mapping) for source in sources(first))
     body = _reductions(op.reduction.combiner, terms, where, reduced, op)
-    new_axis = (*op.axis[:place], axes[axis], *op.axis[place:])
+    new_axis = (*op.axis[:dimension], axes[axis], *op.axis[dimension:])
     return ComputeOp(f"{op.name}.rf", new_axis, body, op.tag, op.attrs), axes
 
 
@@ -281,12 +281,12 @@ def _reductions(
     )
 
 
-def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, place: int) -> ComputeOp:
+def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> ComputeOp:
     """Return the operation that reduces the partial results."""
     assert op.reduction is not None and axis.dom is not None
     inner = IterVar(axis.dom, f"{axis.name}.v", IterType.COMM_REDUCE)
     outer = tuple(IterVar(iv.dom, f"ax{k}") for k, iv in enumerate(op.axis))
-    index = (*outer[:place], inner, *outer[place:])
+    index = (*outer[:dimension], inner, *outer[dimension:])
     terms = tuple(element(t, index) for t in partial.outputs)
     body = list(_reductions(op.reduction.combiner, terms, truth(True), (inner,), op))
     first = op.body[0]
@@ -301,13 +301,13 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, place: int) -> Comp
     return ComputeOp(f"{op.name}.repl", outer, tuple(body), op.tag, op.attrs)
 
 
-def _keep_untouched(stage: Stage, made: Stage, touched: set[IterVar], axes: dict[IterVar, IterVar]) -> None:
+def _keep_untouched(stage: Stage, new: Stage, touched: set[IterVar], axes: dict[IterVar, IterVar]) -> None:
     """Give the stage of partial results the loops that are not connected with `axis`."""
     kept = [r for r in stage.relations if not any(iv in touched for iv in (*parents(r), *children(r)))]
     if not kept:
         return
     order = [axes.get(iv, iv) for iv in stage.leaf_iter_vars]
-    made.relations = kept
-    made.all_iter_vars += [child for r in kept for child in children(r)]
-    made.leaf_iter_vars = order
-    made.iter_var_attrs = {iv: replace(a) for iv, a in stage.iter_var_attrs.items() if iv not in touched}
+    new.relations = kept
+    new.all_iter_vars += [child for r in kept for child in children(r)]
+    new.leaf_iter_vars = order
+    new.iter_var_attrs = {iv: replace(a) for iv, a in stage.iter_var_attrs.items() if iv not in touched}

@@ -30,8 +30,8 @@ def create_schedule(ops: object) -> Schedule:
     ------
     InputError: no operation, or something else than operations.
     """
-    given = tuple(ops) if isinstance(ops, (tuple, list)) else (ops,)
-    outputs = tuple(op.op if isinstance(op, Tensor) else op for op in given)
+    requested = tuple(ops) if isinstance(ops, (tuple, list)) else (ops,)
+    outputs = tuple(op.op if isinstance(op, Tensor) else op for op in requested)
     for op in outputs:
         if not isinstance(op, Operation):
             raise InputError(f"create_schedule takes operations such as T.op, not {shown(op)}")
@@ -65,9 +65,9 @@ class Schedule:
         self.same_loop: dict[IterVar, tuple[IterVar, ...]] = {}
         self.stored_anew: dict[IterVar, str] = {}
         self._reach: Reach | None = None
-        wanted = set(outputs)
+        requested = set(outputs)
         for op in post_order(outputs):
-            stage = Stage(self, op, op in wanted)
+            stage = Stage(self, op, op in requested)
             self.stages.append(stage)
             self.stage_map[op] = stage
             if isinstance(op, ScanOp):
@@ -98,8 +98,8 @@ class Schedule:
     def owners(self, stage: Stage, axis: IterVar) -> list[tuple[Stage, IterVar]]:
         """Return the leaves that are one loop with `axis`, that of `stage` first (`bound.replay`)."""
         others = [iv for iv in self.same_loop.get(axis, ()) if iv is not axis]
-        found = [(at, iv) for iv in others for at in self.stages if any(iv is leaf for leaf in at.leaf_iter_vars)]
-        return [(stage, axis), *found]
+        leaves = [(at, iv) for iv in others for at in self.stages if any(iv is leaf for leaf in at.leaf_iter_vars)]
+        return [(stage, axis), *leaves]
 
     def is_one_loop(self, axis: IterVar | None, other: IterVar | None) -> bool:
         """Return whether two leaves are one loop."""
@@ -129,8 +129,8 @@ class Schedule:
 
     def cache_read(self, tensor: Tensor, scope: str, readers: object) -> Tensor:
         """Copy `tensor` to another storage scope, from which `readers` read it; returns the copy."""
-        given = readers if isinstance(readers, (list, tuple)) else (readers,)
-        return rewrites.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in given))
+        consumers = readers if isinstance(readers, (list, tuple)) else (readers,)
+        return rewrites.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in consumers))
 
     def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
         """Compute `tensor` in another storage scope, with its present loops, then copy it.
@@ -139,8 +139,8 @@ class Schedule:
         """
         if isinstance(tensor, (list, tuple)):
             return list(rewrites.cache_write(self, tuple(tensor), scope))
-        made = rewrites.cache_write(self, (tensor,), scope)
-        return made[tensor.value_index]
+        cached = rewrites.cache_write(self, (tensor,), scope)
+        return cached[tensor.value_index]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """Factor a reduction into partial results per iteration of the loop `axis`, and their reduction.
@@ -148,8 +148,8 @@ class Schedule:
         Returns the tensor of partial results (a list for several outputs); `axis` is its dimension number
         `factor_axis`.
         """
-        made = rewrites.rfactor(self, tensor, axis, factor_axis)
-        return made[0] if len(made) == 1 else list(made)
+        partial = rewrites.rfactor(self, tensor, axis, factor_axis)
+        return partial[0] if len(partial) == 1 else list(partial)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""

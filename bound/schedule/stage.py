@@ -207,9 +207,11 @@ class Stage(Placing):
             repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
             raise ScheduleError(f"stage {self.name}: reorder names the axis {repeated.name} twice")
         moved = zip(sorted(positions), axes, strict=True)
-        self._not_shared("reorder", *(place for place, axis in moved if self.leaf_iter_vars[place] is not axis))
-        for place, axis in zip(sorted(positions), axes, strict=True):
-            self.leaf_iter_vars[place] = axis
+        self._not_shared(
+            "reorder", *(position for position, axis in moved if self.leaf_iter_vars[position] is not axis)
+        )
+        for position, axis in zip(sorted(positions), axes, strict=True):
+            self.leaf_iter_vars[position] = axis
 
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: IntLike, y_factor: IntLike
@@ -359,9 +361,9 @@ class Stage(Placing):
     def _fate(self, axis: object) -> str:
         for relation in self.relations:
             if any(parent is axis for parent in parents(relation)):
-                made = " and ".join(iv.name for iv in children(relation))
+                names = " and ".join(iv.name for iv in children(relation))
                 done = "fused into" if isinstance(relation, Fuse) else "replaced by"
-                return f"which is no loop any more: it was {done} {made}"
+                return f"which is no loop any more: it was {done} {names}"
         return f"which is not an axis of this stage: the loops are {self._loops()}"
 
     def _loops(self) -> str:
@@ -382,8 +384,8 @@ class Stage(Placing):
         except InputError:
             e = None
         if e is None or (e.is_const and e.data < 1) or any(isinstance(v, IterVar) for v in e.free_vars()):
-            found = f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}"
-            raise ScheduleError(f"stage {self.name}: {found}")
+            problem = f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}"
+            raise ScheduleError(f"stage {self.name}: {problem}")
         return e
 
     def _tail(self, tail: str, axis: IterVar) -> Tail:
@@ -391,8 +393,8 @@ class Stage(Placing):
             return Tail(tail)
         except ValueError:
             known = ", ".join(Tail)
-            found = f"tail of {_label(axis)} is one of {known}, not {shown(tail)}"
-            raise ScheduleError(f"stage {self.name}: {found}") from None
+            problem = f"tail of {_label(axis)} is one of {known}, not {shown(tail)}"
+            raise ScheduleError(f"stage {self.name}: {problem}") from None
 
     def _set_kind(self, axis: IterVar, kind: IterType) -> None:
         self.position_of(axis, kind.name.lower())
@@ -441,8 +443,8 @@ class Stage(Placing):
 
 def _listed(args: tuple[IterVar | Sequence[IterVar], ...]) -> tuple[IterVar, ...]:
     """Normalize `f(a, b)` and `f([a, b])` to a tuple."""
-    given: Any = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-    return tuple(given)
+    axes: Any = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    return tuple(axes)
 
 
 def _label(axis: object) -> str:

@@ -51,10 +51,10 @@ def dtype_of(operand: Operand) -> str:
         return operand.dtype
     if isinstance(operand, Cond):
         return "bool"
-    known: dict[Node, str | None] = {}
+    types: dict[Node, str | None] = {}
     for node in postorder((operand,)):
-        known[node] = _integer_type(node, known)
-    return known[operand] or dtypes.INDEX
+        types[node] = _integer_type(node, types)
+    return types[operand] or dtypes.INDEX
 
 
 def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
@@ -135,8 +135,8 @@ def as_float(number: float, dtype: str = "float64") -> float:
     ------
     InputError: an integer above the range of floats.
     """
-    found = dtypes.rounded(number, "float64")
-    if isinstance(number, int) and not isfinite(found):
+    nearest = dtypes.rounded(number, "float64")
+    if isinstance(number, int) and not isfinite(nearest):
         raise InputError(f"{shown(number)} is above all floats")
     return dtypes.rounded(number, dtype)
 

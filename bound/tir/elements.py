@@ -29,20 +29,20 @@ def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finish
     """
     ranges = {iv: _ends(iv) for iv in axis}
     if isinstance(body, Expr):
-        found = range_of(body, ranges)
+        ends = range_of(body, ranges)
     elif isinstance(body, Value) and body.op is ValueOp.REDUCE:
-        found = _reduced(body, ranges, is_finished)
+        ends = _reduced(body, ranges, is_finished)
     else:
-        found = None
-    return found if found is not None and _holds(dtype, found) else None
+        ends = None
+    return ends if ends is not None and _holds(dtype, ends) else None
 
 
 def _ends(iv: IterVar) -> Interval:
     """Return constant ends of an axis; (None, None) for a possibly empty or unbounded axis."""
     if iv.dom is None or not isinstance(iv.dom.min, Expr) or not isinstance(iv.dom.max, Expr):
         return (None, None)
-    known = Normalizer({})
-    low, high = known.bounds(known.form(iv.dom.min))[0], known.bounds(known.form(iv.dom.max))[1]
+    normalizer = Normalizer({})
+    low, high = normalizer.bounds(normalizer.form(iv.dom.min))[0], normalizer.bounds(normalizer.form(iv.dom.max))[1]
     return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
@@ -77,8 +77,8 @@ def _has_points(iv: IterVar) -> bool:
     """Return whether an axis is nonempty for all sizes."""
     if iv.dom is None or not isinstance(iv.dom.extent, Expr):
         return False
-    known = Normalizer({})
-    least = known.bounds(known.form(iv.dom.extent))[0]
+    normalizer = Normalizer({})
+    least = normalizer.bounds(normalizer.form(iv.dom.extent))[0]
     return least is not None and least > 0
 
 
@@ -108,9 +108,9 @@ def _stays_inside(
 
     Checks result `index` and, transitively, all results on which it depends.
     """
-    place = {parameter: k for side in (combiner.lhs, combiner.rhs) for k, parameter in enumerate(side)}
-    given = [*zip(combiner.lhs, first, strict=True), *zip(combiner.rhs, ends, strict=True)]
-    ranges = {parameter: limits for parameter, limits in given if limits is not None}
+    number = {parameter: k for side in (combiner.lhs, combiner.rhs) for k, parameter in enumerate(side)}
+    limits_of = [*zip(combiner.lhs, first, strict=True), *zip(combiner.rhs, ends, strict=True)]
+    ranges = {parameter: limits for parameter, limits in limits_of if limits is not None}
     waiting, seen = [index], {index}
     while waiting:
         k = waiting.pop()
@@ -118,10 +118,10 @@ def _stays_inside(
         if limits is None or not _holds(types[k], limits):
             return False
         for choice in _choices(combiner.results[k]):
-            found = range_of(choice, ranges, place) if isinstance(choice, Expr) else None
-            if found is None or found[0] < limits[0] or found[1] > limits[1]:
+            result = range_of(choice, ranges, number) if isinstance(choice, Expr) else None
+            if result is None or result[0] < limits[0] or result[1] > limits[1]:
                 return False
-            new = {place[v] for v in walk.variables(choice) if v in place} - seen
+            new = {number[v] for v in walk.variables(choice) if v in number} - seen
             seen |= new
             waiting += new
     return True

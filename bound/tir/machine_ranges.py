@@ -47,8 +47,8 @@ def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] 
     """
     if not fits_int64(e, ranges, data):
         return None
-    known = Normalizer({v: span for v, span in ranges.items() if isinstance(v, Var)})
-    low, high = known.bounds(known.form(e))
+    normalizer = Normalizer({v: span for v, span in ranges.items() if isinstance(v, Var)})
+    low, high = normalizer.bounds(normalizer.form(e))
     return None if low is None or high is None or low > high else (low, high)
 
 
@@ -74,8 +74,8 @@ def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -
     if node.op is ops.VAR:
         return ranges[node] if node in ranges or not isinstance(node, Var) else node.declared()[:2]
     if node.op is ops.LOAD:
-        known: Interval = (node.data.lower, node.data.upper)
-        return iv.meet(known, dtypes.int_range(getattr(node.data, "dtype", "int64")))
+        declared: Interval = (node.data.lower, node.data.upper)
+        return iv.meet(declared, dtypes.int_range(getattr(node.data, "dtype", "int64")))
     if node.op is ops.CAST:
         bits, signed = node.data
         return dtypes.int_range(f"{'' if signed else 'u'}int{bits}")

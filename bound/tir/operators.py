@@ -11,7 +11,7 @@ from typing import Final
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.value import ABOVE, ARITHMETIC, COMPARISONS, INFIX, Operand, Value, ValueOp
+from bound.tir.value import ARITHMETIC, COMPARISONS, INFIX, OPERATORS, Operand, Value, ValueOp
 from intset.expr.node import Cond, Expr
 from intset.expr.walk import postorder
 
@@ -68,12 +68,12 @@ def _astype(self: Operand, dtype: str) -> Operand:
     return build.cast(dtype, self)
 
 
-ABOVE.binary = build.binary
-ABOVE.cast = build.cast
-ABOVE.logical = build.logical
-ABOVE.negation = build.negation
-ABOVE.text = to_text
-ABOVE.unary = build.unary
+OPERATORS.binary = build.binary
+OPERATORS.cast = build.cast
+OPERATORS.logical = build.logical
+OPERATORS.negation = build.negation
+OPERATORS.text = to_text
+OPERATORS.unary = build.unary
 for cls in (Expr, Cond):
     for name, member in (("dtype", property(_dtype)), ("astype", _astype)):
         setattr(cls, name, member)

@@ -150,11 +150,11 @@ def reduction(
     combiner = make_combiner(types)
     if len(combiner.lhs) != len(values):
         raise InputError(f"{combiner.name} combines {len(combiner.lhs)} values, not {len(values)}")
-    given = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
-    starts = tuple(build.cast(t, build.operand(v)) for t, v in given)
+    initial_values = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
+    starts = tuple(build.cast(t, build.operand(v)) for t, v in initial_values)
     args = (*values, cond, *starts)
-    made = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
-    return made if isinstance(expr, (tuple, list)) else made[0]
+    results = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
+    return results if isinstance(expr, (tuple, list)) else results[0]
 
 
 def comm_reducer(

@@ -49,7 +49,7 @@ Truth: TypeAlias = "Value | Cond"
 ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
-class Above:
+class OperatorTable:
     """Functions of modules above this one, which operators of values call; `tir.operators` sets them."""
 
     __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
@@ -61,7 +61,7 @@ class Above:
     unary: Callable[[ValueOp, ValueLike], Operand]
 
 
-ABOVE = Above()
+OPERATORS = OperatorTable()
 
 
 class ValueOp(StrEnum):
@@ -163,10 +163,10 @@ class Value(Guest):
         return _binary(ValueOp.FLOORMOD, other, self)
 
     def __neg__(self) -> Value:
-        return _own(ABOVE.unary(ValueOp.NEG, self))
+        return _own(OPERATORS.unary(ValueOp.NEG, self))
 
     def __abs__(self) -> Value:
-        return _own(ABOVE.unary(ValueOp.ABS, self))
+        return _own(OPERATORS.unary(ValueOp.ABS, self))
 
     def __lt__(self, other: ValueLike) -> Value:
         return _binary(ValueOp.LT, self, other)
@@ -191,19 +191,19 @@ class Value(Guest):
         return _binary(ValueOp.EQ, self, other)
 
     def __and__(self, other: Operand) -> Value:
-        return _own(ABOVE.logical(ValueOp.AND, self, other))
+        return _own(OPERATORS.logical(ValueOp.AND, self, other))
 
     def __rand__(self, other: Operand) -> Value:
-        return _own(ABOVE.logical(ValueOp.AND, other, self))
+        return _own(OPERATORS.logical(ValueOp.AND, other, self))
 
     def __or__(self, other: Operand) -> Value:
-        return _own(ABOVE.logical(ValueOp.OR, self, other))
+        return _own(OPERATORS.logical(ValueOp.OR, self, other))
 
     def __ror__(self, other: Operand) -> Value:
-        return _own(ABOVE.logical(ValueOp.OR, other, self))
+        return _own(OPERATORS.logical(ValueOp.OR, other, self))
 
     def __invert__(self) -> Value:
-        return _own(ABOVE.negation(self))
+        return _own(OPERATORS.negation(self))
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
@@ -215,7 +215,7 @@ class Value(Guest):
 
     def astype(self, dtype: str) -> Operand:
         """Convert to another type; an integer type yields an `Expr`."""
-        return ABOVE.cast(dtype, self)
+        return OPERATORS.cast(dtype, self)
 
     def __bool__(self) -> bool:
         if self.op is ValueOp.EQ or self.op is ValueOp.NE:
@@ -235,21 +235,21 @@ class Value(Guest):
         return make, (self.op, self.args, self.dtype, self.data)
 
     def __repr__(self) -> str:
-        return ABOVE.text(self)
+        return OPERATORS.text(self)
 
 
 def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
     """Return the interned value with these fields, unchecked."""
     key = (op, args, float(data).hex() if op is ValueOp.CONST else data, dtype)
     with LOCK:
-        found = _TABLE.get(key)
-        if found is None:
-            found = object.__new__(Value)
+        value = _TABLE.get(key)
+        if value is None:
+            value = object.__new__(Value)
             fill: Callable[[object, str, object], None] = object.__setattr__
             for slot, part in (("op", op), ("args", args), ("data", data), ("dtype", dtype)):
-                fill(found, slot, part)
-            _TABLE.put(key, found)
-        return found
+                fill(value, slot, part)
+            _TABLE.put(key, value)
+        return value
 
 
 def constant(value: float | bool, dtype: str) -> Value:
@@ -275,7 +275,7 @@ def parameter(name: str, dtype: str) -> Value:
 
 
 def _binary(op: ValueOp, a: object, b: object) -> Value:
-    return _own(ABOVE.binary(op, a, b))
+    return _own(OPERATORS.binary(op, a, b))
 
 
 def _own(result: Operand) -> Value:

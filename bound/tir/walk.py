@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part", Expr, Cond, Truth, Operand)  # an integer stays an integer, a truth value one
 Old = TypeVar("Old", bound="Node | Value")
-OnLoad: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
+LoadRewrite: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 
 
 def nodes(*roots: Operand) -> Iterator[Operand]:
@@ -89,7 +89,7 @@ def substitute(root: Part, replacements: Mapping[Old, Operand]) -> Part:
     return rewrite(root, replacements)
 
 
-def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_load: OnLoad | None = None) -> Part:
+def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_load: LoadRewrite | None = None) -> Part:
     """Replace nodes of `root`.
 
     Parameters
@@ -120,11 +120,11 @@ def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
         if not isinstance(symbol, TensorElement):
             return new
     own: TensorElement = new.data
-    made: Operand = new if old.data.is_finished else own.tensor.unfinished(*new.args)
-    return made
+    unfinished: Operand = new if old.data.is_finished else own.tensor.unfinished(*new.args)
+    return unfinished
 
 
-def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: OnLoad | None) -> Operand:
+def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: LoadRewrite | None) -> Operand:
     if on_load is not None:
         tensor = loaded_tensor(node)
         replaced = None if tensor is None else on_load(tensor, args)
