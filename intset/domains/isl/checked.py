@@ -1,4 +1,4 @@
-"""Answers of isl that are checked before they are handed on, and where one is wrong, the other ways to get it.
+"""Checked answers of isl, with alternative computations for wrong ones.
 
 isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order.
 `ordered` restores that order and so removes every wrong answer that is known; the checks stand behind it. A check asks
@@ -179,10 +179,10 @@ def sample_of(points: Set) -> Point:
 
 
 def difference_of(points: Set, other: Set) -> Set:
-    """The points of a set that are none of another.
+    """The difference of two sets.
 
-    Guarantee: they are points of the set and none of the other. That none is missing is not checked: it costs as much
-    as the difference.
+    Guarantee: every point lies in the left set and outside the right one. Completeness is not checked: the check costs
+    as much as the difference.
 
     Raises
     ------

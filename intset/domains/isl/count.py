@@ -1,4 +1,4 @@
-"""The number of points of isl sets: a number, an expression of the parameters, the most over instances.
+"""Exact numbers of points of isl sets, constant or over parameters.
 
 isl's own `count_val` is silent where it is wrong: 0 for an unbounded set and for one with parameters, too few points
 when the operations run out. Here every answer is exact, or `BudgetError` is raised.

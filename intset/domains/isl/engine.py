@@ -1,4 +1,4 @@
-"""`Isl`: what isl answers to the questions of a domain and of the prover; it knows shapes, and no sets."""
+"""`Isl`: images, consistency and decisions by isl, as shapes."""
 
 from __future__ import annotations
 

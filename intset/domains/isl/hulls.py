@@ -1,4 +1,4 @@
-"""Between isl sets and products of intervals: is a set such a product, and how wide is it at most?"""
+"""Hulls of isl sets: products of intervals, bounding boxes, largest extents, lattices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where:
 
 
 def as_product(shape: Presburger) -> Product | None:
-    """The set as a product of intervals, exactly; `None` where it is none, or not seen to be one."""
+    """The set as an exact product of intervals; `None` if no such product is found."""
     current = coalesced(shape.get())
     params = shape.ordered_params(current)
     found = _written_product(current, params)
@@ -167,7 +167,7 @@ def ends_of(shape: Presburger) -> list[tuple[Expr, Expr]]:
 
 
 def hull_shape(shape: Presburger) -> Presburger | None:
-    """The box around the set, for each value of its parameters; `None` where that has no end."""
+    """The bounding box of each instance; `None` for an unbounded set."""
     m = isl()
     kinds = m.dim_type
     current = shape.get()

@@ -1,4 +1,4 @@
-"""How many points of an isl set belong to one instance: the most that any has, and all of them together."""
+"""The largest and the total number of points of the instances of an isl set."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerI
 
 
 def _few(domain: Set) -> bool:
-    """Whether there are so few instances that they are visited without more ado."""
+    """Whether the number of instances is small enough to visit each."""
     try:
         with budget(BASE_OPERATIONS):
             return count(_as_set(domain), FEW_POINTS) <= FEW_INSTANCES
@@ -125,7 +125,7 @@ def _translated(factor: Set) -> list[Piece] | None:
 
 
 class _Largest(NamedTuple):
-    """The most points of one instance, and whether every instance has as many."""
+    """The largest number of points of an instance, and whether all instances have this number."""
 
     most: int | Infinity
     everywhere: bool

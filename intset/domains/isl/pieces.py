@@ -1,4 +1,4 @@
-"""An isl set as disjoint pieces, and a piece as loops around one another."""
+"""Partition of an isl set into disjoint convex sets, and a convex set as a loop nest."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
 
 
 def _filled(union: Set) -> Set | None:
-    """The one convex set that the union is; `None` where it is none, or not seen to be."""
+    """The union as one convex set; `None` if no such set is found."""
     if union.n_basic_set() == 1:
         return union
     hull = simple_hull_of(union)

@@ -297,7 +297,7 @@ def listed_shape(
 
 
 def _runs(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], list[tuple[int, int, int]]]]:
-    """Points by all but the last coordinate, with the arithmetic runs of the last."""
+    """Group points by all but the last coordinate, with the arithmetic progressions of the last."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for point in points:
         groups.setdefault(point[:-1], []).append(point[-1])

@@ -1,4 +1,4 @@
-"""Points of parametric sets counted in closed form: one dimension after the other is summed over its interval."""
+"""Closed-form counts of parametric sets: each dimension is summed over its interval in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""isl's affine functions and sets as expressions and conditions: equal at every point."""
+"""Conversion of isl's affine functions and sets to expressions and conditions that are equal at every point."""
 
 from __future__ import annotations
 
