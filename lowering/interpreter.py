@@ -115,7 +115,7 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
             _SOURCES.clear()
         nest = PythonNest(f, checked)
         source = nest.source()
-        _SOURCES[key] = (compile(source, f"<nest {f.name}>", "exec"), nest.constants, nest.is_unknown)
+        _SOURCES[key] = (compile(source, f"<nest {f.name!a}>", "exec"), nest.constants, nest.is_unknown)
     code, constants, is_unknown = _SOURCES[key]
     env: dict[str, Any] = {**environment(), **of_rounding(float32_rounding()), **host_functions(functions)}
     if is_unknown:

@@ -17,7 +17,7 @@ from intset.expr.node import Cond
 from intset.expr.walk import postorder
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_ops import CSyntax
-from lowering.codegen.c_reserved import FILE_SCOPE
+from lowering.codegen.c_reserved import BUILT_IN, FILE_SCOPE
 from lowering.codegen.c_storage import THREADS
 from lowering.codegen.c_text import comment
 from lowering.codegen.c_types import KEYWORDS, c_type
@@ -94,7 +94,7 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f)
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
-    name = Names((*KEYWORDS, *FILE_SCOPE, *_called(f))).fresh(f.name)
+    name = Names((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
     body = _Body(f, chosen.bits, name)
     narrow_body = _Body(small, 32, f"{name}_32") if fitting else None
     bodies = [body] if narrow_body is None else [narrow_body, body]

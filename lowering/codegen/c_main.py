@@ -9,7 +9,7 @@ from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering.codegen.c import c_file
 from lowering.codegen.c_ops import CSyntax
-from lowering.codegen.c_reserved import FILE_SCOPE
+from lowering.codegen.c_reserved import BUILT_IN, FILE_SCOPE
 from lowering.codegen.c_types import KEYWORDS, c_type
 from lowering.codegen.names import Names
 from lowering.codegen.straight import Straight
@@ -42,7 +42,7 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     if f.scalars:
         raise InputError(f"{f.name} has the parameter {f.scalars[0].data[0]}: a program cannot know its value")
     file = c_file(f)
-    names = Names((*KEYWORDS, *FILE_SCOPE, file.entry, *_LOCALS))
+    names = Names((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
     draw = names.fresh("next")
     syntax = CSyntax(names, 64, f.name)
     lines: list[str] = []

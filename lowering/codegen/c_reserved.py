@@ -74,3 +74,30 @@ FILE_SCOPE: Final = (
     "uint_least64_t uint_least8_t uintmax_t uintptr_t ulong ungetc unsetenv ushort va_list valloc vdprintf vfprintf "
     "vfscanf vprintf vscanf vsnprintf vsprintf vsscanf wchar_t wcstombs wctomb y0 y0f y0l y1 y1f y1l yn ynf ynl"
 ).split()
+
+# Functions that gcc knows without a header: a declaration with other parameters is an error under -Werror.
+BUILT_IN: Final = (
+    "bcmp bcopy bzero cabs cabsf cabsl cacos cacosf cacosh cacoshf cacoshl cacosl carg cargf cargl casin casinf "
+    "casinh casinhf casinhl casinl catan catanf catanh catanhf catanhl catanl ccos ccosf ccosh ccoshf ccoshl ccosl "
+    "ceilf128 ceilf16 ceilf32 ceilf32x ceilf64 ceilf64x cexp cexpf cexpl cimag cimagf cimagl clog clog10 clog10f "
+    "clog10l clogf clogl conj conjf conjl copysignf128 copysignf16 copysignf32 copysignf32x copysignf64 "
+    "copysignf64x cpow cpowf cpowl cproj cprojf cprojl creal crealf creall csin csinf csinh csinhf csinhl csinl "
+    "csqrt csqrtf csqrtl ctan ctanf ctanh ctanhf ctanhl ctanl dcgettext dgettext execl execle execlp execv execve "
+    "execvp exp10 exp10f exp10l fabsd128 fabsd32 fabsd64 fabsf128 fabsf16 fabsf32 fabsf32x fabsf64 fabsf64x "
+    "feclearexcept fegetenv fegetexceptflag fegetround feholdexcept feraiseexcept fesetenv fesetexceptflag "
+    "fesetround fetestexcept feupdateenv ffs ffsimax ffsl ffsll finited128 finited32 finited64 floorf128 floorf16 "
+    "floorf32 floorf32x floorf64 floorf64x fmaf128 fmaf16 fmaf32 fmaf32x fmaf64 fmaf64x fmaxf128 fmaxf16 fmaxf32 "
+    "fmaxf32x fmaxf64 fmaxf64x fminf128 fminf16 fminf32 fminf32x fminf64 fminf64x fork fprintf_unlocked "
+    "fputs_unlocked gamma_r gammaf_r gammal_r gettext imaxabs index isalnum isalpha isascii isblank iscntrl isdigit "
+    "isgraph isinfd128 isinfd32 isinfd64 islower isnand128 isnand32 isnand64 isprint ispunct isspace isupper "
+    "iswalnum iswalpha iswblank iswcntrl iswdigit iswgraph iswlower iswprint iswpunct iswspace iswupper iswxdigit "
+    "isxdigit memchr memcmp memcpy memmove mempcpy memset nand128 nand32 nand64 nanf128 nanf16 nanf32 nanf32x "
+    "nanf64 nanf64x nearbyintf128 nearbyintf16 nearbyintf32 nearbyintf32x nearbyintf64 nearbyintf64x pow10 pow10f "
+    "pow10l printf_unlocked puts_unlocked rindex rintf128 rintf16 rintf32 rintf32x rintf64 rintf64x roundeven "
+    "roundevenf roundevenf128 roundevenf16 roundevenf32 roundevenf32x roundevenf64 roundevenf64x roundevenl "
+    "roundf128 roundf16 roundf32 roundf32x roundf64 roundf64x signbitd128 signbitd32 signbitd64 sincos sincosf "
+    "sincosl sqrtf128 sqrtf16 sqrtf32 sqrtf32x sqrtf64 sqrtf64x stpcpy stpncpy strcasecmp strcat strchr strcmp "
+    "strcpy strcspn strdup strfmon strlen strncasecmp strncat strncmp strncpy strndup strnlen strpbrk strrchr "
+    "strspn strstr toascii tolower toupper towlower towupper truncf128 truncf16 truncf32 truncf32x truncf64 "
+    "truncf64x "
+).split()

@@ -13,7 +13,7 @@ from bound import te
 from intset.errors import InputError
 from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.c_main import program_text
-from lowering.codegen.c_reserved import FILE_SCOPE, MACROS
+from lowering.codegen.c_reserved import BUILT_IN, FILE_SCOPE, MACROS
 from lowering.codegen.c_text import comment
 from lowering.codegen.c_types import KEYWORDS
 
@@ -64,7 +64,7 @@ HOSTILE = [
 ]
 names = st.one_of(
     st.sampled_from(HOSTILE),
-    st.sampled_from((*KEYWORDS, *MACROS, *FILE_SCOPE)),
+    st.sampled_from((*KEYWORDS, *MACROS, *FILE_SCOPE, *BUILT_IN)),
     st.text(min_size=1, max_size=12),
     st.text("*/\\?\n\r\"' ab", min_size=1, max_size=8),
 )
@@ -105,6 +105,18 @@ def test_every_hostile_name_compiles(options):
         text = to_c(f)
         compiles(text, *options)
         assert "injected(" not in without_comments(text)
+
+
+@pytest.mark.parametrize("name", ["memcpy", "strlen", "toupper", "cabs", "index", "imaxabs", "exp10"])
+def test_a_function_named_like_one_that_the_compiler_knows_compiles(name):
+    f = parse_nest(f"def {name}(A: int32[8], B: int32[8]):\n    for i in [0, 8):\n        B[i] = A[i] + i\n")
+    compiles(to_c(f), "-std=c99")
+
+
+def test_any_function_name_runs():
+    _, _, f = program(["n", "A", "B", "C", "f\x00\n"])
+    a = np.ones((5, 4), "float32")
+    assert run(f, {"A": a})["C"].tolist() == [4.0] * 5
 
 
 @settings(max_examples=4, deadline=None)
