@@ -24,6 +24,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from intset.context import Context
@@ -119,13 +120,15 @@ class Cursor(Descent):
     def moved(self, **changed: Any) -> Self:
         """A copy with some attributes changed."""
         copy = object.__new__(type(self))
-        for cls in type(self).__mro__:
-            for name in getattr(cls, "__slots__", ()):
-                if name in changed:
-                    setattr(copy, name, changed[name])
-                elif name != "stmt" and hasattr(self, name):
-                    setattr(copy, name, getattr(self, name))
+        for name in _attributes(type(self)):
+            setattr(copy, name, changed[name] if name in changed else getattr(self, name))
         return copy
+
+
+@cache
+def _attributes(kind: type[Cursor]) -> tuple[str, ...]:
+    """The attributes that a step copies: all but the statement at the old position."""
+    return tuple(name for cls in kind.__mro__ for name in getattr(cls, "__slots__", ()) if name != "stmt")
 
 
 D = TypeVar("D", bound=Descent)
