@@ -26,7 +26,7 @@ from lowering.layout.numbers import Number
 from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
 from tests.lowering.layout.random_layouts import Laid, random_layer
-from tests.lowering.test_passes_random import OLD, PASSES
+from tests.lowering.passes.test_passes_random import OLD, PASSES
 from tests.sweeps import daily
 
 

@@ -10,7 +10,7 @@ import pytest
 from lowering import parse_nest, remove_assume
 from lowering.nest.ir import Function
 from tests.lowering.lazy_nests import LazyNest
-from tests.lowering.test_passes_random import BEFORE, FOR_C, OLD, PASSES
+from tests.lowering.passes.test_passes_random import BEFORE, FOR_C, OLD, PASSES
 from tests.sweeps import daily
 
 STEPS: dict[str, Callable[[Function], Function]] = {
