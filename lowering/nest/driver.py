@@ -119,8 +119,9 @@ class Cursor(Descent):
 
     def moved(self, **changed: Any) -> Self:
         """A copy with some attributes changed."""
-        copy = object.__new__(type(self))
-        for name in _attributes(type(self)):
+        kind: Any = type(self)
+        copy = object.__new__(kind)
+        for name in _attributes(kind):
             setattr(copy, name, changed[name] if name in changed else getattr(self, name))
         return copy
 
