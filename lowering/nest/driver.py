@@ -120,7 +120,7 @@ class Cursor(Descent):
     def moved(self, **changed: Any) -> Self:
         """A copy with some attributes changed."""
         kind: Any = type(self)
-        copy = object.__new__(kind)
+        copy: Self = object.__new__(kind)
         for name in _attributes(kind):
             setattr(copy, name, changed[name] if name in changed else getattr(self, name))
         return copy
