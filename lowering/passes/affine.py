@@ -1,6 +1,6 @@
-"""Conditions on loops that are affine, decided and solved by the ends of the loops around and inside of them.
+"""Ends of loops as linear forms, and comparisons that these decide.
 
-Everything is arithmetic on linear forms, without a context: it is asked of every condition of a nest, several times.
+A cheap bounds analysis without a context: splitting asks it of every condition of a nest, several times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 
 
 class Loops:
-    """The loops in sight, outermost first, each with linear forms that its variable is not below and not above."""
+    """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable."""
 
     __slots__ = ("_decided", "ends")
 
@@ -42,9 +42,11 @@ class Loops:
         self._decided: dict[Cond, bool | None] = {}
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
-        """These loops and one more; `highs` are its last values.
+        """Add a loop; `highs` are last values.
 
-        `within`: ends that are known already, of the loop that this one is a piece of.
+        Parameters
+        ----------
+        within: further bounds, of the whole loop that a subrange belongs to.
         """
         found = (
             _distinct((form for low in lows for form in _below(form_of(low), -1)), within[0]),
@@ -75,7 +77,7 @@ class Loops:
         return any(f.is_const and f.const >= 0 for f in self.least(form))
 
     def decided(self, cond: Cond) -> bool | None:
-        """Whether a comparison holds in every iteration, or in none; `None` where neither is seen."""
+        """The constant truth of a comparison over all iterations; `None` if unknown."""
         if cond not in self._decided:
             self._decided[cond] = self._judged(cond)
         return self._decided[cond]
@@ -93,7 +95,7 @@ class Loops:
 
 
 def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, ...]:
-    """Ends of a loop, those that are known already behind its own, each once."""
+    """Bounds of a loop followed by those already known, without duplicates."""
     found = {form.key(): form for form in islice(own, MOST_ENDS)}
     found.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in found)
     return tuple(found.values())
@@ -104,7 +106,7 @@ def form_of(e: Expr) -> Linear:
 
 
 def says(cond: Cond) -> tuple[Linear, ...] | None:
-    """The linear forms that are all at least 0 where a comparison of indices holds, and only there; else `None`."""
+    """The linear forms whose nonnegativity is equivalent to a comparison; `None` if it is not affine."""
     if cond.op not in SAYS or opaque_terms(cond):
         return None
     left, right = cond.args
@@ -115,9 +117,11 @@ def says(cond: Cond) -> tuple[Linear, ...] | None:
 
 
 def _below(form: Linear, sign: int) -> Iterator[Linear]:
-    """What an end of a loop lets be seen as forms: of `sign` times a minimum, each of its operands.
+    """Linear forms that bound an end of a loop: each operand of a minimum or maximum.
 
-    sign: 1 for what the variable is not above, -1 for what it is not below.
+    Parameters
+    ----------
+    sign: 1 for upper bounds, -1 for lower bounds.
     """
     choices: list[list[tuple[Linear, int]]] = []
     rest: dict[Expr, int] = {}
@@ -147,7 +151,7 @@ def quotient(form: Linear, by: int, known: Loops) -> Linear:
 
 
 def clamped(at: Expr, low: Expr, end: Expr, loops: Loops) -> Expr:
-    """`at`, or what is next to it between the ends; where these have crossed, `end`."""
+    """`at` clamped to the ends; `end` where these have crossed."""
     raised = at if is_in_order(low, at, loops) else low if is_in_order(at, low, loops) else maximum(at, low)
     return (
         raised if is_in_order(raised, end, loops) else end if is_in_order(end, raised, loops) else minimum(raised, end)

@@ -1,7 +1,7 @@
-"""Names of a nest: each loop, name and allocation has an object of its own, also in copies of a statement.
+"""Alpha-renaming: every loop, name and allocation binds an object of its own, copies of statements included.
 
-A pass that writes a statement twice makes the second with `with_fresh_names`. Then statements may move out of their
-block, as the only iteration of a loop or the taken side of a branch does, and no name meets another.
+A pass that copies a statement gives the copy `with_fresh_names`. Statements may then leave their block, as the body of
+a single iteration does, without a clash of names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from lowering.nest.walk import map_operands, replaced, statements
 
 
 def unique_names(f: Function) -> Function:
-    """Give each loop, name and allocation a variable or tensor of its own.
+    """Bind each loop, name and allocation to a variable or tensor of its own.
 
-    A name that is in sight already gets a number. A tensor that is allocated at several places is another one at each
-    place but the first.
+    Clashing names get a number. Of several allocations of one tensor the first keeps it.
 
     Guarantee: an alpha-renaming; each variable is bound once.
     """
@@ -34,17 +33,17 @@ def unique_names(f: Function) -> Function:
 
 
 def with_fresh_names(root: Stmt) -> Stmt:
-    """The statement with variables of its own for its loops and names, and tensors of its own for its storage."""
+    """A copy with fresh loop variables, names and storage."""
     allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)]
     return _renamed(with_own_storage(root, allocated), frozenset())
 
 
 def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
-    """The statement in which no two allocations are of one tensor; the first in the text keeps its tensor.
+    """A statement in which every allocation has a tensor of its own; the first in the text keeps its tensor.
 
     Parameters
     ----------
-    taken: the tensors that every allocation of the statement replaces.
+    taken: tensors that every allocation must replace.
     """
     seen = set(taken)
     count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate))
@@ -78,7 +77,7 @@ class _Storage(Descent):
 
 
 def _another(tensor: Tensor) -> Tensor:
-    """Another tensor with the name, type and known values of this one."""
+    """A new tensor with equal name, type and value range."""
     return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
 
 
@@ -137,7 +136,7 @@ class _Names(Descent):
         return self.binding(new.var) if isinstance(new, Let) else self
 
     def fresh(self, *variables: Parameter) -> list[Parameter]:
-        """Fresh variables for those that a statement binds, each with a name that none in sight has."""
+        """Fresh variables for the bound ones, with names distinct from all in sight."""
         taken = self.taken
         made: list[Parameter] = []
         for var in variables:

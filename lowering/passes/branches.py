@@ -34,7 +34,7 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
 
     Parameters
     ----------
-    report: gets an `Entry` for each branch that is considered; with `buffers` only.
+    report: receives one `Entry` per branch, with `buffers` only.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def decide_branches(f: Function, report: Report, reaching: ReachingValues | None
 
     Parameters
     ----------
-    reaching: the reaching values of `f`, if they are known already.
+    reaching: the reaching values of `f`, if already computed.
     """
     rules = _BranchRules(reaching or ReachingValues(f), report)
     leave: StmtRules[Cursor] = {Stmt: (rules.without_choices,), If: (rules.apply_decision,), For: (), Seq: ()}
@@ -70,8 +70,8 @@ def decide_branches(f: Function, report: Report, reaching: ReachingValues | None
 class _BranchRules:
     """The rules of `decide_branches`.
 
-    A branch is decided before the statements inside are walked, so that nothing is reported of what never runs; the
-    decision is applied behind them, because inside of a branch its condition is known.
+    `decide` runs before the statements inside are walked, so nothing is reported of dead branches; `apply_decision`
+    runs afterwards, because the condition of a branch is a fact inside it.
     """
 
     def __init__(self, reaching: ReachingValues, report: Report) -> None:
@@ -79,7 +79,7 @@ class _BranchRules:
         self.undecided: dict[tuple[int, ...], list[Operand] | None] = {}  # `None`: the condition never holds
 
     def decide(self, stmt: If, cursor: Cursor) -> Stmt:
-        """Empty the side of a branch that is never taken."""
+        """Empty a dead side of a branch."""
         parts: list[Operand] = []
         here = cursor
         for part in parts_of_condition(stmt.cond):
@@ -95,7 +95,7 @@ class _BranchRules:
         return stmt if parts else If(stmt.cond, stmt.then)
 
     def apply_decision(self, stmt: If, cursor: Cursor) -> Stmt:
-        """Replace a branch by the side that is taken, else leave out the parts of its condition that always hold."""
+        """Replace a branch by its live side, or drop the decided parts of its condition."""
         parts = self.undecided[cursor.path]
         if parts is None:
             return Seq() if stmt.orelse is None else stmt.orelse
@@ -170,7 +170,7 @@ def merge_branches(f: Function, report: Report) -> tuple[Function, dict[tuple[in
 
 
 def _with_joined_branches(stmt: Seq, cursor: Cursor, report: Report, origin: dict[int, tuple[int, ...]]) -> Stmt:
-    """Join each branch of a sequence with the one directly before it, where conditions allow it."""
+    """Join each branch with its predecessor if their conditions allow it."""
     kept: list[tuple[Stmt, Cursor]] = []
     for part, here in inside(stmt, cursor):
         before, there = kept[-1] if kept else (None, here)
@@ -187,7 +187,7 @@ def _with_joined_branches(stmt: Seq, cursor: Cursor, report: Report, origin: dic
 
 
 def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
-    """Two adjacent branches as one, with the reason why or why not; no reason where the conditions are unrelated."""
+    """Two adjacent branches as one, and a reason; an empty reason if the conditions are unrelated."""
     is_same = a.cond is b.cond or _equivalent(a.cond, b.cond, scope)
     if not is_same and not _opposite(a.cond, b.cond, scope):
         return None, ""

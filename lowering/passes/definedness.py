@@ -1,4 +1,4 @@
-"""Whether an operand has a value at a position of a nest."""
+"""Definedness of operands at a position of a nest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TOTAL: Final = frozenset(
 
 
 def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
-    """Why the value of an operand may not exist at a place: a trap, an access outside, an element that holds nothing.
+    """The reason why an operand may be undefined at a position: a trap, or an access out of bounds or to uninitialized
+    storage.
 
     Parameters
     ----------
-    readable: the tensors of which every element but the padding holds something; `None`: elements are looked at
-        elsewhere.
+    readable: initialized tensors, each with its untouchable padding; `None` skips checks of elements.
     """
     for node in nodes(operand):
         tensor = loaded_tensor(node)
@@ -60,5 +60,5 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
 
 
 def given_inputs(f: Function) -> dict[Tensor, Padding | None]:
-    """The parameters that nothing writes, whose elements hold something, and what of them may not be touched."""
+    """Read-only parameters, which are initialized, each with its untouchable padding."""
     return {t: f.padding.get(t) for t in f.inputs}

@@ -1,4 +1,4 @@
-"""How often the parts of operands are evaluated: what naming one of them saves."""
+"""Profitability: operation counts that tell whether naming a value or splitting a loop pays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from intset.expr.walk import chain, postorder
 from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
 from lowering.nest.walk import children, operands, range_ends, statements
 
-ITERATIONS: Final = 24  # stands for a number of iterations that is not constant
+ITERATIONS: Final = 24  # assumed iterations of a loop of symbolic extent
 UNENDING: Final = 1 << 62  # iterations that no longer make a difference; floats hold what is made of them
 RARE: Final = 0.5  # how often a branch is taken
 MAX_NODES: Final = 500  # larger operands are left as they are
@@ -26,14 +26,14 @@ Times: TypeAlias = "Mapping[Expr, float]"
 
 
 class Counts:
-    """What is known of expressions alone, for all loops of a nest."""
+    """Operation counts of expressions, shared by all loops of a nest."""
 
     def __init__(self) -> None:
         self._times: dict[Operand, Times] = {}
         self._work: dict[Operand, int] = {}
 
     def times(self, root: Operand) -> Times:
-        """The integers below an operand, with how often each is evaluated when it is; a branch counts half."""
+        """Evaluation counts of the integers below an operand, per evaluation of it; branches count half."""
         found = self._times.get(root)
         if found is None:
             found = self._times[root] = _times(root)
@@ -108,15 +108,15 @@ def _iterations(extent: Expr) -> float:
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
 WORTH: Final = 150  # simple operations beside which finding the ends of pieces costs nothing
 ENTER: Final = 300  # simple operations that entering a loop in pieces costs whose ends are found each time
-SMALL: Final = 0.1  # of the work of a loop: what that may cost, so that the rest has no copies for it
-TRIPS: Final = 64  # stands for a number of iterations that is not constant
+SMALL: Final = 0.1  # the largest share of a loop's work that entering pieces may cost
+TRIPS: Final = 64  # assumed iterations of a loop of symbolic extent
 VECTOR: Final = 6  # iterations of an innermost loop that run at a time
 
-Around: TypeAlias = "Mapping[Var, float]"  # loops, with their work in the time of one iteration of the innermost one
+Around: TypeAlias = "Mapping[Var, float]"  # work of each enclosing loop, per iteration of the innermost one
 
 
 class Worth:
-    """The work of the statements of one nest, each counted once."""
+    """Operation counts of the statements of a nest, each computed once."""
 
     def __init__(self) -> None:
         self._work: dict[Stmt, float] = {}
@@ -141,9 +141,11 @@ class Worth:
         return self.work(loop) <= SHORT
 
     def decides(self, loop: For, free: set[Var], around: Around) -> bool:
-        """Whether a condition on `free` is decided in this loop, if not further inside: where it changes is a number,
-        or finding out is little beside what the loop does, or beside what the next one that could decide it does
-        meanwhile."""
+        """Whether splitting this loop for a condition on the variables `free` pays, unless an inner loop decides it.
+
+        It pays if the breakpoint is a constant, or if computing it costs little beside the loop, or beside the work of
+        the next enclosing loop that mentions a variable of `free`.
+        """
         if loop.var not in free:
             return False
         if free == {loop.var} or self.work(loop) >= WORTH:
@@ -157,7 +159,7 @@ class Worth:
         return {**{var: work / count for var, work in around.items()}, loop.var: self.work(loop) / count}
 
     def entered(self, path: Sequence[For], around: Around) -> Iterator[tuple[For, Around]]:
-        """Loops inside one another, each with those around it."""
+        """Nested loops, each with the loops around it."""
         for loop in path:
             yield loop, around
             around = self.inside(around, loop)
@@ -170,6 +172,6 @@ def _trips(loop: For) -> int:
 
 
 def _most(extent: Expr) -> int | None:
-    """A number that an extent is not above, as it is written."""
+    """A syntactic upper bound of an extent."""
     numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
     return min(numbers, default=None)

@@ -16,7 +16,7 @@ class Entry:
 
     Attributes
     ----------
-    line: the line of the place in the text of the function that was given; of a guard, that of its `if`.
+    line: the line in the text of the original function; for a guard, the line of its `if`.
     done: whether it was changed.
     reason: why, or why not.
     point: values of the loops around it, outermost first, at which it fails; `None` where none is known.
@@ -33,7 +33,7 @@ class Report:
 
     Parameters
     ----------
-    lines: of the statements of `f`, by their paths, where they are told by those of another function.
+    lines: the reported line of each path of `f`, if reports refer to another function's text.
     """
 
     def __init__(self, f: Function, lines: Mapping[tuple[int, ...], int] | None = None) -> None:

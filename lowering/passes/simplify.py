@@ -1,6 +1,6 @@
 """Simplification rules from ranges, conditions and assertions: loops, branches, claims and index expressions.
 
-Each rule does one job, so that other passes compose it; `plain` applies all of them.
+Other passes compose single rules; `plain` applies all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lowering.nest.walk import range_ends, substitute, tensors_read
 from lowering.passes.values.integers import Whole, map_integers
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
-INDEX_BITS: Final = 32  # the width that indices are to fit where they do
+INDEX_BITS: Final = 32  # simplification keeps indices within this width
 _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
@@ -56,7 +56,7 @@ def shorten_ends(loop: For, cursor: Cursor) -> For:
 
 
 def drop_empty_loop(loop: For, cursor: Cursor) -> Stmt:
-    """Drop a loop whose extent is a constant of at most 0."""
+    """Drop a loop of nonpositive constant extent."""
     count = constant_value(range_ends(loop.range)[1])
     return Seq() if count is not None and count <= 0 else loop
 
@@ -116,7 +116,7 @@ def join_nested_branches(branch: If, cursor: Cursor) -> If:
 
 
 def drop_idle_branch(branch: If, cursor: Descent) -> Stmt:
-    """Drop the sides of a branch with nothing in them."""
+    """Drop empty sides of a branch."""
     orelse = None if branch.orelse is None or is_empty(branch.orelse) else branch.orelse
     if not is_empty(branch.then):
         return branch if orelse is branch.orelse else If(branch.cond, branch.then)
@@ -124,7 +124,7 @@ def drop_idle_branch(branch: If, cursor: Descent) -> Stmt:
 
 
 def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
-    """Drop what is known to hold of an assertion on data. Assertions on sizes stay: they check what sizes declare."""
+    """Drop proved parts of an assertion on data. Assertions on sizes stay: they check declarations."""
     if not any(tensor_of(term.data) is not None for term in opaque_terms(stmt.cond)):
         return stmt
     parts = [part for part in conjuncts(stmt.cond) if not cursor.ctx.prove(part)]
@@ -132,7 +132,7 @@ def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
 
 
 def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
-    """Drop an assumption that follows from what is known."""
+    """Drop an implied assumption."""
     return Seq() if isinstance(stmt.cond, Cond) and cursor.ctx.prove(stmt.cond) else stmt
 
 
@@ -202,8 +202,10 @@ def shorter(e: Whole, ctx: Context) -> Whole:
 
 
 def _walked(e: Whole, ctx: Context) -> Any:
-    """`e` as `ctx.simplify` has it after one walk. That repeats it until nothing changes, which costs as much again and
-    finds hardly ever anything."""
+    """Simplify in one walk.
+
+    `ctx.simplify` repeats the walk until nothing changes, which doubles the cost and hardly ever finds more.
+    """
     frame = ctx.frame.where_defined((e,))
     seen = settled(e, frame.known)
     if seen is not None:

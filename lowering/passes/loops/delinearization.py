@@ -1,13 +1,12 @@
-"""Loops over the digits of a variable that is only ever taken apart.
+"""Delinearization: a variable that is only divided becomes loops over its mixed-radix digits.
 
     for q in [0, 144):                                     for q.2 in [0, 16):
         col[q] = A[q / 9, q / 3 % 3, q % 3]     becomes        for q.1 in [0, 3):
                                                                    for q.0 in [0, 3):
                                                                        col[q.2 * 9 + q.1 * 3 + q.0] = A[q.2, q.1, q.0]
 
-Where an innermost loop divides its variable by numbers that divide one another, and the last of them its length, the
-quotients and remainders are the variables of loops inside one another, in the same order. Compilers divide in every
-iteration, and do not see that neighbours in memory are read.
+An innermost loop qualifies if it divides its variable by numbers each of which divides the next, the last of them the
+extent. C compilers would divide in every iteration and miss that neighbours in memory are read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _KINDS: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED)
 
 
 class _Digits(NamedTuple):
-    """`var / low`, or what that leaves when it is divided by `high / low`."""
+    """A range of digits: `var / low`, modulo `high / low` if `high` is set."""
 
     low: int
     high: int | None
@@ -99,7 +98,7 @@ def _digit(node: Expr, var: Var, known: Mapping[Expr, _Digits]) -> _Digits | Non
 
 
 def _sum(digits: Sequence[Var], cuts: Sequence[int], part: _Digits) -> Expr:
-    """What a part of the digits is worth, the first of them as one."""
+    """The value of a range of digits; its lowest digit counts 1."""
     total: Expr | None = None
     for digit, cut in reversed(list(zip(digits, cuts, strict=True))):
         if part.low <= cut and (part.high is None or cut < part.high):

@@ -1,8 +1,8 @@
-"""Parallel loops whose iterations touch one element, one of them storing: what such a loop computes is not known.
+"""Dependence: pairs of accesses to one element, and races between iterations of parallel loops.
 
-Asked first is whether an index tells iterations apart by itself: `c * i + r`, where what the loops inside make of `r`
-varies by less than `c`. Else the elements that two accesses reach in different iterations are sets (`meeting.py`). What
-these do not decide exactly (indices that depend on data, a set beyond its budget) is the user's word.
+Races are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
+than `c`. Otherwise by sets of elements, exactly. Undecided races (data-dependent indices, an exhausted budget) are left
+to the user's responsibility.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def races(f: Function) -> Iterator[Race]:
 
 
 def _is_apart(loop: For) -> bool:
-    """Whether it is plain that no two iterations touch one element that one of them stores."""
+    """Whether indices alone show that no two iterations access one element that one of them stores."""
     touches = list(_touches(loop))
     stores = [one for one in touches if one.is_store]
     return all(_are_apart(loop.var, a, b) for a in stores for b in touches if a.tensor is b.tensor)
 
 
 def _touches(loop: For) -> Iterator[_Touch]:
-    """The accesses below a loop to what every iteration sees."""
+    """The accesses below a loop to tensors shared by all iterations."""
     own = {s.tensor for s in statements(loop) if isinstance(s, Allocate)}
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, ())]
     while stack:
@@ -104,7 +104,7 @@ def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[For], inside_b: 
 
 
 def _split(form: Linear, var: Var, loops: Sequence[For]) -> tuple[Linear, Linear]:
-    """What the loops outside make of an index, and those inside."""
+    """Split an index into the contributions of outer and of inner loops."""
     inner = {loop.var for loop in loops}
     moving = {t: k for t, k in form.terms.items() if inner & set(t.free_vars())}
     rest = {t: k for t, k in form.terms.items() if t not in moving and t is not var}
@@ -154,15 +154,15 @@ MAX_OPERATIONS = 1_000_000  # of isl, for two accesses
 
 
 class StaysError(Exception):
-    """Why a place stays as it is."""
+    """The reason why a loop stays unchanged."""
 
 
 class Meeting:
-    """The accesses of one statement of a function.
+    """The dependences of one statement of a function.
 
     Parameters
     ----------
-    scope: what is known where the statement stands.
+    scope: facts that hold before the statement.
     """
 
     def __init__(self, f: Function, stmt: Stmt, scope: Scope) -> None:
@@ -180,9 +180,9 @@ class Meeting:
         )
 
     def conflicts(self) -> Iterator[tuple[Access, Access]]:
-        """Pairs of accesses of the same storage of which one at least writes.
+        """Pairs of accesses to the same storage, at least one of which writes.
 
-        What is allocated inside is left out: each iteration has its own.
+        Storage allocated inside is left out: each iteration has its own.
         """
         program = self.points.program
         for storage in (s for s in program.storages if s.is_param):
@@ -200,7 +200,7 @@ class Meeting:
 
         Raises
         ------
-        LayoutError: the order is no condition that sets can have.
+        LayoutError: sets cannot express the order.
         StaysError: the answer is out of the budget.
         """
         x = [PlainVar(v.name) for v in a.loop.vars]
@@ -221,6 +221,6 @@ class Meeting:
 
 
 def earlier(x: Sequence[Expr], y: Sequence[Expr]) -> Cond:
-    """That one point comes before another in lexicographic order."""
+    """The condition that one point precedes another in lexicographic order."""
     less = [logical_and(*(a.eq(b) for a, b in zip(x[:k], y[:k], strict=True)), x[k] < y[k]) for k in range(len(x))]
     return logical_or(*less)

@@ -1,4 +1,4 @@
-"""Loop nests taken apart: each statement, or few that belong together, with loops of its own."""
+"""Loop distribution: statements of a loop, or groups that belong together, get loops of their own."""
 
 from __future__ import annotations
 
@@ -76,13 +76,15 @@ def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
 
 
 def nests_of(root: For, tensor: Tensor) -> list[Nest]:
-    """A loop as nests, in order: each has loops around a statement without a loop over the tensor, which stores to it
-    with the same indices everywhere.
+    """Distribute a loop into nests, in order.
+
+    Each nest has loops around a statement without a loop over the tensor, whose stores to the tensor have equal
+    indices.
 
     Raises
     ------
-    StaysError: a loop is one that may not be moved.
-    LayoutError: what stands in a loop belongs together.
+    StaysError: a loop is immovable.
+    LayoutError: the statements of a loop are inseparable.
     """
     found: list[Nest] = []
     stack = [_Part(with_inlined_names(root, _is_plain))]
@@ -100,7 +102,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
 
 
 def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
-    """What a statement is made of, where that is to be told apart."""
+    """The components of a statement, if they must be distributed; else `None`."""
     stmt = part.stmt
     if isinstance(stmt, For):
         if not touches(stmt, tensor):
@@ -120,7 +122,7 @@ def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | 
 
 
 def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
-    """Whether a statement has loops over the tensor inside, or touches it in more than one way."""
+    """Whether a statement has inner loops over the tensor or accesses it with different indices."""
     inner = list(statements(stmt))
     if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
         return len(inner) > 1
@@ -128,7 +130,7 @@ def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
 
 
 def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
-    """The statements of a sequence; what storage or a name reaches stays together, and so does what is of no matter."""
+    """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
     stmts = flat(part.stmt)
     found: list[_Part] = []
     others: list[Stmt] = []
@@ -166,11 +168,11 @@ def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]
 
 
 def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
-    """Refuse nests of a loop that may not run one after another.
+    """Refuse nests whose distribution would change a result.
 
     Raises
     ------
-    LayoutError: an element would be met in another order, or the range of a loop computed from other elements.
+    LayoutError: accesses to an element would change their order, or a range reads elements that the loop writes.
     """
     of: dict[int, int] = {}
     for k, nest in enumerate(nests):

@@ -43,13 +43,13 @@ from lowering.passes.stores.assumptions import check_assumptions
 def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:
     """Fuse adjacent loops over the same range where no result changes.
 
-    Storage that is allocated between two loops is allocated before both; so is a name for what depends on no data.
+    Storage and data-independent names between two loops move in front of both.
 
-    Guarantee: accesses to one element, one of which stores, keep their order.
+    Guarantee: dependent accesses keep their order.
 
     Parameters
     ----------
-    report: gets an `Entry` for each pair of loops, at the line of the second.
+    report: receives one `Entry` per pair of loops, at the line of the second.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
 
 
 class _Fusion:
-    """The rule of `merge_adjacent_loops`, with the path in `f` of every statement, also of those it makes."""
+    """The rule of `merge_adjacent_loops`. It keeps the original path of every statement for the report."""
 
     def __init__(self, f: Function) -> None:
         self.report = Report(f)
@@ -137,7 +137,7 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
     cursor: the position of the first loop.
     """
     own = bound_in(first.body) | bound_in(second.body)
-    later = with_fresh_names(second)  # loops of both may be over the same variables
+    later = with_fresh_names(second)  # the loops may share variables
     assert isinstance(later, For)
     late = later.var
     own |= bound_in(later.body)
@@ -197,7 +197,7 @@ class _Inside(Descent):
 
 
 def _accesses(loop: For, own: set[Tensor]) -> list[_Access]:
-    """The accesses in the body of a loop to all tensors but its own."""
+    """The accesses in the body of a loop, except to its own storage."""
     accesses: list[_Access] = []
     for stmt, here in walked(loop.body, _Inside()):
         for node in nodes(*operands(stmt)):

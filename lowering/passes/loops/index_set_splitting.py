@@ -1,20 +1,21 @@
-"""Loop partitioning: an interior without conditions, and borders.
+"""`partition_loops`: index-set splitting into an interior without conditions, and borders.
 
     for x in [0, 58):                                       for x in [0, 1): P[x] = 0.0
         P[x] = select((x >= 1) & (x < 57), A[x - 1], 0.0)   for x in [1, 57): P[x] = A[x - 1]
                                                             for x in [57, 58): P[x] = 0.0
 
-A condition is taken that compares indices affinely; so is which operand a minimum or maximum in an index is, or in the
-ends of a loop that is so short that it gains much from a constant number of iterations. It is decided in the loop that
-it depends on and that is innermost of these, where a piece of an iteration costs nothing beside what the loop does;
-where the ends of the pieces are no constants and the loop is short, in the next one around it, unless that does so much
-else that copies of it are not worth it: the interior then is where the condition holds for all iterations of the loops
-inside, and the borders are partitioned in their turn. A loop
-whose iterations are spread over threads stays whole: there the interior is chosen by a test.
+Conditions: affine comparisons of indices; the order of the operands of a minimum or maximum in an index, and in the
+ends of short loops, which gain much from a constant number of iterations.
 
-The pieces of a loop are the values between those at which one of its conditions changes, as far as the order of these
-values is known; all of them together are the loop, in its order, so a reduction of floats is what it was. Code grows by
-at most `TIMES` times the statements of a function for loops with others inside, by `INNERMOST` times for the others.
+Choice of the loop: the innermost loop whose variable a condition mentions. If the cuts are no constants and that loop
+is short, the next loop outwards that mentions it, unless copies of that loop cost more than they save. The interior of
+an outer loop holds the iterations in which all inner iterations satisfy the condition; borders are cut again. A loop
+whose iterations are spread over threads stays whole, and a test chooses the interior.
+
+Subranges lie between the values at which a condition changes, as far as the order of these values is known.
+
+Budget: the nest grows by at most `TIMES` times its statements for copies of loops with others inside, and by at most
+`INNERMOST` times for copies of innermost loops.
 """
 
 from __future__ import annotations
@@ -43,22 +44,22 @@ from lowering.passes.stores.dead_code import without_unused
 from lowering.passes.values.constant_folding import folded, order_of
 from lowering.passes.values.cse import inline_values
 
-TIMES: Final = 2  # the statements of a function, that it may grow by
-INNERMOST: Final = 8  # the same for innermost loops alone: they have most to gain, and their copies are short
+TIMES: Final = 2  # growth for loops with others inside, in multiples of the function's statements
+INNERMOST: Final = 8  # the same for innermost loops: they gain most, and copies are short
 FEWEST: Final = 96  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
-SHARE: Final = 0.25  # of the iterations of a loop with others inside: for fewer than that it is not copied
+SHARE: Final = 0.25  # least share of decided iterations for which an outer loop is copied
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
 
 
 @dataclass(frozen=True, eq=False)
 class Breakpoint:
-    """A value of a loop variable from which on a condition holds (`rises`), or does not hold any more.
+    """A value of a loop variable at which a condition starts to hold (`rises`) or stops to hold.
 
     Attributes
     ----------
-    at: the value, as it is written in the ends of pieces.
-    is_exact: whether it is so for all values below or above, too. Otherwise the other side is not known.
+    at: the value, written as the ends of subranges are.
+    is_exact: whether the condition fails for every value on the other side. Otherwise that side is unknown.
     """
 
     at: Expr
@@ -68,18 +69,18 @@ class Breakpoint:
 
     @cached_property
     def form(self) -> Linear:
-        """The value in the canonical terms of all other ends: a shift is the quotient that a range says."""
+        """The value as a linear form; a shift becomes the quotient that ranges are written with."""
         return form_of(self.at)
 
 
 def partition_loops(f: Function, of: Function | None = None) -> Function:
     """Index-set splitting: cut loops into subranges in which their conditions are decided.
 
-    Guarantee: the subranges are the loop, in its order, so a reduction of floats is what it was.
+    Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value.
 
     Parameters
     ----------
-    of: what `f` was before a pass that came first; both have one budget.
+    of: the nest before an earlier pass that shares the budget.
     """
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
@@ -89,7 +90,7 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
         Stmt: (each_operand(_fold),),
         For: (rules.split,),
         If: (each_operand(_fold), _take_decided),
-        Assert: (),  # what is known of sizes may be its word
+        Assert: (),  # facts about sizes may come from it
         Seq: (),
     }
     leave: StmtRules[_Surroundings] = {Seq: (_drop_unused_storage,), If: (drop_idle_branch,)}
@@ -97,13 +98,13 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
 
 
 class _Surroundings(Descent):
-    """What is known on the way down.
+    """Knowledge about the loops around a statement.
 
     Attributes
     ----------
     loops: the loops around, with their ends.
-    around: the work of the loops around, in the time of one iteration of the innermost one.
-    subrange: of a loop that is a subrange of another one, what is known inside that one: its ends, and the work.
+    around: the work of each loop around, per iteration of the innermost one.
+    subrange: set for a loop that is a subrange of another: the ends and the work known inside the whole loop.
     """
 
     __slots__ = ("around", "loops", "subrange")
@@ -118,7 +119,7 @@ def _fold(operand: Operand, here: _Surroundings) -> Operand:
 
 
 def _take_decided(branch: If, _: _Surroundings) -> Stmt:
-    """Replace a branch on a constant by the side that is taken."""
+    """Replace a branch on a constant by its taken side."""
     if branch.cond.op is not ops.BOOL:
         return branch
     side = branch.then if branch.cond.data else branch.orelse
@@ -130,7 +131,7 @@ def _drop_unused_storage(block: Seq, _: _Surroundings) -> Stmt:
 
 
 def _sizes(f: Function) -> Loops:
-    """The least and greatest values that the sizes can have, behind the assertions at the head of the function."""
+    """Constant bounds of the sizes, after the assertions at the head of the function."""
     scope = scope_of(f)
     for stmt in children(f.body) if isinstance(f.body, Seq) else ():
         if not isinstance(stmt, (Assert, Let)):
@@ -167,7 +168,7 @@ class _Splitting:
         self._written = written_in(f.body)
 
     def split(self, loop: For, here: _Surroundings) -> Stmt:
-        """Cut a loop where its conditions change; drop it where it has no iteration, inline it where it has one."""
+        """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
         loops = here.loops
         low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
         end = end_of(low, extent)
@@ -203,17 +204,16 @@ class _Splitting:
         return Parts(walks, lambda *made: seq(*(stmt for _, stmt in sorted(zip(order, made, strict=True), key=_first))))
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
-        """These loops and one more, with those of its ends that are the same wherever they are asked for."""
+        """Add a loop, with those ends that keep their value throughout the function."""
         lows, highs = ([e] if self._is_fixed(e) else [] for e in (low, end - 1))
         return loops.inside(var, lows, highs)
 
     def _is_fixed(self, end: Expr) -> bool:
-        """Whether an end reads no element that the function writes: it would not be the same at another place."""
+        """Whether an end reads no element that the function writes."""
         return not any(t in self._written for t in tensors_read(end))
 
     def _due(self, body: Stmt) -> int:
-        """The statements that copies of loops further inside will make, for what these alone decide: such loops come
-        first, they run more often."""
+        """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
         found = self._dues.get(body)
         if found is None:
             found = self._dues[body] = sum(
@@ -222,7 +222,7 @@ class _Splitting:
         return found
 
     def _subloop(self, loop: For, subrange: Subrange, here: _Surroundings, whole: Loops) -> tuple[For, _Surroundings]:
-        """A subrange as a loop of its own, to be split further; `whole` is what is known inside the whole loop."""
+        """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
         body = _holding(loop.body, subrange.truths)
         count = difference(subrange.low, subrange.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
@@ -235,7 +235,7 @@ class _Splitting:
         return part, _Surroundings(here.loops, here.around, (known, inner))
 
     def _tested(self, loop: For, changes: Sequence[Breakpoint], inside: _Surroundings) -> Parts:
-        """A loop that stays whole: the interior behind a test of each condition, one after another."""
+        """Keep a loop whole and put its interior behind one test per condition."""
         size, due = _statements(loop.body), self._due(loop.body)
         most = min(PIECES, max(self.left - due, 0) // (size + due))
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
@@ -273,7 +273,7 @@ class _Splitting:
 
 
 def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
-    """A copy of a statement, with variables of its own, in which conditions are decided."""
+    """Copy a statement with fresh names and with some conditions decided."""
     return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
 
 
@@ -290,22 +290,22 @@ def _copies(loop: For, worth: Worth) -> int:
 
 
 def _is_beyond(change: Breakpoint, var: Var, inside: Loops) -> bool:
-    """Whether a value is on neither side of a change, as the ends of the loop tell."""
+    """Whether the ends of the loop prove that it lies entirely on one side of a breakpoint."""
     ahead = change.form.minus(form_of(var))
     return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
 
 
 def _only_value(var: Var, inside: Loops) -> Expr | None:
-    """The one value that a variable can have, if it has one."""
+    """The single value of a variable; `None` if it may have several."""
     lows, highs = inside.ends[var]
     return next((low.expr() for low in lows for high in highs if low.same(high)), None)
 
 
 def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...]]]:
-    """The comparisons below a statement that selections, branches, and minima and maxima in indices and in the ends of
-    short loops depend on, each with the loops around it.
+    """Comparisons below a statement that splitting could decide, each with the loops around it.
 
-    What depends on a name that the statement makes is left out.
+    These are comparisons in selections and branches, and the order of minimum and maximum operands in indices and in
+    ends of short loops. Comparisons of names that the statement defines are left out.
     """
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
     named = {s.var for s in statements(root) if isinstance(s, Let)}
@@ -325,7 +325,7 @@ def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...
 
 
 def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Breakpoint]:
-    """Where a comparison changes, as far as that is known before the loop begins."""
+    """Solve a comparison for a loop variable, if the solution is known before the loop begins."""
     forms = says(cond)
     if forms is None or len(forms) != 1:
         return
@@ -348,7 +348,7 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
 
 @dataclass(frozen=True)
 class Subrange:
-    """Iterations of a loop: their ends, what else they are known to be between, and what is decided in them."""
+    """Consecutive iterations of a loop: their ends, further bounds, and decided conditions."""
 
     low: Expr
     end: Expr
@@ -359,16 +359,16 @@ class Subrange:
 
 
 def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops) -> list[Subrange]:
-    """The pieces between the changes whose order is known.
+    """The subranges between breakpoints of known order.
 
-    Each ends at the next change, or at the end of the loop if that comes first; behind it nothing is left then. So in a
-    piece that has an iteration the changes behind are reached and the next one is not, whatever their order.
+    Each subrange ends at the next breakpoint or at the end of the loop, whichever comes first; later subranges are then
+    empty. In a nonempty subrange all earlier breakpoints are therefore reached, and the next one is not.
     """
     rising, falling = (_chain([c for c in changes if c.rises is rises]) for rises in (True, False))
     is_apart = bool(rising and falling) and loops.is_at_least_0(falling[0].form.minus(rising[-1].form))
     ups, downs = ({c.form.key(): c for c in side} for side in (rising, falling))
     stops = [*ups.values(), *downs.values()]
-    if len(stops) >= PIECES:  # only the interior, and what is on both sides of it
+    if len(stops) >= PIECES:  # the interior and its two neighbours alone
         stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
     found: list[Subrange] = []
     begin = low
@@ -387,7 +387,7 @@ def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops
 
 
 def _is_mostly_decided(pieces: Sequence[Subrange]) -> bool:
-    """Whether something is decided in as many iterations as are worth copies of the loop, as far as that is known."""
+    """Whether enough iterations have a decided condition to pay for copies of the loop."""
     counts = [difference(piece.low, piece.end) for piece in pieces]
     known = [min(count, UNENDING) for count in counts if count is not None]
     decided = sum(min(count or 0, UNENDING) for piece, count in zip(pieces, counts, strict=True) if piece.truths)
@@ -395,9 +395,11 @@ def _is_mostly_decided(pieces: Sequence[Subrange]) -> bool:
 
 
 def _truth(change: Breakpoint, behind: Sequence[Breakpoint], ahead: Breakpoint | None, is_apart: bool) -> bool | None:
-    """Whether a condition holds between changes.
+    """Whether a condition holds between breakpoints.
 
-    is_apart: whether all rising changes come before all falling ones.
+    Parameters
+    ----------
+    is_apart: whether all rising breakpoints precede all falling ones.
     """
     of_its_kind = [c for c in behind if c.rises is change.rises]
     if of_its_kind and _distance(change, of_its_kind[-1]) >= 0:  # reached
@@ -411,14 +413,14 @@ def _truth(change: Breakpoint, behind: Sequence[Breakpoint], ahead: Breakpoint |
 
 
 def _distance(one: Breakpoint, other: Breakpoint) -> int:
-    """By how much the other of two changes in one chain is later."""
+    """The constant difference of two breakpoints of one chain."""
     difference = other.form.minus(one.form)
     assert difference.is_const
     return difference.const
 
 
 def _chain(changes: Sequence[Breakpoint]) -> list[Breakpoint]:
-    """The changes whose distances from the first are known, in their order."""
+    """The breakpoints at known distances from the first, in ascending order."""
     kept = [c for c in changes if c.form.minus(changes[0].form).is_const]
     return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
 
@@ -434,12 +436,12 @@ def _makes_names(body: Stmt) -> bool:
 
 
 def _with_body(loop: For, body: Stmt) -> Stmt:
-    """A loop with another body; nothing where that does nothing."""
+    """A loop with another body; empty if that body is empty."""
     return Seq() if is_empty(body) else replace(loop, body=body)
 
 
 def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:
-    """The body of a loop of one iteration, in the loop where it makes storage or names or `runs` is not certain."""
+    """Inline the body of a loop of one iteration. The loop stays around local storage and names."""
     return body if runs and not _makes_names(body) else _with_body(loop, body)
 
 

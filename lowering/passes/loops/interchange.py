@@ -1,10 +1,9 @@
-"""A loop nest turned round: its outer loops are the axes of a tensor.
+"""Loop interchange: the axes of a tensor become the outer loops of a nest.
 
-The indices with which the nest touches the tensor, as a map from the loops to the axes, are turned round (`IterMap`,
-with the axes as ranges); a guard is set where the map does not reach all of them. A loop whose range depends on another
-one runs over what it may reach at all, and a condition says what it does. Loops that the indices do not mention stay
-inside. That no two accesses of one element change their order is asked of the sets that the dataflow keeps; sums of
-integers may.
+The indices of the accesses map loops to axes; the map is inverted (`IterMap`, with the axes as ranges). A guard
+excludes elements that the map does not reach. A loop whose range depends on another loop runs over its whole hull,
+under a condition. Loops that the indices do not mention become inner loops. The dataflow's sets decide that no two
+dependent accesses change their order; sums of integers may.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
         around = around.inside(replace(loop, range=box, body=Seq()))
     inner = {loop.var for loop in rest}
     outer = {loop.var for loop in used}
-    # What mentions no loop of the map is a fact of all its points to the map, which does not say it again as a guard.
+    # `iter_map` takes conditions without its loops as facts and would not repeat them as guards.
     usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
     found = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
     if not found.injective:
@@ -88,7 +87,7 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
 
 
 def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
-    """Ranges of the loops that depend on no other loop of the nest, and the conditions that they leave out."""
+    """Ranges of the loops independent of other loops of the nest, and the conditions that they drop."""
     own = {loop.var for loop in nest.loops}
     boxes: list[Range] = []
     conditions: list[Cond] = []
@@ -112,7 +111,7 @@ def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tup
 
 
 def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
-    """The indices with which a tensor is accessed, those of stores if there are any."""
+    """The common index tuple of the accesses to a tensor; that of its stores, if it has any."""
     read: dict[tuple[Expr, ...], None] = {}
     for stmt in statements(body):
         for node in nodes(*operands(stmt)):
@@ -137,7 +136,7 @@ def _check_arrives(nest: Nest, held: Operand, axes: Sequence[Axis], scope: Scope
 
     Raises
     ------
-    LayoutError: an iteration is not known to arrive, with the values of the loops where one is known not to.
+    LayoutError: an iteration may miss the axes; with the loop values of a counterexample, if known.
     """
     if _arrives(nest.body, held):
         return
@@ -194,9 +193,9 @@ def _truth(cond: Cond) -> bool | None:
 
 
 def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For]) -> None:
-    """That accesses of one element keep their order.
+    """Refuse an interchange that reorders dependent accesses.
 
-    Accesses of the element that tells the loops meet in one iteration of these, in which the others keep their order.
+    Accesses to the element whose indices determine the loops meet within one iteration of these, where order is kept.
     """
     indices = read_indices(held)
     own = [loop.var for loop in nest.loops]
@@ -271,12 +270,12 @@ def _made(
 
 
 def _assumed(stmt: Assume, unless: Cond) -> Assume:
-    """An assumption that says nothing where a condition holds: what a guard around it would tell as well."""
+    """Weaken an assumption by a condition, as a guard around it would."""
     return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
 
 
 def _placed(root: Stmt, held: Operand, new: Operand) -> Stmt:
-    """A statement with another word for an element."""
+    """A statement with one element replaced by another."""
 
     def change(stmt: Stmt) -> Stmt:
         changed = map_operands(stmt, lambda operand: replaced(operand, {held: new}))

@@ -1,4 +1,7 @@
-"""Loop-invariant divisions: what a loop divides without changing it is divided once, before it."""
+"""Loop-invariant code motion: of divisions (`hoist`) and of selects in indices (`name_choices`).
+
+Compilers do not vectorize a loop with a select in its indices, and repeat divisions that they cannot prove safe.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,11 @@ _LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
 
 def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
-    """The loop without the divisions that it does not change, and the names of their values, to stand before it.
+    """Move loop-invariant divisions in front of a loop; returns their names, and the loop that uses them.
 
-    Taken are the divisions, by what is no constant, that every iteration reaches. Before the loop they are done where
-    it runs at all, so what they divide by is not 0 there, and nothing is computed that was not computed before.
+    Only divisions by nonconstant divisors that every iteration reaches are moved.
+
+    Guarantee: a moved division is computed only if the loop runs, so its divisor is nonzero there.
     """
     inside = {loop.var, *(c.var for c in loop.carried), *bound_inside(loop)}
     parts = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
@@ -55,7 +59,7 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
 
 
 def _is_movable(let: Let, inside: set[Parameter]) -> bool:
-    """Whether a name stands for a division of what the loop does not change."""
+    """Whether a name stands for a loop-invariant division."""
     if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or opaque_terms(let.value):
         return False
     divides = any(_is_division(node) for node in postorder((let.value,)))
@@ -104,7 +108,7 @@ def always_evaluated(body: Stmt) -> dict[Expr, None]:
 
 
 def _strict(operand: Operand) -> Iterator[Expr]:
-    """The nodes below an operand, itself among them, that are evaluated whenever it is."""
+    """The integer nodes below an operand, itself included, that its evaluation always reaches."""
     seen: set[Operand] = set()
     stack: list[Operand] = [operand]
     while stack:
@@ -121,19 +125,19 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 
 def name_choices(f: Function) -> Function:
-    """The function with a `Let` before each innermost loop for every select of indices that does not depend on it."""
+    """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
     rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
     return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
 
 
 def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
-    """A loop with names, before it, for the choices in its ends that its body makes as well."""
+    """Name selects in the ends of a loop that recur in its body."""
     lets, named = _with_named_ends(loop)
     return seq(*lets, named)
 
 
 def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
-    """An innermost loop with names, before it, for the choices in its body that it does not change."""
+    """Name loop-invariant selects in the body of an innermost loop."""
     if any(isinstance(inner, For) for inner in statements(loop.body)):
         return loop
     inside = {inner.var for inner in statements(loop) if isinstance(inner, (For, Let))}
@@ -144,8 +148,7 @@ def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
 
 
 def _with_named_ends(loop: For) -> tuple[list[Let], For]:
-    """A loop with names for the choices in its ends that its body makes, too; so it is seen what the body makes of
-    these ends."""
+    """Name selects in the ends of a loop that recur in its body, so that ends and body compare equal."""
     ends = list(_choices(range_ends(loop.range)))
     used = list(_choices_in(loop.body)) if ends else []
     if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
@@ -158,13 +161,13 @@ def _with_named_ends(loop: For) -> tuple[list[Let], For]:
 
 
 def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:
-    """Names for choices that depend on nothing `inside`, and what stands for each choice."""
+    """Name selects that depend on nothing `inside`; returns the names and the replacement of each select."""
     made: dict[Expr, Var] = {}
     names: dict[Expr, Expr] = {}
     for choice in choices:
         if choice in names or not set(choice.free_vars()).isdisjoint(inside):
             continue
-        if definedness((choice,)) or opaque_terms(choice):  # it must not be asked where the loop does not run
+        if definedness((choice,)) or opaque_terms(choice):  # it may have no value if the loop does not run
             continue
         near = ((name, k) for known, name in made.items() if (k := _beyond(known, choice)) is not None)
         name, k = next(near, (None, 0))
@@ -176,7 +179,7 @@ def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> 
 
 
 def _beyond(known: Expr, choice: Expr) -> int | None:
-    """The constant by which a choice is more than a known one of the same condition."""
+    """The constant difference of a select from a known one with the same condition, else `None`."""
     if known.args[0] is not choice.args[0]:
         return None
     forms = Normalizer({})
@@ -189,7 +192,7 @@ def _choices_in(body: Stmt) -> Iterator[Expr]:
 
 
 def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
-    """The selects of integers that stand in no other."""
+    """The outermost integer selects."""
     stack: list[Any] = list(roots)
     seen = set()
     while stack:

@@ -26,11 +26,11 @@ from lowering.passes.values.intervals import fits_by_intervals
 
 
 class Around(Cursor):
-    """A cursor that knows which integers the machine has computed before it.
+    """A cursor that records which integers the machine has computed before.
 
     Attributes
     ----------
-    computed: integers that are representable here, as the machine has computed them.
+    computed: integers known to be representable here.
     bits: the width of indices.
     """
 
@@ -62,13 +62,14 @@ class Around(Cursor):
 
 
 def strength_reduce(f: Function, bits: int = 64) -> Function:
-    """The function in which `x // n` and `x % n` of a serial loop's variable are carried by the loop.
+    """Strength reduction: let serial loops carry `x // n` and `x % n` of their variable.
 
-    That is done where n is an expression that the loop does not change; a division by a constant is cheap as it is, and
-    is left to the C compiler. Divisions of what the loop does not change either are done once, before it. The pass
-    comes before `lower_divisions`, which lowers what remains, the first quotients among it.
+    The divisor n is loop-invariant and not constant; divisions by constants are left to the C compiler. Loop-invariant
+    divisions move in front of the loop. Run this pass before `lower_divisions`, which lowers the remaining divisions,
+    the initial quotients included.
 
-    Premise: the number of elements of each array is representable in 64 bits; in fewer, where that is seen.
+    Guarantee: equal values; no step of a carried value overflows `bits`.
+    Premise: the number of elements of each array is representable in 64 bits; fewer bits need a proof.
     """
     checked_function(f, "strength_reduce")
     scope = scope_of(f)
@@ -80,7 +81,7 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
 
 
 def _hoist_and_carry(loop: For, around: Around) -> Stmt:
-    """A loop with its invariant divisions before it and, where it is serial, the others carried."""
+    """Move invariant divisions in front of a loop; a serial loop carries the others."""
     lets, loop = hoist(loop, around.scope)
     for let in lets:
         around = around.after(let, let)
@@ -165,7 +166,7 @@ def _chained(loop: For, around: Around) -> Stmt:
 
 
 def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
-    """`e` divided by `m` before the loop, 0 where one of `unsafe` does not hold; `e` may be 0 under conditions too."""
+    """`e` divided by `m` in front of the loop; 0 if one of `unsafe` fails. `e` may itself be such a select."""
     conditions = tuple(dict.fromkeys(unsafe))
     if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
         conditions = tuple(dict.fromkeys((*conjuncts(e.args[0]), *unsafe)))
@@ -176,7 +177,7 @@ def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Seq
 
 
 def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
-    """The condition under which a carried quotient grows by d + 1, and the d by which it grows where not."""
+    """The condition under which a carried quotient grows by d + 1 instead of d, and d."""
     step, q = carry.following, carry.var
     if step.op is not ops.SELECT:
         return None
@@ -194,10 +195,7 @@ def _variables(found: Carried) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var]
 
 
 def _may_be_read_before(e: Expr, around: Around) -> bool:
-    """Whether the elements in `e` are there before the loop: nothing in the function writes them.
-
-    What depends on data is computed in 64 bits, so it is carried in fewer only where it fits.
-    """
+    """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
     tensors = [tensor_of(term.data) for term in opaque_terms(e)]
     if any(t is None or t in around.scope.written for t in tensors):
         return False
@@ -210,7 +208,7 @@ def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For
 
 
 def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
-    """Quotient and remainder as variables of the loop, with what is known of them in every iteration."""
+    """Quotient and remainder as loop-carried variables, with the facts that define them."""
     after_last = bool(found.update_after_last)
     q, r = found.quotient, found.remainder
     meanings = (q.eq(floordiv(found.dividend, found.divisor)), r.eq(floormod(found.dividend, found.divisor)))
@@ -234,7 +232,7 @@ def _divisions(body: Stmt) -> list[Expr]:
 
 
 def _candidates(loop: For) -> list[Expr]:
-    """Divisions of what changes with the loop by what does not, over nothing that is bound further inside."""
+    """Divisions of loop-variant dividends by invariant divisors, free of variables bound further inside."""
     inside = {*bound_inside(loop), *(c.var for c in loop.carried)}
     found: list[Expr] = []
     for node in _divisions(loop.body):

@@ -1,4 +1,8 @@
-"""`reduce_loop_extents`: loops from the first to the last iteration that does something."""
+"""Loop bound tightening: guards become ends of loops.
+
+`reduce_loop_extents` shortens loops to their effective iterations and reports on each loop; `follow_guards` is the
+cheap form that `lower` runs: it solves guards that are linear in the loop variable.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
 
-Names = dict[Any, Any]  # what stands for what
+Names = dict[Any, Any]  # replacements
 MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
@@ -47,13 +51,14 @@ MAX_LEAVES = 64  # statements in a loop that are looked at
 def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Function:
     """Shorten loops to the hull of the iterations that do something, and drop conditions that this implies.
 
-    A branch does nothing where its condition on integers is false. The ends of a loop may use the loops around it.
+    Iterations are effective where a condition on integers lets a statement run. The ends of a loop may use the loops
+    around it.
 
     Guarantee: the same stores in the same order.
 
     Parameters
     ----------
-    report: gets an `Entry` for each loop that is considered.
+    report: receives one `Entry` per loop.
 
     Raises
     ------
@@ -70,14 +75,14 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
 
 
 class _HullRules:
-    """The rules of `reduce_loop_extents`; a condition is looked at in loops that became shorter."""
+    """The rules of `reduce_loop_extents`. Only conditions inside shortened loops are examined."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self._shortened: set[For] = set()
 
     def shorten_to_hull(self, loop: For, cursor: Cursor) -> Stmt:
-        """Shorten a loop to the hull of the iterations that do something; drop it where there is none."""
+        """Shorten a loop to the hull of its effective iterations; drop it if none is effective."""
         shorter = _reduced(loop, cursor, self.report)
         if shorter is None:
             return Seq()
@@ -86,7 +91,7 @@ class _HullRules:
         return shorter
 
     def drop_implied(self, branch: If, cursor: Cursor) -> Stmt:
-        """Drop the parts of a condition that hold in every iteration that is left."""
+        """Drop the parts of a condition that the shortened loops imply."""
         scope = cursor.scope
         if self._shortened.isdisjoint(cursor.loops):
             return branch
@@ -111,7 +116,7 @@ def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
 
 
 def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
-    """The loop over the hull of the iterations that do something, `None` where there is none."""
+    """The loop over the hull of its effective iterations; `None` if none is effective."""
     scope = cursor.scope
     if loop.kind not in MOVABLE:
         report.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
@@ -132,7 +137,7 @@ def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
     if is_first and is_last:
         report.say(cursor.path, False, "the first and the last iteration do something")
         return loop
-    # the ends of what does something say nothing where nothing does: the loop runs nowhere it did not
+    # the hull is arbitrary where no iteration is effective: never extend the loop
     first = low if is_first else first if proves(scope, first >= low) else maximum(first, low)
     end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
@@ -142,7 +147,7 @@ def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
 
 
 class _Reached(Descent):
-    """What is known inside a loop, with the values of names in the place of names."""
+    """The scope inside a loop; names are replaced by their values."""
 
     __slots__ = ("names", "scope")
 
@@ -166,9 +171,9 @@ class _Reached(Descent):
 
 
 def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
-    """The first iteration that does something and the one after the last, `None` where no iteration does.
+    """The first effective iteration and the one after the last; `None` if no iteration is effective.
 
-    Returns the reason where they are not known as short expressions.
+    Returns the reason as text if no short expressions for both are known.
     """
     hulls: list[tuple[Expr, Expr]] = []
     own = bound_in(loop.body)
@@ -198,7 +203,7 @@ def _on_integers(cond: Truth) -> list[Cond]:
 
 
 def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
-    """The first value of a variable at a place and the one after the last; `None` where the place is not reached."""
+    """The first value of a variable at a position and the one after the last; `None` if it is unreachable."""
     found = here.ctx.value_set(var, keep=tuple(around))
     if found.is_empty:
         return None
@@ -212,7 +217,7 @@ def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr
 
 
 def _after(high: Expr) -> Expr:
-    """`high + 1`, into the operands of a minimum or maximum."""
+    """`high + 1`, distributed over minimum and maximum."""
     if high.op is ops.MIN:
         return minimum(_after(high.args[0]), _after(high.args[1]))
     if high.op is ops.MAX:
@@ -246,7 +251,7 @@ _SAYS: Final[dict[ops.Op, tuple[tuple[int, int], ...]]] = {
 
 @dataclass
 class Parts:
-    """The parts of a guard: in front of the loop, ends of the loop (the last one included), inside."""
+    """The parts of a guard: tested before the loop, ends of the loop (inclusive), tested inside."""
 
     before: list[Cond] = field(default_factory=list)
     lows: list[Expr] = field(default_factory=list)
@@ -279,7 +284,7 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
 
 
 def _following(loop: For, scope: Scope) -> Stmt:
-    """A loop whose ends follow the guard of its body, if it has one that they can follow."""
+    """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
@@ -293,7 +298,7 @@ def _with_one_guard(loop: For) -> For:
 
 
 def _under_one_guard(body: Stmt) -> Stmt:
-    """A body of which all parts stand under the same guard, under that."""
+    """Merge equal guards of all statements of a body into one guard."""
     parts = body.stmts if isinstance(body, Seq) else ()
     guarded = [part for part in parts if isinstance(part, If) and part.orelse is None]
     rest = [part for part in parts if isinstance(part, (Let, Allocate))]
@@ -308,7 +313,7 @@ def _under_one_guard(body: Stmt) -> Stmt:
 
 
 def _until_vacant(loop: For) -> For:
-    """A loop without its last iterations, where all loops in them are empty: whole tiles beyond the end of an axis."""
+    """Drop the last iterations if all inner loops are empty in them: whole tiles beyond the end of an axis."""
     low, extent = range_ends(loop.range)
     first, count = constant_value(low), constant_value(extent)
     inner = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
@@ -372,7 +377,7 @@ def _parts(guard: Cond, var: Var) -> Parts:
 
 
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
-    """The ends that a condition on `var` is, each with whether it is the lower one; `None` where it is none."""
+    """The ends of `var` that a condition states, each with whether it is a lower end; `None` if it states none."""
     if cond.op not in _SAYS:
         return None
     left, right = cond.args

@@ -38,7 +38,7 @@ def _written_out(stmt: Stmt) -> Stmt:
 
 
 def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
-    """The storage that serves all copies of a body: what is allocated in each of them, with the same ranges."""
+    """Storage that all copies can share: allocated in each copy with equal ranges."""
     made = [{part.tensor: part for part in _parts(copy) if isinstance(part, Allocate)} for copy in copies]
     named = {part.var for copy in copies for part in _parts(copy) if isinstance(part, Let)}
     return [
@@ -49,7 +49,7 @@ def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
 
 
 def _block(loop: For, value: int, copy: Stmt, storage: Sequence[Allocate]) -> Stmt:
-    """One iteration, with names of its own; a loop of one iteration where storage is left that belongs to it alone."""
+    """One iteration with fresh names. A loop of one iteration remains around storage of its own."""
     shared = {part.tensor for part in storage}
     kept = [part for part in _parts(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
     body = with_fresh_names(seq(*kept))

@@ -1,11 +1,18 @@
-"""`hoist_expression`: conditions and names that a loop does not change, before the loop.
+"""Loop unswitching: loop-invariant conditions and names move in front of loops.
 
     for j in [0, 4):                 if i < 2:
         if j < 3 and i < 2:   ->         for j in [0, 4):
             S                                if j < 3:
                                                  S
 
-A choice with another branch becomes two loops, one for each branch.
+A condition with an `else` becomes two loops, one per branch. `decide_rows` does the same for selects:
+
+    for x in [0, 16):                                        if y < 9:
+        P[y, x] = select((y < 9) & (x < 9), A[y, x], 0)  ->      for x in [0, 16):
+                                                                     P[y, x] = select(x < 9, A[y, x], 0)
+                                                             else:
+                                                                 for x in [0, 16):
+                                                                     P[y, x] = 0
 """
 
 from __future__ import annotations
@@ -75,21 +82,21 @@ def hoist_expression(
     lets: Sequence[str] = LETS,
     report: list[Entry] | None = None,
 ) -> Function:
-    """The function with conditions tested before the loops that do not change them.
+    """Unswitch loops: test loop-invariant conditions in front of them.
+
+    Guarantee: the same stores in the same order; what moves is proved to have a value in front of the loop.
 
     Parameters
     ----------
-    conditions: "if": the conditions of branches; "select": those of choices in values; "boolean": of a conjunction, the
-        parts that the loop does not change, where there is no other branch.
-    lets: "required": names that such a condition needs go before the loop with it; "statement": all names for values
-        that the loop does not change do.
-    report: gets an `Entry` for each loop and condition that is considered.
-
-    What moves is computed where the loop may not run, so it must have a value there: proved.
+    conditions: "if": conditions of branches; "select": conditions of selects; "boolean": also the loop-invariant parts
+    of a
+        conjunction without `else`.
+    lets: "required": names that such a condition mentions move with it; "statement": all loop-invariant names move.
+    report: receives one `Entry` per loop and condition.
 
     Raises
     ------
-    InputError: a word is none of these, or an assumption of the nest is proved false.
+    InputError: an unknown word, or an assumption of the nest that is proved false.
     """
     checked_function(f, "hoist_expression")
     for words, known, what in ((conditions, CONDITIONS, "conditions"), (lets, LETS, "lets")):
@@ -135,7 +142,7 @@ class _Unswitching:
     # -- names --------------------------------------------------------------------------------------------------
 
     def names(self, loop: For, place: Cursor) -> tuple[list[Let], For]:
-        """The names that a loop does not change, and the loop without them."""
+        """Split a loop into its loop-invariant names and the loop without them."""
         if loop.kind not in MOVABLE:
             return [], loop
         moved: list[Let] = []
@@ -158,13 +165,18 @@ class _Unswitching:
         return moved, replace(loop, body=seq(*kept))
 
     def changed(self, loop: For) -> set[Parameter | Tensor]:
-        """What is another one in each iteration: variables, arrays."""
+        """The variables and arrays that an iteration of a loop may change."""
         return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
 
     def why_not(
         self, operand: Operand, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
     ) -> str | None:
-        """Why an operand cannot be computed before the loop; one that `is_first` is computed wherever the loop runs."""
+        """Why an operand cannot be computed in front of the loop, else `None`.
+
+        Parameters
+        ----------
+        is_first: whether every iteration computes the operand before anything else.
+        """
         if has_undef(operand):
             return "it is another value each time"
         if any(v in changed for v in variables(operand)):
@@ -181,7 +193,7 @@ class _Unswitching:
     # -- conditions ---------------------------------------------------------------------------------------------
 
     def condition(self, loop: For, place: Cursor) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
-        """A condition to be tested before the loop, what then stands there, what else, and the names it needs."""
+        """A condition to test in front of the loop, both branches, and the names that it requires."""
         stmts = flat(loop.body)
         for k, stmt in enumerate(stmts):
             found = self.candidate(loop, stmts, k, stmt, place)
@@ -238,7 +250,7 @@ class _Unswitching:
         self.said.say(place.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
     def offered(self, stmt: Stmt) -> list[tuple[Truth, str]]:
-        """The conditions that a statement directly in a loop tests."""
+        """The conditions tested by a statement directly inside a loop."""
         found: list[tuple[Truth, str]] = []
         if isinstance(stmt, If):
             if "if" in self.conditions:
@@ -252,7 +264,7 @@ class _Unswitching:
         return found
 
     def required(self, cond: Truth, loop: For, before: list[Stmt], place: Cursor) -> list[Let]:
-        """The names before a condition that it needs and that can go before the loop with it."""
+        """The movable names that a condition requires."""
         if not self.lets:
             return []
         lets = {s.var: s for s in before if isinstance(s, Let)}
@@ -277,11 +289,11 @@ class _Unswitching:
     def split(
         self, parts: list[Truth], changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
     ) -> tuple[list[Truth], list[Truth]]:
-        """The parts of a conjunction that go before the loop, and those that stay."""
+        """Split a conjunction into the parts that move and the parts that stay."""
         out: list[Truth] = []
         kept: list[Truth] = []
         for part in parts:
-            # what stands behind a part that stays is computed only where that holds
+            # `and` is lazy: a later part is computed only if the parts that stay hold
             if self.why_not(part, changed, loop, scope, is_first and not kept) is None:
                 out.append(part)
                 scope = scope.where(part)
@@ -297,7 +309,7 @@ def _label(let: Let) -> str:
 
 
 def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
-    """A statement in which a condition is decided, also in the branches directly inside."""
+    """A statement with one condition decided, branches directly inside included."""
     if isinstance(stmt, If):
         if stmt.cond is cond:
             branch = stmt.then if holds else stmt.orelse
@@ -323,10 +335,12 @@ _TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
 
 
 def decide_rows(f: Function, is_all: bool = False) -> Function:
-    """The function in which a loop that fills a row by one choice makes what is the same for the row before it.
+    """Unswitch loops whose only store is a select guarded by loop-invariant conditions.
 
-    Taken are loops of one store of a choice whose other value is a number, so that little is written twice; with
-    `is_all` those whose other value reads no more than one element, too.
+    The other value of the select must be a constant, so that the copy of the loop is short; with `is_all` it may be a
+    load.
+
+    Guarantee: the same elements get the same values.
     """
     return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
@@ -365,5 +379,5 @@ def _is_number(e: Operand) -> bool:
 
 
 def _is_total(cond: Cond) -> bool:
-    """Whether a condition may be asked where the loop does not run."""
+    """Whether a condition has a value even if the loop does not run."""
     return not opaque_terms(cond) and not definedness((cond,))

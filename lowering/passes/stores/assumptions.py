@@ -1,7 +1,7 @@
-"""Assumptions: their removal, those that are refuted, and which of those marked "proved" the dataflow proves.
+"""Assumptions: removal, refutation, and verification of the mark "proved".
 
-A mark is a claim like any other, which anybody can type. It is checked where a nest is read from text, where it is
-printed, and where an assumption would leave the nest without a requirement.
+Anybody can write that mark, so it is verified when a nest is parsed, when it is printed, and before an assumption
+disappears without a requirement.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lowering.passes.stores.reaching_values import ReachingValues
 def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     """Remove assumptions: proved ones disappear, each other one moves to `requires`.
 
-    It comes last: passes after it no longer know what was assumed. An assumption that permits to read allocated storage
+    Run it last: later passes lose these facts. An assumption that permits to read allocated storage
     that nothing writes stays.
 
-    Guarantee: what the result relies on is in its `requires`, or was proved.
+    Guarantee: `requires` lists every unproved assumption that was removed.
 
     Parameters
     ----------
-    report: gets an `Entry` for each assumption.
+    report: receives one `Entry` per assumption.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _checked(f: Function) -> Function:
 
 
 def _follows(f: Function, claim: Assume, cursor: Cursor, reaching: ReachingValues) -> bool:
-    """Whether an assumption is proved by what the nest does before it."""
+    """Whether preceding statements prove an assumption."""
     if has_undef(claim.cond):
         return _is_readable(f, claim, cursor)
     return reaching.decides(cursor, claim.cond) is True

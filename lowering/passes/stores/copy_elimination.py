@@ -1,4 +1,4 @@
-"""Tensors that are only computed to be copied, computed where they are copied to.
+"""Copy elimination: a tensor that is only copied is computed at its destination.
 
     allocate row: float32[n]                               for i in [0, n):
     for i in [0, n):                                           S[t + 1, i] = S[t, i] + X[t, i]
@@ -6,9 +6,8 @@
     for i in [0, n):
         S[t + 1, i] = row[i]
 
-It is so where the copy is of all that is allocated, nothing else reads the tensor once it is made, and what is computed
-meanwhile does not touch where it goes: in one dimension the elements of the other tensor that are read are a number of
-places away.
+Conditions: the copy covers the whole allocation, nothing else reads the tensor afterwards, and statements in between do
+not access the destination: in one dimension their indices differ by a constant.
 """
 
 from __future__ import annotations
@@ -36,13 +35,16 @@ class _Copy(NamedTuple):
     indices: tuple[Expr, ...]
 
     def place(self, at: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Where the element of the source at a place is copied to."""
+        """The destination of an element of the source."""
         new: Mapping[Var, Expr] = {v: e for v, e in zip(self.loops, at, strict=True) if v is not None}
         return tuple(walk.substitute(e, dict(new)) for e in self.indices)
 
 
 def forward_copies(f: Function) -> Function:
-    """The same function without tensors that are only copied."""
+    """Eliminate copies of allocated tensors.
+
+    Guarantee: the destination receives the same values.
+    """
     uses: dict[Tensor, int] = {}
     for stmt in statements(f.body):
         for tensor in dict.fromkeys(_touched(stmt)):
@@ -76,7 +78,7 @@ def _touched(stmt: Stmt) -> list[Tensor]:
 
 
 def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
-    """What a statement copies, if it copies all of a tensor and does nothing else."""
+    """The copy that a statement makes, if it copies a whole tensor and does nothing else."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, For) and not stmt.carried:
         ranges[stmt.var] = range_ends(stmt.range)
@@ -104,7 +106,7 @@ def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
 
 
 def _is_away(root: Stmt, copy: _Copy) -> bool:
-    """Whether a statement touches nothing that is copied to, and has no names for what is."""
+    """Whether a statement neither accesses the destination nor defines names for it."""
     moving = {v for v in copy.loops if v is not None}
     for stmt in statements(root):
         if isinstance(stmt, Evaluate) or (isinstance(stmt, (Store, Allocate)) and stmt.tensor is copy.target):
@@ -127,7 +129,7 @@ def _is_same(a: Expr, b: Expr) -> bool:
 
 
 def _moved(root: Stmt, copy: _Copy) -> Stmt:
-    """A statement that computes the tensor, where it is copied to."""
+    """A statement that computes the tensor at its destination."""
 
     def on_load(tensor: Tensor, at: tuple[Expr, ...]) -> Operand | None:
         return element(copy.target, copy.place(at)) if tensor is copy.source else None

@@ -1,4 +1,4 @@
-"""Dead code: storage that nothing reads, the loops that fill it, names that nothing uses."""
+"""Dead code elimination: dead storage and names (`drop_dead`), no-op stores (`remove_no_op`), empty loops."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, sa
 
 
 def drop_dead(f: Function) -> Function:
-    """Drop the computation of tensors that no output depends on, and names that nothing uses.
+    """Drop tensors that no output depends on, with the computation of them, and unused names.
 
-    A tensor that only its own elements are computed from counts as not read.
+    A tensor that only its own elements read counts as dead.
 
     Guarantee: parameters end with the same elements, and host calls see the same arrays.
     """
     checked_function(f, "drop_dead")
     live = _live_tensors(f)
-    while True:  # a name may be used by a name that nothing uses
+    while True:  # an unused name may use another
         used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
         new = f.with_body(_without_dead(f.body, live, used))
         if _names(new) == _names(f):
@@ -66,7 +66,7 @@ def drop_dead(f: Function) -> Function:
 
 
 def _without_dead(root: Stmt, live: set[Tensor], used: set[Parameter]) -> Stmt:
-    """A nest without stores and storage of tensors that are not live, and without names that are not used."""
+    """Drop stores and storage of dead tensors, and unused names."""
 
     def drop_store(stmt: Stmt, _: Descent) -> Stmt:
         return stmt if _is_live(stmt, live) else Seq()
@@ -118,7 +118,7 @@ def _live_tensors(f: Function) -> set[Tensor]:
 
 
 def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
-    """The variables that the loop carries for its body, or for others that it carries for it."""
+    """The loop-carried variables that the body needs, or that others of these need."""
     used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
     waiting = [c for c in loop.carried if c.var in used]
     needed = set(waiting)
@@ -131,7 +131,7 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
 
 
 def without_unused(stmt: Stmt) -> Stmt:
-    """A sequence without the storage that nothing in it uses."""
+    """A sequence without unused storage."""
     parts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
     if not any(isinstance(part, Allocate) for part in parts):
         return stmt
@@ -140,16 +140,13 @@ def without_unused(stmt: Stmt) -> Stmt:
 
 
 def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
-    """Remove statements that do nothing.
-
-    Gone are stores whose value nobody reads, stores of what the element holds already, branches and loops with nothing
-    in them, storage and names that nothing uses.
+    """Remove statements without effect: dead and redundant stores, empty branches and loops, unused storage and names.
 
     Guarantee: parameters end with the same elements; no statement is added.
 
     Parameters
     ----------
-    report: gets an `Entry` for each store that is considered.
+    report: receives one `Entry` per store.
 
     Raises
     ------
@@ -206,7 +203,7 @@ class _StoreReport(Report):
 
 
 def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
-    """The stores, by path, of which every instance is dead or changes nothing by what its own operands hold."""
+    """The paths of stores whose every instance is dead, or redundant by the contents of its operands."""
     gone: set[tuple[int, ...]] = set()
     for cursor in cursors(reaching.f):
         if not isinstance(cursor.stmt, Store):
@@ -225,7 +222,7 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
 
 
 def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
-    """The stores, by path, of a value that the element holds already, by what was stored before."""
+    """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
     writers = Counter(t for stmt in statements(f.body) for t in _written_or_assumed(stmt))
     gone: set[tuple[int, ...]] = set()
@@ -238,14 +235,14 @@ def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tup
 
 
 def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
-    """The arrays of which a statement says what an element holds."""
+    """The arrays whose contents a statement determines."""
     if isinstance(stmt, Store):
         return (stmt.tensor,)
     return tensors_read(stmt.cond) if isinstance(stmt, Assume) else ()
 
 
 def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> bool:
-    """Whether the element of a store holds its value before it."""
+    """Whether a store repeats the current contents of its element."""
     if has_undef(stmt.value):
         return False
     if any(not proves(cursor.scope, ~cond) for cond in reaching.unexplained(cursor)):
@@ -287,9 +284,9 @@ def _tidy(f: Function) -> Function:
 
 
 def drop_empty(f: Function) -> Function:
-    """The function without the loops that are proved to have no iteration, and without what was computed for them.
+    """Drop loops that are proved empty, and what was computed for them.
 
-    What a loop knows is what stands around it. The proof is by linear forms: it is asked of each loop.
+    Guarantee: the same stores in the same order. Each proof uses linear forms alone, because every loop asks for one.
     """
 
     def leave_out(loop: For, cursor: Cursor) -> Stmt:

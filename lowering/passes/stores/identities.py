@@ -1,11 +1,10 @@
-"""Stores that combine an element with what changes nothing: `C[i] = C[i] + 0.0`, the maximum with the least there is.
+"""Identity stores: `C[i] = C[i] + 0.0`, or a maximum with the least value.
 
-They are what is left of a reduction over a part of its range, as of `sum(select(k <= i, A[k], 0.0))`, where the
-condition is decided. `x + 0.0` is another number than `x` for one `x`, -0.0, and no sum is that which began with
-another number; what a maximum began with it is never below. So all stores to the tensor are looked at: constants that
-it begins with, and the same combination. An element of what is allocated has no meaning before it is stored; one that
-a function is given has, so there the store that it begins with has to be seen: before, in the same iteration of the
-loops around both, over all that the other stores to.
+They remain of reductions over part of their range, such as `sum(select(k <= i, A[k], 0.0))` once the condition is
+decided. For floats `x + 0.0` differs from `x` at -0.0 alone, and no sum that starts from another number yields -0.0; a
+maximum never falls below its start. The pass therefore checks that every other store to the tensor is a constant start
+or the same combination. Uninitialized elements of allocated storage have no meaning; for elements of a parameter the
+start must precede the store in the same iteration of all common loops and cover its elements.
 """
 
 from __future__ import annotations
@@ -30,7 +29,10 @@ _LEAST: Final = {ValueOp.MAX: -inf, ValueOp.MIN: inf, ValueOp.MUL: 1.0}  # what 
 
 
 def drop_identities(f: Function) -> Function:
-    """The same function without stores that change no element, and without loops that do nothing else."""
+    """Drop stores that change no element, and loops left empty.
+
+    Guarantee: every element keeps its value, the sign of zero included.
+    """
     found = [s for s in statements(f.body) if isinstance(s, Store) and _may_change_nothing(s)]
     dropped = {s for s in found if _changes_nothing(f, s)}
     if not dropped:
@@ -60,7 +62,7 @@ def _changes_nothing(f: Function, store: Store) -> bool:
 
 
 def _keeps(stmt: Stmt, tensor: Tensor, op: ValueOp, number: float) -> bool:
-    """Whether a statement leaves the tensor's elements such that `op` with `number` does not change them."""
+    """Whether a statement leaves only elements that `op` with `number` keeps."""
     if isinstance(stmt, Evaluate):
         return tensor not in stmt.writes
     if not isinstance(stmt, Store) or stmt.tensor is not tensor:
@@ -84,7 +86,7 @@ def _has_start(f: Function, tensor: Tensor) -> bool:
 
 
 def _is_begun(f: Function, store: Store) -> bool:
-    """Whether every element that is stored to was a constant before, in the same iteration of the loops around both."""
+    """Whether a constant start precedes a store for each of its elements, in the same common iteration."""
     around = _around(f.body, store)
     known = Loops()
     for loop in (stmt for stmt in around if isinstance(stmt, For)):
@@ -122,7 +124,7 @@ def _starts(root: Stmt, tensor: Tensor) -> Iterator[tuple[Store, tuple[For, ...]
 
 
 def _covers(start: Store, loops: Sequence[For], store: Store, known: Loops) -> bool:
-    """Whether one store in loops stores to all that another one does."""
+    """Whether one store covers all elements of another."""
     values: dict[Var, Expr] = {}
     own = {loop.var for loop in loops}
     if not all(_matches(a, b, own, values) for a, b in zip(start.indices, store.indices, strict=True)):
@@ -139,7 +141,7 @@ def _covers(start: Store, loops: Sequence[For], store: Store, known: Loops) -> b
 
 
 def _matches(a: Node, b: Node, own: set[Var], values: dict[Var, Expr]) -> bool:
-    """Whether an index is another one for some values of the variables `own`, which are noted."""
+    """Whether one index equals another for some values of the variables `own`; these are recorded."""
     if isinstance(a, Var) and a in own and isinstance(b, Expr):
         return values.setdefault(a, b) is b
     if a.op is not b.op or a.data != b.data or len(a.args) != len(b.args) or not a.args:

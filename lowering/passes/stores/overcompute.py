@@ -1,9 +1,8 @@
-"""Branching or overcompute: guards dropped where what they guard does no harm, and put where work is for nothing.
+"""Branching against overcompute: drop harmless guards, or guard useless stores.
 
-Dropping all guards of a set gives a nest in which some stores run more often. It means the same where each of these new
-instances either is dead in that nest, or puts into its element what that holds: taking both away leaves the nest that
-was given. What proves the second is read by the statement itself, so it is not dead. Instances whose values only these
-instances read are taken away together.
+Without some guards a nest runs additional store instances. It is equivalent if each additional instance is dead in the
+new nest or keeps its element unchanged; removing all of them restores the old nest. The proof of the latter reads the
+element, so that store is live. Instances whose values only additional instances read are removed together.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ MAX_NODES: Final = 48  # of a guard that is put in
 
 
 class _Guard:
-    """A guard of which parts may be dropped.
+    """A guard with droppable parts.
 
     Attributes
     ----------
     place: the branch.
-    parts, rest: the parts of its conjunction that are dropped, and those that stay.
-    is_exposed: whether a part that stays is computed behind one that is dropped, so in more cases than before.
+    parts, rest: the dropped and the remaining parts of its conjunction.
+    is_exposed: whether a remaining part follows a dropped one, so that more points compute it than before.
     """
 
     def __init__(self, place: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
@@ -66,15 +65,16 @@ class _Guard:
 
 
 def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function without the guards that make no difference: what they keep from running would be read by nobody, or
-    put into elements what they hold.
+    """Drop guards whose removal changes no result: the additional stores are dead, or keep their elements.
 
-    All that then runs is proved to have a value: accesses are in bounds, elements hold something, no division traps.
     A guard is dropped whole, else the parts of its conjunction that can be.
+
+    Guarantee: parameters end with the same elements; every additional access is proved in bounds, initialized and free
+    of traps.
 
     Parameters
     ----------
-    report: gets an `Entry` for each guard, at the line of its `if`.
+    report: receives one `Entry` per guard, at the line of its `if`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
 
 
 def _without_parts(f: Function, said: Report, account: Account) -> Function:
-    """The function without the first part of a conjunction that makes no difference."""
+    """Drop the first harmless part of a conjunction, if there is one."""
     for guard in _guards(f, Report(f)):
         parts = guard.parts
         for k in range(len(parts) if len(parts) > 1 else 0):
@@ -105,7 +105,7 @@ def _without_parts(f: Function, said: Report, account: Account) -> Function:
 
 
 def _guards(f: Function, said: Report) -> list[_Guard]:
-    """The guards that may be dropped, as far as that is seen without the dataflow."""
+    """The guards that pass all checks but those by dataflow."""
     found = []
     for place in cursors(f):
         stmt = place.stmt
@@ -127,7 +127,7 @@ def _guards(f: Function, said: Report) -> list[_Guard]:
 def _dropped(
     f: Function, guards: list[_Guard], said: Report, account: Account
 ) -> tuple[Function, set[tuple[int, ...]]]:
-    """The function without as many of the guards as make no difference, and which those are."""
+    """The function without a maximal tried set of harmless guards, and the paths of these."""
     wanted = {guard.place.path: guard for guard in guards}
     for _ in range(MAX_ROUNDS):
         if not wanted:
@@ -157,7 +157,7 @@ def _dropped(
 
 
 class _Races:
-    """Which parallel loops of a nest have iterations that touch what another one writes, as far as that is known."""
+    """The parallel loops of a nest whose iterations may conflict."""
 
     def __init__(self, f: Function) -> None:
         self._f = f
@@ -177,7 +177,7 @@ class _Races:
 def _without_guards(
     f: Function, dropped: dict[tuple[int, ...], _Guard]
 ) -> tuple[Function, list[tuple[Cursor, list[_Guard]]]]:
-    """The function without guards, and its statements that stood under them, each with those guards."""
+    """The function without guards, and its formerly guarded statements with their guards."""
     under: dict[int, list[_Guard]] = {}
 
     def note(stmt: Stmt, cursor: Cursor) -> Stmt:
@@ -205,8 +205,10 @@ def _without_guards(
 
 
 def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> dict[int, Cond]:
-    """By line, the new instances of stores whose values are read by no instance but these: together they are for
-    nothing, though each may be read by another."""
+    """Additional store instances, by line, whose values only additional instances read.
+
+    Together they are dead, although each may be read by another.
+    """
     found: dict[int, Cond] = {}
     stores: dict[int, Cursor] = {}
     for place, around in where:
@@ -227,7 +229,7 @@ def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> di
 def _why_not(
     place: Cursor, guard: _Guard, known: ReachingValues, idle: Callable[[], dict[int, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
-    """Why a statement may not run where its guard does not hold."""
+    """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
     stmt = place.stmt
     against = _against(guard)
     scope = place.scope if against is None else place.scope.where(against)
@@ -269,7 +271,7 @@ def _why_not(
 
 
 def _against(guard: _Guard) -> Cond | None:
-    """Where the parts that are dropped do not all hold, the others do."""
+    """The condition that some dropped part fails; `None` if parts depend on data."""
     parts = [part for part in guard.parts if isinstance(part, Cond)]
     return ~logical_and(*parts) if len(parts) == len(guard.parts) else None
 
@@ -277,7 +279,7 @@ def _against(guard: _Guard) -> Cond | None:
 def _missing(
     values: tuple[Operand, ...], place: Cursor, scope: Scope, known: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
-    """Why a value may not be there: outside, never written, a trap."""
+    """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
     total = frozenset(t for t in known.f.inputs)
     for value in values:
         why = why_not_total(value, scope, None)
@@ -307,12 +309,13 @@ def _missing(
 
 
 def remove_overcompute_through_branching(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function that stores only where it matters: a store gets a guard against the instances that are dead, or that
-    put into the element what it holds.
+    """Guard each store against instances that are dead or keep their element unchanged.
+
+    Guarantee: parameters end with the same elements.
 
     Parameters
     ----------
-    report: gets an `Entry` for each store.
+    report: receives one `Entry` per store.
 
     Raises
     ------
@@ -346,7 +349,7 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
 
 
 def _within(stmt: Store, scope: Scope, f: Function) -> Scope:
-    """The scope in which a store is to an element of its array, as every one must be."""
+    """The scope in which a store is in bounds, as every store must be."""
     places = zip(stmt.indices, storage_of(f, stmt.tensor), strict=True)
     return scope.where(*(cond for index, (low, extent) in places for cond in (index >= low, index < low + extent)))
 
@@ -359,6 +362,6 @@ def _any(conditions: list[Cond]) -> Cond:
 
 
 def _short(cond: Cond, scope: Scope) -> Cond | None:
-    """A condition as it is best written at a place."""
+    """A condition simplified at a position; `None` if it is longer than `MAX_NODES`."""
     found = scope.ctx.simplify(cond)
     return mirrored(found) if isinstance(found, Cond) and is_small(MAX_NODES, (found,)) else None

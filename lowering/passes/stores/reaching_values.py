@@ -1,4 +1,4 @@
-"""What elements hold where they are read, for passes: conditions that are decided, stores that change nothing."""
+"""Reaching values: element contents at reads, from the dataflow; decided conditions and redundant stores."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ _COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
 
 
 class ValueCase(NamedTuple):
-    """Where (a condition on the loops) elements hold what."""
+    """The contents of elements under a condition on the loops."""
 
     where: tuple[Cond, ...]
     values: dict[Operand, Operand]
 
 
 class ReachingValues:
-    """The dataflow of a function, asked about places.
+    """The dataflow of a function, asked at cursors.
+
+    Guarantee: cases cover every point of a position; a decided condition has that value wherever it is computed.
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class ReachingValues:
 
     @property
     def unclear(self) -> frozenset[Tensor]:
-        """The tensors of which an element may hold an `undef()`."""
+        """The tensors whose elements may hold an `undef()`."""
         if self._unclear is None:
             self._unclear = unclear_tensors(self.f)
         return self._unclear
@@ -74,18 +76,18 @@ class ReachingValues:
         return self._lines[cursor.path]
 
     def sources(self, cursor: Cursor) -> dict[Operand | Tensor, tuple[Source, ...]]:
-        """Where what a statement reads comes from."""
+        """Reaching definitions of the reads of a statement."""
         line = self.line(cursor)
         if line not in self._sources:
             self._sources[line] = self.flow.by_element(line)
         return self._sources[line]
 
     def before_store(self, cursor: Cursor) -> tuple[Source, ...]:
-        """What the element that a store is to holds before it."""
+        """Reaching definitions of the stored element, just before the store."""
         return self.flow.held(self.line(cursor))
 
     def unexplained(self, cursor: Cursor) -> Iterator[Cond]:
-        """Where nothing is known of what a store reads, or of the element that it is to."""
+        """Conditions under which the dataflow knows neither reads nor the stored element."""
         return self.flow.not_told(self.line(cursor))
 
     def dead(self, cursor: Cursor, ignoring: Mapping[int, Cond] | None = None) -> Cond:
@@ -94,19 +96,18 @@ class ReachingValues:
     # -- cases --------------------------------------------------------------------------------------------------
 
     def cases(self, cursor: Cursor, *operands: Operand) -> Iterator[ValueCase]:
-        """What the elements in operands hold, in cases that cover every point at which the operands are computed.
+        """Element contents for all reads in operands, by cases that cover every point that computes the operands.
 
-        `and`, `or` and `select` read an element at some of these points only, and its sources say nothing of the
-        others: each such read adds the case in which it is not reached, and the element has no value there.
+        Lazy operations (`and`, `or`, `select`) skip reads at some points, about which reaching definitions say
+        nothing. Each such read adds an unreached case, which gives its element no value.
 
         Parameters
         ----------
-        operands: parts of the statement at `cursor`. They may stand in a branch of a choice; then only the points at
-            which that branch is taken matter.
+        operands: parts of the statement at the cursor. Parts of a branch of a select concern that branch's points only.
 
         Returns
         -------
-        Cases that need not be disjoint; one case without conditions and values where there would be too many.
+        Cases, possibly overlapping. Beyond `MAX_CASES`: one case without conditions and contents.
         """
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
@@ -130,7 +131,7 @@ class ReachingValues:
             yield ValueCase(where, {node: value for _, node, value in combination if value is not None})
 
     def decides(self, cursor: Cursor, part: Operand) -> bool | None:
-        """Whether a condition always, or never, holds at a cursor; `None` where that is not known."""
+        """The constant truth of a condition at a position; `None` if unknown."""
         if has_undef(part):
             return None
         found = self._decides(cursor, part, [])
@@ -152,7 +153,7 @@ class ReachingValues:
         return answer
 
     def refutes(self, cursor: Cursor, cond: Operand) -> bool:
-        """Whether a condition is known never to hold at a cursor that is reached."""
+        """Whether a condition fails at every point of a reachable position."""
         if self._refutes(cursor, cond, []):
             return True
         facts = self.assumed(cursor, cond)
@@ -169,14 +170,14 @@ class ReachingValues:
         return is_reached
 
     def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
-        """The cases of what is in a condition, and what is known in each."""
+        """The cases of a condition, each with the scope that holds in it."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(cursor, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
             yield case, cursor.scope.where(*case.where).during(*known)
 
     def assumed(self, cursor: Cursor, *operands: Operand) -> list[Truth]:
-        """What assumptions say of the elements in operands of a statement, without giving them a value."""
+        """Assumptions about elements in operands, other than their values."""
         read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
         if not read or not self._has_assumptions:
             return []
@@ -192,7 +193,7 @@ class ReachingValues:
         return told
 
     def why_not_decided(self, cursor: Cursor, part: Operand) -> tuple[str, tuple[int, ...] | None]:
-        """Why a condition that is not decided may hold and may not, and values of the loops at which it fails."""
+        """The reason why a condition is undecided, and loop values of a counterexample."""
         for node in nodes(part):
             tensor = loaded_tensor(node)
             for source in self.sources(cursor).get(node, ()) if tensor is not None else ():
@@ -206,7 +207,7 @@ class ReachingValues:
     # -- stores -------------------------------------------------------------------------------------------------
 
     def changes_nothing(self, cursor: Cursor, scope: Scope) -> bool:
-        """Whether a store puts into its element what that holds already, wherever it is reached and `scope` holds."""
+        """Whether a store keeps its element unchanged at every point of `scope`."""
         stmt = cursor.stmt
         assert isinstance(stmt, Store)
         if not _may_keep(stmt):
@@ -218,7 +219,7 @@ class ReachingValues:
         )
 
     def unchanged(self, cursor: Cursor) -> list[Cond]:
-        """Cases in which a store changes nothing, each a condition on the loops."""
+        """Conditions on the loops under which a store keeps its element unchanged."""
         stmt = cursor.stmt
         assert isinstance(stmt, Store)
         if not _may_keep(stmt):
@@ -233,7 +234,7 @@ class ReachingValues:
 
 
 def _told(source: Source, tensor: Tensor | None) -> str:
-    """What an element holds of which no value is known."""
+    """Describe element contents of unknown value."""
     kind = "a value" if tensor is None else tensor.dtype
     return {
         "entry": "what it was given",
@@ -249,13 +250,13 @@ def _point(cursor: Cursor, source: Source) -> tuple[int, ...] | None:
 
 
 def _may_keep(stmt: Store) -> bool:
-    """Whether the value of a store is made of an element of the same array, as what leaves one as it is must be."""
+    """Whether a store reads its own tensor, as a store that keeps its element must."""
     reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
     return reads and not has_undef(stmt.value)
 
 
 def _value(source: Source, tensor: Tensor | None) -> Operand | None:
-    """What a source says that an element holds, `None` where that is not an expression that stays what it is."""
+    """The contents that a reaching definition implies; `None` unless that is a stable expression."""
     value = source.value
     if value is None or tensor is None or has_undef(value):
         return None
@@ -265,7 +266,7 @@ def _value(source: Source, tensor: Tensor | None) -> Operand | None:
 
 
 def decided(cond: Operand, scope: Scope) -> bool | None:
-    """Whether a condition always, or never, holds."""
+    """The constant truth of a condition in a scope; `None` if unknown."""
     if isinstance(cond, Cond):
         proof = proof_of(scope, cond)
         if proof:
@@ -289,7 +290,7 @@ def decided(cond: Operand, scope: Scope) -> bool | None:
 
 
 def _number(e: Operand) -> float | None:
-    """The number that a constant is, where every machine has it as it is written."""
+    """The value of a constant that every machine represents exactly, else `None`."""
     if isinstance(e, Expr):
         value = constant_value(e)
         return None if value is None or abs(value) > 1 << 24 else float(value)
@@ -302,7 +303,7 @@ def _number(e: Operand) -> float | None:
 
 
 def same(stmt: Store, value: Operand, scope: Scope) -> bool:
-    """Whether a value is what the element that it is stored to holds."""
+    """Whether a value equals the current contents of the stored element."""
     held = unfinished(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
     value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
@@ -314,15 +315,17 @@ def same(stmt: Store, value: Operand, scope: Scope) -> bool:
 
 
 def _is_element(node: Operand, stmt: Store, scope: Scope) -> bool:
-    """Whether a node reads the element that a store is to."""
+    """Whether a node loads the stored element."""
     if loaded_tensor(node) is not stmt.tensor:
         return False
     return all(proves(scope, a.eq(b)) for a, b in zip(node.args, stmt.indices, strict=True))
 
 
 def reduced(value: Operand) -> Operand:
-    """A value of floats without operations that leave a number as it is (`==` tells): `x + 0.0`, `x * 1.0`, a maximum
-    with `-inf`. `x - x` and `0.0 * x` stay: infinities and NaN make something else of them."""
+    """Remove float operations that keep every number: `x + 0.0`, `x * 1.0`, a maximum with `-inf`.
+
+    `x - x` and `0.0 * x` stay, because of infinities and NaN. Equality is that of `==`.
+    """
     new: dict[Operand, Operand] = {}
     for node in nodes(value):
         if isinstance(node, Value):

@@ -51,7 +51,7 @@ def _from_zero(stmt: Allocate, cursor: _Rebasing) -> Allocate:
 
 
 def _padding(stmt: Allocate) -> Padding | None:
-    """What may not be touched, in indices that count from 0."""
+    """The untouchable elements of an allocation, in indices that count from 0."""
     if stmt.padding is None:
         return None
     lows = (range_ends(r)[0] for r in stmt.ranges)

@@ -1,12 +1,12 @@
-"""Elements that a nest combines into again and again, kept in a variable while it does.
+"""Scalar replacement: an element that loops update repeatedly lives in a variable meanwhile.
 
     C[i] = 0.0                                     acc[0] = 0.0
     for k in [0, n):                   becomes     for k in [0, n): acc[0] = acc[0] + A[i, k]
         C[i] = C[i] + A[i, k]                      C[i] = acc[0]
 
-Compilers leave the element in memory where they do not see that nothing else there is read or written; a chain of
-sums then waits for memory each time. Taken are statements one after another that touch a tensor only at one place,
-which no loop among them changes; the first stores to it, whatever the sizes, so the place exists.
+C compilers keep the element in memory unless they can exclude aliases; a chain of sums then waits for memory each time.
+Runs of adjacent statements qualify that access a tensor at one loop-invariant index only. The first of them stores
+unconditionally, so the element exists.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _FORMS: Final = Normalizer({})
 
 
 def accumulate(f: Function) -> Function:
-    """Scalar replacement: keep elements that loops combine into in variables.
+    """Keep elements that loops update in variables.
 
-    Guarantee: the same operations in the same order on each element.
+    Guarantee: each element undergoes the same operations, in order.
     """
     single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
     enter: StmtRules[_Variables] = {Seq: (_keep_run,), For: (_keep_around_loop,)}
@@ -95,9 +95,9 @@ def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
 
 
 def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
-    """How many statements from the first on touch a tensor at one place only; the last of them does.
+    """The number of leading statements that access a tensor at one index only, up to the last access.
 
-    None where the first one, which stores there, reads it at another.
+    Zero if the first statement, which stores there, reads the tensor elsewhere.
     """
     count = 0
     named = set(free_vars(*place))
@@ -114,7 +114,7 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
 
 
 def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
-    """A loop that certainly stores to one place of a tensor, with a variable for that."""
+    """A variable around a loop that certainly stores to one element of a tensor, else `None`."""
     inner: Stmt = loop
     most = 0
     while isinstance(inner, For):
@@ -135,7 +135,7 @@ def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
 
 
 def _only_at(stmt: Stmt, tensor: Tensor, place: tuple[Expr, ...], named: set[Any]) -> bool:
-    """Whether a statement touches a tensor at one place only, in loops that may keep it in a variable."""
+    """Whether a statement accesses a tensor at one index only, in loops that permit a variable."""
     for inner in statements(stmt):
         if isinstance(inner, (Assert, Evaluate)) or (isinstance(inner, Allocate) and inner.tensor is tensor):
             return False
@@ -174,7 +174,7 @@ def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
 
 
 def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...], made: set[Tensor]) -> list[Stmt]:
-    """The statements with a variable in the place of an element, which gets its value at the end."""
+    """Statements that update a variable instead of an element, and store it at the end."""
     acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
     made.add(acc)
     start = (const(0),)

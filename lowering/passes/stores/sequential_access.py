@@ -1,12 +1,12 @@
-"""`sequential_buffer_access`: the loops that touch an array become one loop an axis of it, whole and in order.
+"""`sequential_buffer_access`: loops that access an array become one loop per axis, complete and in order.
 
     for i in [0, 14):                      for a0 in [0, 4):
         A[i // 4, i % 4] = f(i)    ->          for a1 in [0, 4):
                                                    if a0 * 4 + a1 < 14:
                                                        A[a0, a1] = f(a0 * 4 + a1)
 
-A loop nest is first taken apart into nests of loops around one statement (`split.py`), as the start of a reduction and
-the reduction; then each that touches the array is turned round (`turned.py`).
+Distribution first gives each statement loops of its own (the start of a reduction and its updates, for instance);
+interchange then makes the axes of the array the outer loops.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from lowering.passes.stores.assumptions import check_assumptions
 
 
 def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None = None) -> Function:
-    """The function in which every loop nest that touches an array runs over all of it, a loop an axis, in order.
+    """Run every nest that accesses an array over all of its axes, in order.
 
-    Where no old iteration arrives at an element, a guard says so. Loops that the indices do not mention, as those of a
-    reduction, stay inside. Statements of one nest that need loops of their own, as the start of a reduction and the
-    reduction, get them. Where the function stores to the array, nests that only read it follow where that is possible;
-    so do those that only assume something of it. Loops that are neither serial nor parallel stay.
+    Guards exclude elements that no old iteration accessed. Loops that the indices do not mention, such as reductions,
+    become inner loops. If the function stores to the array, nests that only read or assume it follow where possible
+    and stay otherwise. Loops other than serial and parallel ones stay.
+
+    Guarantee: no result changes.
 
     Parameters
     ----------
-    name: of the array.
-    report: gets an `Entry` for each nest that touches it.
+    name: the array.
+    report: receives one `Entry` per nest that accesses it.
 
     Raises
     ------
-    LayoutError: a result would change, or is not known not to; or the indices cannot be turned round.
-    InputError: the function has no array of this name, or more than one; an assumption of it is proved false.
+    LayoutError: a result might change, or the indices have no inverse.
+    InputError: the function has no array, or several arrays, of this name; an assumption is proved false.
     """
     checked_function(f, "sequential_buffer_access")
     tensor = tensor_named(f, name)
@@ -101,7 +102,7 @@ def _in_order(
 def _turned(
     f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Cursor, is_stored: bool
 ) -> Stmt | str:
-    """The nest over the axes of the array; or why it stays as it is, nothing where it is as it is to be."""
+    """The nest over the axes of the array; otherwise the reason against it, empty if nothing is to do."""
     if not touches(nest.body, tensor):
         return ""
     only_reads = is_stored and not _stores(nest.body, tensor)

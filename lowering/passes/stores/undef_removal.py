@@ -1,4 +1,4 @@
-"""`remove_undef`: no value is left open; what nobody knows is not stored, or is 0."""
+"""`remove_undef`: unknown values are not stored, or become 0."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
 
 def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
-    """The function without `undef()`, but in assumptions.
+    """Remove `undef()` everywhere except in assumptions.
 
-    A store of a value made of one is left out; where a later read would then meet an element that holds nothing, and
-    where the value is one only sometimes, 0 takes the place of the `undef()`. What was not known there before now is
-    what the element held: passes that rely on what elements hold may do more, never less.
+    A store of an unknown value is dropped. It stores 0 instead if a later read would otherwise meet an uninitialized
+    element; an `undef()` that only some points select becomes 0, too.
+
+    Guarantee: an unknown value becomes a known one, never the reverse; passes that use element contents lose nothing.
 
     Parameters
     ----------
-    report: gets an `Entry` for each store of an `undef()`.
+    report: receives one `Entry` per store of an `undef()`.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
 
 
 def always_undef(value: Operand) -> bool:
-    """Whether a value is made of an `undef()` whenever it is computed."""
+    """Whether every evaluation of a value involves an `undef()`."""
     stack = [value]
     while stack:
         node = stack.pop()
@@ -106,7 +107,7 @@ def _with_zeros(operand: Operand) -> Operand:
 
 
 def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[tuple[int, ...]]:
-    """The stores, by path, whose element is read later and might hold nothing without them."""
+    """The paths of stores whose removal would expose an uninitialized element to a read."""
     f = reaching.f
     by_line = {reaching.line(at): at for at in stores}
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, Store)}
@@ -123,7 +124,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
                 candidates.append((at, node, writers))
     if not candidates:
         return set()
-    # Without any of the stores, what would the reads meet? A statement that reads nothing keeps paths and lines.
+    # Reaching values without these stores; an assumption that reads nothing keeps paths and lines.
     bare = with_statements(f, dict.fromkeys((at.path for at in stores), Assume(truth(True), True)))
     without = ReachingValues(bare, reaching.account)
     positions = {at.path: at for at in cursors(bare)}
