@@ -21,7 +21,7 @@ def update_of(store: Store) -> tuple[str, Operand] | None:
 
 
 def is_combining(store: Store) -> bool:
-    """Whether a float is made of the element that is stored to and something else."""
+    """Whether a store combines its float element with another value."""
     value: Any = store.value
     if not isinstance(value, Value) or len(value.args) != 2 or not dtypes.is_float(store.tensor.dtype):
         return False

@@ -8,7 +8,7 @@ from intset.expr.walk import postorder
 
 
 def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
-    """The start of a coordinate, and its step for each place; `None` when it is of another form."""
+    """Start and step per place of a coordinate; `None` if it is no such sum."""
     steps = [0] * len(places)
     numbers = {place: k for k, place in enumerate(places)}
 

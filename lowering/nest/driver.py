@@ -1,7 +1,7 @@
 """The driver of passes: rules by kind of statement, applied over one walk of a nest.
 
-A *rule* is a function `(statement, descent) -> statement`: it returns another statement, or the one it was given. A
-*descent* is what a pass knows on the way down: the scope, the path, substitutions. Each step down gives a new descent
+A *rule* is a function `(statement, descent) -> statement`; it returns its argument to change nothing. A *descent*
+carries knowledge down the nest: the scope, the path, substitutions. Each step down gives a new descent
 and leaves the old one intact, so leaving a loop, a branch or a sequence restores what was known outside.
 
     rewritten(body, Cursor.root(f), enter={For: (shorten_ends, drop_empty_loop, inline_single_iteration)})
@@ -35,12 +35,12 @@ from lowering.nest.walk import children, drive, map_operands, with_children
 
 
 class Descent:
-    """What a pass knows on the way down a nest; a subclass overrides the steps that tell it something."""
+    """Knowledge on the way down a nest; subclasses override the steps that add to it."""
 
     __slots__ = ()
 
     def item(self, k: int) -> Self:
-        """Before statement `k` of a sequence."""
+        """In front of statement `k` of a sequence."""
         return self
 
     def inside(self, loop: For) -> Self:
@@ -52,11 +52,11 @@ class Descent:
         return self
 
     def otherwise(self, branch: If) -> Self:
-        """Where the condition of a branch does not hold."""
+        """In the `else` of a branch."""
         return self
 
     def after(self, old: Stmt, new: Stmt) -> Self:
-        """Behind a statement of a sequence, as it was and as it is now."""
+        """Behind a statement of a sequence, given its old and its rewritten form."""
         return self
 
 
@@ -66,9 +66,9 @@ class Cursor(Descent):
     Attributes
     ----------
     scope: the ranges and conditions that hold here.
-    path: the index into `children` at each level, from the body of the function on.
+    path: indices into `children`, starting at the body of the function.
     loops: the loops around the position, outermost first.
-    branches: the branches around it, each with whether its condition holds here.
+    branches: the enclosing branches, each with its condition's truth.
     stmt: the statement at the position. Set by `cursors` alone; a rule gets its statement as an argument.
     """
 
@@ -137,11 +137,11 @@ D = TypeVar("D", bound=Descent)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parts(Stmt):
-    """The result of an `enter` rule that decides what is walked inside; never a part of a nest.
+    """The result of an `enter` rule that directs the walk itself; never part of a nest.
 
     Attributes
     ----------
-    walks: statements to be walked, in this order, each under a descent of its own.
+    walks: statements to walk, in this order, each with its descent.
     build: the rewritten statement, from the results of `walks`.
     """
 
@@ -164,7 +164,7 @@ def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: 
     Parameters
     ----------
     descent: what is known at `root`.
-    enter, leave: rules by kind of statement; those of `Stmt` apply to every kind that has none of its own.
+    enter, leave: rules by kind of statement; rules of `Stmt` apply to kinds without an entry.
     """
     return drive(_Walk(enter or {}, leave or {}).visit(root, descent))
 
@@ -188,7 +188,7 @@ def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
 
 
 def cursors(f: Function) -> Iterator[Cursor]:
-    """A cursor, with its `stmt`, for every statement of a function but sequences, in the order of the text."""
+    """A cursor, with its `stmt`, for every statement of a function except sequences, in text order."""
     for stmt, cursor in walked(f.body, Cursor.root(f)):
         if not isinstance(stmt, Seq):
             cursor.stmt = stmt

@@ -40,7 +40,7 @@ class LoopKind(StrEnum):
 
 
 class Above:
-    """What statements do by means of modules that stand above them; `nest.methods` fills it with the package."""
+    """Functions of higher modules that statements call; `nest.methods` fills it with the package."""
 
     __slots__ = ("function_text", "stmt_text", "with_checked_claims")
     function_text: Callable[[Function], str]
@@ -122,7 +122,7 @@ class Store(Stmt):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluate(Stmt):
-    """A call of what only a host function knows. Tensors among the arguments are passed whole."""
+    """A call of an opaque host function. Tensors among the arguments are passed whole."""
 
     call: ExternCall
     reads: tuple[Tensor, ...] = ()
@@ -131,7 +131,7 @@ class Evaluate(Stmt):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assert(Stmt):
-    """A check that is made when it is reached; from there on the condition is a fact."""
+    """A check at run time; its condition is a fact behind it."""
 
     cond: Cond
     message: str
@@ -139,10 +139,10 @@ class Assert(Stmt):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assume(Stmt):
-    """The condition holds here, and until an element it reads is stored; nothing checks it where it is compiled.
+    """An unchecked fact, valid until an element that it reads is stored.
 
-    `proved` claims that it follows from the nest. A claim counts where the dataflow proves it
-    (`passes.claims.with_checked_claims`); every other assumption is the user's word, and passes keep it.
+    `proved` claims that the nest implies it. Claims count only if the dataflow proves them
+    (`passes.stores.assumptions.with_checked_claims`); other assumptions are the user's word, and passes keep them.
     """
 
     cond: Cond | Value
@@ -159,7 +159,7 @@ class Let(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class Padding:
-    """Elements of a storage that nothing may touch: those whose `indices` fulfil a condition on them and on sizes."""
+    """Untouchable elements of a storage: those whose `indices` satisfy `cond`, a condition on them and on sizes."""
 
     indices: tuple[Var, ...]
     cond: Cond
@@ -176,7 +176,7 @@ class Allocate(Stmt):
 
     The element at place `y` of the storage (before it was rebased: at the numbers `y` in `ranges`) lies in the tensor
     at `origin[k] + sum(steps[k][j] * y[j])`. Without `origin` that is 0; without `steps` axes are those of the tensor.
-    `padding` is what of the storage may not be touched, in its indices.
+    `padding` describes untouchable elements, by storage index.
     """
 
     tensor: Tensor
@@ -189,12 +189,12 @@ class Allocate(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class Requirement:
-    """What a nest relies on and no longer says.
+    """A removed assumption that a nest relies on.
 
     Attributes
     ----------
     cond: the condition, in the variables of the loops around it.
-    nest: the assumption inside the loops and branches it stood in.
+    nest: the assumption inside its former loops and branches.
     """
 
     cond: Cond | Value
@@ -207,7 +207,7 @@ class Requirement:
 
 
 class ShapeOf(Opaque):
-    """The extents of the array that is bound to a tensor: `ShapeOf(A)[k]` prints as `A.shape[k]`."""
+    """The extents of the array passed for a tensor: `ShapeOf(A)[k]` prints as `A.shape[k]`."""
 
     __slots__ = ("tensor",)
     tensor: Tensor
@@ -232,16 +232,14 @@ class Function:
     sizes: the integer variables it depends on, in the order of their first use in a shape.
     scalars: scalar parameters that are not integers.
     body: what it does.
-    ctx: what else is known, on the word of whoever asked for it; the analyses of the nest start from here.
-    labels: what else a parameter may be called when arrays are passed: the tensor of the script that it stands for, and
-        its name.
+    ctx: further facts, from the caller of `lower`; analyses of the nest start from here.
+    labels: other keys for parameters when arrays are passed: tensors of the schedule script, and their names.
     requires: the assumptions that `remove_assume` took out of the body.
     forms: of `lower` with `compute="auto"`: for each stage, by the name of its tensor, the forms that were considered
         (`lowering.forms.Form`), the chosen one first.
-    layouts: of each tensor that has another layout than at first, by its name: the map from its first indices to those
-        that it has now. Its storage counts from 0, `m.from_zero()`, where a range of the map begins below that.
-    padding: of parameters, what of them may not be touched.
-    reassociate: whether sums of floats may be taken in another order than written.
+    layouts: for each tensor with a changed layout, by name: the map from original to present indices. Its storage
+    counts from 0, `m.from_zero()`, where a range of the map begins below that. padding: untouchable elements of
+    parameters. reassociate: whether sums of floats may be reordered.
     """
 
     name: str
@@ -273,7 +271,7 @@ class Function:
 
 
 def checked_function(f: object, call: str) -> None:
-    """Refuse what is no function, in the name of the public call that takes one."""
+    """Refuse an argument that is no `Function`, in the name of the public call."""
     if not isinstance(f, Function):
         raise InputError(f"{call} takes a Function, as lower and parse_nest make it, not {shown(f)}")
 
@@ -290,7 +288,7 @@ def seq(*stmts: Stmt) -> Stmt:
 
 
 def flat(stmt: Stmt) -> list[Stmt]:
-    """The statements of a sequence, or the statement itself."""
+    """The statements of a sequence; a single statement for any other kind."""
     return list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
 
 

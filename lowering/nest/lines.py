@@ -1,4 +1,4 @@
-"""The lines of a text, and their parts, each knowing where in the text it stands."""
+"""Lines of a text and their parts, with their positions for error messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _without_comment(line: str) -> str:
 
 
 class Part:
-    """A stretch of a line that is read from left to right.
+    """A section of a line, read from left to right.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Part:
             raise self.error("this is no text between quotes", at) from None
 
     def until(self, stops: str) -> Part:
-        """What stands before the first of these characters that is in no bracket, or before the end."""
+        """The part in front of the first of these characters outside brackets, or up to the end."""
         start = self.at
         k = self._find(stops)
         self.at = k

@@ -10,7 +10,7 @@ from intset.expr.walk import free_vars
 from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import statements
 
-# Words with a meaning of their own where a name could stand.
+# Keywords of the text format.
 RESERVED: Final = frozenset(
     "allocate and assert assume at def else False for holding if in inf nan not on or pass then True with".split()
 )
@@ -19,7 +19,7 @@ _PLACE: Final = re.compile(r"y[0-9]+")
 
 
 def identifier(label: str) -> str:
-    """`label`, or the nearest to it that is an identifier; one that is reserved gets a `_`."""
+    """Turn a label into an identifier, changing as little as possible; reserved words get a `_`."""
     if IDENTIFIER.fullmatch(label) is None:
         parts = [re.sub(r"\W", "_", part) or "_" for part in label.split(".")]
         label = ".".join(f"_{part}" if part[0].isdigit() else part for part in parts)
@@ -41,7 +41,7 @@ class Naming:
         self._bound: list[tuple[Any, str, int]] = []
 
     def bound(self, thing: Any, label: str, depth: int) -> str:
-        """The name of a thing from here to the end of the block at this depth: its label, or that with a number."""
+        """Name a thing up to the end of the block at this depth: by its label, with a number if taken."""
         stem = name = identifier(label)
         k = 0
         while name in self._taken:

@@ -322,7 +322,7 @@ def _kind(value: Any) -> str:
 
 
 def _matched(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two numbers in the type they have in common; untyped ones stay so where the other does not tell their type."""
+    """Convert two numbers to their common type; untyped ones stay untyped if the other gives no type."""
     if isinstance(x, Untyped) and isinstance(y, Untyped):
         return x, y
     if isinstance(x, Untyped):
@@ -394,13 +394,13 @@ UNDEF: Final = "undef"
 
 
 class Untyped(NamedTuple):
-    """An operation on values of which no type is known.
+    """An operation on values of unknown type.
 
     Attributes
     ----------
-    make: builds the operation from its arguments, which then have a type; a leaf has none.
-    args: each an `Untyped`, or an integer, which becomes a value of the type of the others.
-    data: the number that a leaf is, or `None` of `undef()`.
+    make: builds the operation from typed arguments; `None` for a leaf.
+    args: `Untyped` values and integers; integers take the other arguments' type.
+    data: the number of a leaf; `None` for `undef()`.
     has_fraction: whether it cannot be an integer.
     """
 
@@ -419,16 +419,16 @@ def unknown() -> Untyped:
 
 
 def operation(make: Callable[..., Any], *args: Any, fractional: bool = False) -> Untyped:
-    """The operation on these, of which one at least is untyped."""
+    """An operation with at least one untyped argument."""
     return Untyped(make, args, None, fractional or any(isinstance(a, Untyped) and a.has_fraction for a in args))
 
 
 def typed(root: Any, dtype: str | None = None) -> Any:
-    """`root` as a value of this type; without one, as a `float32` where there are fractions in it, else an integer.
+    """Convert to a type; by default `float32` for fractions, else an integer.
 
     Raises
     ------
-    InputError: a fraction would be an integer.
+    InputError: a fraction would become an integer.
     """
     if not isinstance(root, Untyped):
         return root

@@ -217,7 +217,7 @@ class _Parser:
             stmts.append(If(before.cond, before.then, inside))
 
     def statement(self, line: Line, block: _Block) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
-        """Read a line: a statement joins its block; of one with a block of its own, what opens that."""
+        """Read a line: append its statement to the block, or return the header of a nested block."""
         part = line.all()
         word = part.peek()
         if word == "for":
@@ -407,7 +407,7 @@ class _Parser:
         return Allocate(tensor, tuple(ranges), scope, origin, steps)
 
     def untouched(self, part: Part, block: _Block) -> None:
-        """`padding A[i, j] where condition`, under the head or under the `allocate` of the array."""
+        """Read `padding A[i, j] where condition`, which follows the head or the `allocate` of the array."""
         part.expect("padding")
         at = part.at_word()
         label = part.name("the name of an array")

@@ -11,14 +11,15 @@
 
 - A range is written `[first, end)`. A loop that is not serial ends in its kind, a loop on threads in its tag:
   `for i.inner in [0, 16) on threadIdx.x:`. Variables carried by a loop follow, as in `with q = 0, then q + 1`.
-- `allocate T: type[extents] in scope at [origin]` is storage up to the end of its block; `scope` and `origin` are left
-  out when the scope is not set and when the storage begins at element 0. Before `rebase`, the extents are ranges.
-  Of storage that leaves elements out, `holding T[y0 * 2]` says which one is kept at the place `[y0]`.
-- `padding T[i, j] where condition`, under the head or under its `allocate`, says which elements may not be touched.
+- `allocate T: type[extents] in scope at [origin]` is storage up to the end of its block. An unset scope and the origin
+0
+  are omitted. Before `rebase`, the extents are ranges. `holding T[y0 * 2]` gives the element kept at the place `[y0]`
+  of storage with steps.
+- `padding T[i, j] where condition` lists untouchable elements. It follows the head, or the `allocate` of the array.
 - `assert condition, "message"` is checked when it is reached. `assume condition` is taken for true until an element it
   reads is stored, `assume condition, "proved"` is a consequence. `x = value` names a value. `undef()` is any value.
-- Sizes stand after the tensors in the head, then the scalars: `def f(A: float32[n], n, alpha: float32):`.
-- What is in sight has a name of its own: a name that is taken, or is none, is changed in the text.
+- The head lists tensors, then sizes, then scalars: `def f(A: float32[n], n, alpha: float32):`.
+- Names in sight are unique: the text changes clashing and invalid names.
 
 `parser.py` reads it back.
 """
@@ -62,8 +63,8 @@ class Line(NamedTuple):
     ----------
     text: the line with its indentation.
     stmt: the statement it begins; `None` for the head and for `else:`.
-    path: which of `children` leads to the statement, from the body of the function on.
-    names: what is called otherwise there than it says itself.
+    path: the path of the statement, by indices into `children` from the body of the function.
+    names: printed names that differ from the objects' own names.
     """
 
     text: str
@@ -101,9 +102,9 @@ def stmt_text(stmt: Stmt) -> str:
 
 
 def statement_lines(f: Function) -> dict[tuple[int, ...], int]:
-    """The line of `str(f)` that each statement begins, by its path: which of `children` leads to it from the body on.
+    """The first line of each statement in `str(f)`, by path: indices into `children` from the body of the function.
 
-    A sequence has no line of its own, unless it is empty.
+    Only empty sequences have a line.
     """
     return {line.path: k for k, line in enumerate(function_lines(f), 1) if line.stmt is not None}
 

@@ -1,4 +1,4 @@
-"""What is known at a place of a nest."""
+"""Scopes: ranges and facts at a position of a nest."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _PLACES: Final[ContextVar[dict[object, Context] | None]] = ContextVar("places", 
 
 @contextmanager
 def shared_places() -> Iterator[None]:
-    """Places of nests that state the same, in the block: what was found out in one of them is known in the others. The
-    forms of a schedule differ in few places, and each is asked the same in all others."""
+    """Share contexts between equal scopes inside the block.
+
+    The forms of a schedule differ in few places; elsewhere they ask equal questions, whose answers are then reused.
+    """
     if _PLACES.get() is not None:
         yield
         return
@@ -53,9 +55,9 @@ def _extended(ctx: Context, ranges: Mapping[Var, Range | None], facts: tuple[Fac
 
 
 class Scope:
-    """The ranges of the loops around a place, and the conditions that hold there; never changed after it is made.
+    """The ranges of enclosing loops and the conditions that hold at a position. Immutable.
 
-    A condition on elements of a tensor that the function writes is left out: a later store could make it false.
+    Invariant: no condition reads a tensor that the function writes, because a later store could falsify it.
     """
 
     __slots__ = ("_ctx", "_facts", "_parent", "_ranges", "written")
@@ -89,8 +91,8 @@ class Scope:
     def inside(self, loop: For) -> Scope:
         """The scope of the body of a loop.
 
-        The ends of a loop are computed once, before it. Where they read elements that the function writes, those may
-        hold something else in the body: of such ends only what depends on no data is kept.
+        Ends of a loop are computed once, before its first iteration. Elements that they read may change in the body if
+        the function writes them; then only the data-independent operands of such ends remain.
         """
         facts = tuple(Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None)
         if not self.may_change(loop.range.min, loop.range.extent):
@@ -116,12 +118,11 @@ class Scope:
         return Scope(self, {}, tuple(Fact(cond, DERIVED) for cond in conditions), self.written) if conditions else self
 
     def during(self, *conditions: Cond) -> Scope:
-        """The scope in which conditions hold while a statement is run, also where they are about what is stored later:
-        nothing may be taken from it to another statement."""
+        """The scope of one statement, with facts that later stores may falsify. Never use it for another one."""
         return Scope(self, {}, tuple(Fact(cond, ASSUMED) for cond in conditions), self.written) if conditions else self
 
     def after(self, stmt: Stmt) -> Scope:
-        """The scope of what follows a statement in the same sequence."""
+        """The scope behind a statement of a sequence."""
         if isinstance(stmt, Assert):
             return self.where(stmt.cond, provenance=ASSERTED)
         if isinstance(stmt, Assume) and not has_undef(stmt.cond):
@@ -160,12 +161,12 @@ def proof_of(scope: Scope, cond: Cond) -> Proof:
 
 
 def proves(scope: Scope, cond: object) -> bool:
-    """Whether a condition is known to hold at a place."""
+    """Whether a condition is proved in a scope."""
     return isinstance(cond, Cond) and bool(proof_of(scope, cond))
 
 
 def parts_of_condition(cond: Truth) -> list[Truth]:
-    """The conditions whose conjunction this is, also where they depend on floats."""
+    """The conjuncts of a condition, float comparisons included."""
     found: list[Truth] = []
     stack = [cond]
     while stack:

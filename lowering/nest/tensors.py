@@ -17,13 +17,13 @@ from lowering.nest.walk import range_ends, statements
 
 
 def tensors_of(f: Function) -> tuple[Tensor, ...]:
-    """The parameters, then what is allocated, in the order of the text."""
+    """Parameters, then allocated tensors in text order."""
     made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
     return tuple(dict.fromkeys((*f.params, *made)))
 
 
 def limits_of_elements(*values: Operand) -> list[Cond]:
-    """That elements in values hold what their types hold; of types of at most 16 bits that is known without."""
+    """The ranges of the types of loaded elements; those of 16 bits and fewer are known anyway."""
     found: list[Cond] = []
     for node in nodes(*values):
         tensor = loaded_tensor(node)
@@ -57,7 +57,7 @@ def allocation_of(f: Function, tensor: Tensor) -> Allocate | None:
 
 
 def storage_of(f: Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
-    """Where the indices of a tensor begin, and how many there are."""
+    """First index and extent of each dimension of a tensor's storage."""
     found = allocation_of(f, tensor)
     if found is None:
         return [(const(0), extent) for extent in tensor.extents]
@@ -71,5 +71,5 @@ def padding_of(f: Function, tensor: Tensor) -> Padding | None:
 
 
 def is_outside(padding: Padding | None, indices: Sequence[Expr]) -> Cond:
-    """That an element is none of those that may not be touched."""
+    """The condition that an element is touchable."""
     return truth(True) if padding is None else logical_not(padding.at(indices))

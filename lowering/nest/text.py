@@ -43,11 +43,11 @@ _KNOWN: Final = {*FUNCTIONS, "pow"}
 
 
 def text(operand: Operand, names: Names = PLAIN) -> str:
-    """An operand as text. What would be long binds what occurs more than once to a name, as `intset`'s printer does.
+    """An operand as text. Long texts bind repeated subexpressions to names, as the printer of `intset` does.
 
     Parameters
     ----------
-    names: what variables, parameters and tensors are called, where it is not by their own names.
+    names: replacements for the names of variables, parameters and tensors.
     """
     if not names and isinstance(operand, Var):
         return operand.name
@@ -101,7 +101,7 @@ def _value(node: Operand, names: Names) -> Layout:
 
 
 def _function(node: Value) -> str:
-    """The name of a function, with the type of its result where the name does not tell it."""
+    """The name of a function, qualified by its result type if that is ambiguous."""
     if node.data == "popcount":
         return "popcount"
     dtype = "bool" if node.data in PREDICATES else node.dtype
@@ -117,7 +117,7 @@ def range_text(r: Range, names: Names = PLAIN) -> str:
 
 
 def end_of(low: Expr, extent: Expr) -> Expr:
-    """Where a range ends, without what cancels in the sum; divisions stay those of a machine, as they are written."""
+    """The end of a range, with cancelled terms; divisions keep their machine form."""
     if extent.op is ops.SUB and extent.args[1] is low:
         answer: Expr = extent.args[0]
         return answer
@@ -147,13 +147,13 @@ def weighed(*summands: tuple[Expr, int]) -> Expr:
 
 
 def range_between(low: Expr, end: Expr) -> Range:
-    """The range from `low` up to, and without, `end`: `end_of` gives `end` back.
+    """The range from `low` to `end`, exclusive. Guarantee: `end_of` returns `end`.
 
-    The extent is what remains of `end - low` after what cancels, where that keeps the end as it is written.
+    The extent is `end - low` with cancelled terms, if that reproduces the end.
     """
     if low.is_const and end.is_const:
         count = end.data - low.data
-        # an end before the start, which a text may have as sizes may: the difference stays written out
+        # a text may have an end before the start: keep the difference as written
         return Range(low, const(count) if count >= 0 else make(ops.SUB, (end, low)))
     if constant_value(low) == 0:
         return Range(low, end)

@@ -1,4 +1,4 @@
-"""`undef()`: a value nobody knows. Each occurrence in a text is another one, and so is each time it is reached."""
+"""`undef()`: unknown values. Every evaluation of an occurrence gives another value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _SELECTS = (ops.SELECT, ValueOp.SELECT)
 
 
 def unclear_tensors(f: Function) -> frozenset[Tensor]:
-    """The tensors of which an element may hold a value that an `undef()` went into."""
+    """The tensors whose elements may depend on an `undef()`."""
     found: set[Tensor] = set()
     names: set[Operand] = set()
     while True:
@@ -111,8 +111,7 @@ def unclear_tensors(f: Function) -> frozenset[Tensor]:
 
 
 def deciding_tensors(stmt: Stmt) -> Iterator[Tensor]:
-    """The tensors whose elements decide what a statement does: in conditions, ranges, indices; in what a name stands
-    for, which may be used in one."""
+    """The tensors that control a statement: in conditions, ranges, indices, and values of names."""
     if not isinstance(stmt, Store):
         yield from input_tensors(operands(stmt))
         return

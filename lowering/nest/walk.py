@@ -62,7 +62,7 @@ def statements(root: Stmt) -> Iterator[Stmt]:
 
 
 def range_ends(r: Range) -> tuple[Expr, Expr]:
-    """Minimum and extent of a range that has both."""
+    """Minimum and extent of a bounded range."""
     assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
     return r.min, r.extent
 
@@ -94,7 +94,7 @@ def is_operand(arg: object) -> TypeGuard[Operand]:
 
 
 def map_operands(stmt: S, change: OnOperand) -> S:
-    """The statement with `change` applied to each of its own operands; statements inside are kept."""
+    """Apply `change` to each operand of the statement itself; inner statements are kept."""
     new = _mapped(stmt, change)
     assert isinstance(new, type(stmt))
     return new
@@ -141,7 +141,7 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
 
 
 def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """The nest with `change` applied to every statement, those inside of one before it."""
+    """Apply `change` to every statement, bottom-up."""
 
     def visit(stmt: Stmt) -> Visit[Stmt]:
         inner: list[Stmt] = []
@@ -198,7 +198,7 @@ def without_assumptions(root: Stmt) -> Stmt:
 
 
 def substitute(root: Stmt, replacements: Mapping[Old, Operand]) -> Stmt:
-    """The nest with variables replaced in every operand. The variables of its own loops must not be among them."""
+    """Replace variables in every operand. Precondition: the nest binds none of them."""
     return transform(root, lambda e: replaced(e, replacements)) if replacements else root
 
 
@@ -220,7 +220,7 @@ def touched(root: Stmt) -> tuple[Tensor, ...]:
 def variables(*values: Operand) -> tuple[Parameter, ...]:
     """The integer variables and the parameters below operands, in the order of their first use.
 
-    What stands for the arguments inside an integer function of data is not among them.
+    Formal parameters of integer functions of data are excluded.
     """
     found: dict[Parameter, None] = {}
     for node in postorder(values):
@@ -249,7 +249,7 @@ def free_variables(root: Stmt) -> tuple[Parameter, ...]:
 
 
 def needed_variables(root: Stmt) -> set[Parameter]:
-    """The variables without which the nest cannot run: those that only say where a storage begins are left out."""
+    """The variables that running the nest requires; origins of storage need none."""
     named: dict[Parameter, list[Parameter]] = {}
     waiting: list[Parameter] = []
     for stmt in statements(root):

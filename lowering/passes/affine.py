@@ -95,7 +95,7 @@ class Loops:
 
 
 def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, ...]:
-    """Bounds of a loop followed by those already known, without duplicates."""
+    """New bounds of a loop, then known ones, without duplicates."""
     found = {form.key(): form for form in islice(own, MOST_ENDS)}
     found.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in found)
     return tuple(found.values())

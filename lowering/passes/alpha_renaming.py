@@ -1,7 +1,7 @@
 """Alpha-renaming: every loop, name and allocation binds an object of its own, copies of statements included.
 
-A pass that copies a statement gives the copy `with_fresh_names`. Statements may then leave their block, as the body of
-a single iteration does, without a clash of names.
+A pass that copies a statement renames the copy (`with_fresh_names`). Statements can then leave their block without name
+clashes, for instance when a loop of one iteration is inlined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def with_fresh_names(root: Stmt) -> Stmt:
 
 
 def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
-    """A statement in which every allocation has a tensor of its own; the first in the text keeps its tensor.
+    """Give every allocation its own tensor; the first in the text keeps its tensor.
 
     Parameters
     ----------

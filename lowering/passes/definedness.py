@@ -22,8 +22,8 @@ _TOTAL: Final = frozenset(
 
 
 def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
-    """The reason why an operand may be undefined at a position: a trap, or an access out of bounds or to uninitialized
-    storage.
+    """The reason why an operand may be undefined: a trap, an out-of-bounds access, or uninitialized storage; else
+    `None`.
 
     Parameters
     ----------

@@ -1,18 +1,15 @@
-"""Passes over loops: where they begin and end, what stands in front of them, in which order they run.
+"""Passes over loops: bounds, order, invariant code, strength reduction.
 
 strength_reduction.py   `strength_reduce`: loops carry quotients and remainders. Guarantee: equal values at every width.
-licm.py                 loop-invariant divisions, and `name_choices` for loop-invariant selects. Guarantee: nothing is
-                        computed where it was not, or it has a value there.
-unswitching.py          `hoist_expression`, `decide_rows`: loop-invariant conditions. Guarantee: the same stores in the
-                        same order within each iteration.
-index_set_splitting.py  `partition_loops`: an interior without conditions, and borders. Guarantee: the pieces are the
-                        loop, in its order.
-tightening.py           `reduce_loop_extents`, `follow_guards`: guards become ends of loops. Guarantee: only iterations
-                        that do nothing are left out.
-unrolling.py            `unroll`: unrolled loops of constant extent. Guarantee: the same stores in the same order.
-delinearization.py      `run_over_digits`: a variable that is divided becomes its digits. Guarantee: the same order.
+licm.py                 loop-invariant divisions and selects. Guarantee: moved code has a value in front of the loop.
+unswitching.py          `hoist_expression`, `decide_rows`: loop-invariant conditions. Guarantee: equal stores, in order.
+index_set_splitting.py  `partition_loops`: an interior without conditions, and borders. Guarantee: each iteration runs
+                        once, in order.
+tightening.py           `reduce_loop_extents`, `follow_guards`: guards become ends of loops. Guarantee: only idle
+                        iterations disappear.
+unrolling.py            `unroll`: loops of constant extent. Guarantee: equal stores, in order.
+delinearization.py      `run_over_digits`: a divided variable becomes its digits. Guarantee: equal stores, in order.
 distribution.py, interchange.py, fusion.py
-                        loops change places or join (`merge_adjacent_loops`). Guarantee: accesses to one element, one of
-                        which stores, keep their order.
-dependence.py           pairs of accesses to one element, and races of parallel loops.
+                        loops change places or join (`merge_adjacent_loops`). Guarantee: dependent accesses keep order.
+dependence.py           pairs of accesses to one element; races of parallel loops.
 """

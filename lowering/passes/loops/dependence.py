@@ -180,7 +180,7 @@ class Meeting:
         )
 
     def conflicts(self) -> Iterator[tuple[Access, Access]]:
-        """Pairs of accesses to the same storage, at least one of which writes.
+        """Pairs of accesses to one storage; one or both write.
 
         Storage allocated inside is left out: each iteration has its own.
         """

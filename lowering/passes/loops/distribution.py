@@ -102,7 +102,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
 
 
 def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
-    """The components of a statement, if they must be distributed; else `None`."""
+    """Distribute a statement into components; `None` if it stays whole."""
     stmt = part.stmt
     if isinstance(stmt, For):
         if not touches(stmt, tensor):

@@ -64,7 +64,7 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
 
 
 class _Fusion:
-    """The rule of `merge_adjacent_loops`. It keeps the original path of every statement for the report."""
+    """The rule of `merge_adjacent_loops`, with the original path of every statement for reports."""
 
     def __init__(self, f: Function) -> None:
         self.report = Report(f)

@@ -59,7 +59,7 @@ class Breakpoint:
     Attributes
     ----------
     at: the value, written as the ends of subranges are.
-    is_exact: whether the condition fails for every value on the other side. Otherwise that side is unknown.
+    is_exact: whether the condition fails on the whole other side; otherwise that side is unknown.
     """
 
     at: Expr
@@ -104,7 +104,7 @@ class _Surroundings(Descent):
     ----------
     loops: the loops around, with their ends.
     around: the work of each loop around, per iteration of the innermost one.
-    subrange: set for a loop that is a subrange of another: the ends and the work known inside the whole loop.
+    subrange: for a subrange of a loop, the ends and the work inside the whole loop; else `None`.
     """
 
     __slots__ = ("around", "loops", "subrange")

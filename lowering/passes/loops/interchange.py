@@ -136,7 +136,7 @@ def _check_arrives(nest: Nest, held: Operand, axes: Sequence[Axis], scope: Scope
 
     Raises
     ------
-    LayoutError: an iteration may miss the axes; with the loop values of a counterexample, if known.
+    LayoutError: an iteration may miss the axes; carries loop values of a counterexample, if any.
     """
     if _arrives(nest.body, held):
         return

@@ -59,7 +59,7 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
 
 
 def _is_movable(let: Let, inside: set[Parameter]) -> bool:
-    """Whether a name stands for a loop-invariant division."""
+    """Whether a `Let` defines a loop-invariant division."""
     if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or opaque_terms(let.value):
         return False
     divides = any(_is_division(node) for node in postorder((let.value,)))
@@ -167,7 +167,7 @@ def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> 
     for choice in choices:
         if choice in names or not set(choice.free_vars()).isdisjoint(inside):
             continue
-        if definedness((choice,)) or opaque_terms(choice):  # it may have no value if the loop does not run
+        if definedness((choice,)) or opaque_terms(choice):  # undefined selects must not precede an empty loop
             continue
         near = ((name, k) for known, name in made.items() if (k := _beyond(known, choice)) is not None)
         name, k = next(near, (None, 0))
@@ -179,7 +179,7 @@ def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> 
 
 
 def _beyond(known: Expr, choice: Expr) -> int | None:
-    """The constant difference of a select from a known one with the same condition, else `None`."""
+    """The constant difference between selects with equal conditions, else `None`."""
     if known.args[0] is not choice.args[0]:
         return None
     forms = Normalizer({})

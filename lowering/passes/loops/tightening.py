@@ -203,7 +203,7 @@ def _on_integers(cond: Truth) -> list[Cond]:
 
 
 def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
-    """The first value of a variable at a position and the one after the last; `None` if it is unreachable."""
+    """First and one-past-last value of a variable at a position; `None` if the position is unreachable."""
     found = here.ctx.value_set(var, keep=tuple(around))
     if found.is_empty:
         return None
@@ -377,7 +377,7 @@ def _parts(guard: Cond, var: Var) -> Parts:
 
 
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
-    """The ends of `var` that a condition states, each with whether it is a lower end; `None` if it states none."""
+    """The ends of `var` stated by a condition, each marked lower or upper; `None` for other conditions."""
     if cond.op not in _SAYS:
         return None
     left, right = cond.args

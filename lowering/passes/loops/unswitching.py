@@ -379,5 +379,5 @@ def _is_number(e: Operand) -> bool:
 
 
 def _is_total(cond: Cond) -> bool:
-    """Whether a condition has a value even if the loop does not run."""
+    """Whether a condition is defined for all values of its variables."""
     return not opaque_terms(cond) and not definedness((cond,))

@@ -1,7 +1,7 @@
 """Assumptions: removal, refutation, and verification of the mark "proved".
 
-Anybody can write that mark, so it is verified when a nest is parsed, when it is printed, and before an assumption
-disappears without a requirement.
+Anybody can write that mark. It is verified when a nest is parsed or printed, and before `remove_assume` drops a marked
+assumption without a requirement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copy elimination: a tensor that is only copied is computed at its destination.
+"""Copy elimination: compute a copied tensor directly at its destination.
 
     allocate row: float32[n]                               for i in [0, n):
     for i in [0, n):                                           S[t + 1, i] = S[t, i] + X[t, i]
@@ -78,7 +78,7 @@ def _touched(stmt: Stmt) -> list[Tensor]:
 
 
 def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
-    """The copy that a statement makes, if it copies a whole tensor and does nothing else."""
+    """The copy of a whole tensor that a statement makes, if it does nothing else."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, For) and not stmt.carried:
         ranges[stmt.var] = range_ends(stmt.range)

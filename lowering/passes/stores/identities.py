@@ -62,7 +62,7 @@ def _changes_nothing(f: Function, store: Store) -> bool:
 
 
 def _keeps(stmt: Stmt, tensor: Tensor, op: ValueOp, number: float) -> bool:
-    """Whether a statement leaves only elements that `op` with `number` keeps."""
+    """Whether `op` with `number` keeps every element after a statement."""
     if isinstance(stmt, Evaluate):
         return tensor not in stmt.writes
     if not isinstance(stmt, Store) or stmt.tensor is not tensor:

@@ -57,7 +57,7 @@ class _Guard:
     ----------
     place: the branch.
     parts, rest: the dropped and the remaining parts of its conjunction.
-    is_exposed: whether a remaining part follows a dropped one, so that more points compute it than before.
+    is_exposed: whether a remaining part follows a dropped one; then additional points compute it.
     """
 
     def __init__(self, place: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
@@ -207,7 +207,7 @@ def _without_guards(
 def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> dict[int, Cond]:
     """Additional store instances, by line, whose values only additional instances read.
 
-    Together they are dead, although each may be read by another.
+    Removing all of them together changes no result.
     """
     found: dict[int, Cond] = {}
     stores: dict[int, Cursor] = {}
@@ -349,7 +349,7 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
 
 
 def _within(stmt: Store, scope: Scope, f: Function) -> Scope:
-    """The scope in which a store is in bounds, as every store must be."""
+    """The scope of in-bounds stores; an out-of-bounds store is an error."""
     places = zip(stmt.indices, storage_of(f, stmt.tensor), strict=True)
     return scope.where(*(cond for index, (low, extent) in places for cond in (index >= low, index < low + extent)))
 

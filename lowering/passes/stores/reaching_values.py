@@ -170,7 +170,7 @@ class ReachingValues:
         return is_reached
 
     def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
-        """The cases of a condition, each with the scope that holds in it."""
+        """The cases of a condition, each with its scope."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(cursor, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
@@ -250,7 +250,7 @@ def _point(cursor: Cursor, source: Source) -> tuple[int, ...] | None:
 
 
 def _may_keep(stmt: Store) -> bool:
-    """Whether a store reads its own tensor, as a store that keeps its element must."""
+    """Whether a store reads its own tensor: necessary for keeping the element."""
     reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
     return reads and not has_undef(stmt.value)
 

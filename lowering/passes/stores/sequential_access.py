@@ -102,7 +102,7 @@ def _in_order(
 def _turned(
     f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Cursor, is_stored: bool
 ) -> Stmt | str:
-    """The nest over the axes of the array; otherwise the reason against it, empty if nothing is to do."""
+    """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
     if not touches(nest.body, tensor):
         return ""
     only_reads = is_stored and not _stores(nest.body, tensor)

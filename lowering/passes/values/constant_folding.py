@@ -1,4 +1,4 @@
-"""Constants in operands: what is constant is a number, and stands once in a sum."""
+"""Constant folding: of operands without variables, and of operands with decided conditions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
 
 
 def fold_constants(f: Function) -> Function:
-    """The function with `decided` operands."""
+    """Fold constants in every operand.
+
+    Guarantee: equal values; no step is wider than the steps of the original.
+    """
     return f.with_body(transform(f.body, decided))
 
 
 def decided(operand: Operand) -> Operand:
-    """An operand whose constant parts are constants, without selections that are decided, `+ 0` and `* 1`; `x + 2 - 1`
-    is `x + 1`, in which no step is wider than in what it was."""
+    """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
     for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
         if isinstance(node, Value) and node.op is ValueOp.SELECT:
@@ -92,10 +94,10 @@ _SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
-    """The operand with every comparison of indices that `decide` knows replaced by its truth, and of every minimum or
-    maximum of which it knows the smaller operand only the one that it is.
+    """Replace comparisons that `decide` knows by constants, and a minimum or maximum by its known smaller or larger
+    operand.
 
-    The branch of a selection that is not taken is left out, hence not computed any more; that never was.
+    The dead branch of a selection disappears; laziness never evaluated it.
     """
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
@@ -106,7 +108,12 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
 
 
 def order_of(node: Expr, is_moving: bool) -> Cond:
-    """The comparison that holds where a minimum or maximum is its operand in more variables (else the other one)."""
+    """The comparison under which a minimum or maximum equals one operand.
+
+    Parameters
+    ----------
+    is_moving: selects the operand with more variables; otherwise the other one.
+    """
     a, b = node.args
     assert isinstance(a, Expr) and isinstance(b, Expr)
     moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)

@@ -1,12 +1,12 @@
-"""Names for indices: what inner loops would compute again is computed where it is decided.
+"""Common subexpression elimination of indices: names for expressions, and their inverse.
 
     for i.inner in [0, 32):                                  for i.inner in [0, 32):
         for k in [0, 16):                              ->        i = i.outer * 32 + i.inner
             C[i.outer * 32 + i.inner] = ...                      for k in [0, 16):
                                                                      C[i] = ...
 
-An expression is named in the body of the innermost loop that decides it; the loops inside of that do not change it.
-What a name saves is counted (`counted.py`), how it is called is read from what it indexes (`labels.py`).
+A name stands in the body of the innermost loop that its expression mentions, so that inner loops reuse it.
+`profitability.py` counts the operations that a name saves; `labels.py` chooses the name.
 """
 
 from __future__ import annotations
@@ -47,12 +47,11 @@ _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
 
 
 def name_values(f: Function) -> Function:
-    """The function with a `Let` for each index expression that would be computed more often than it changes.
+    """Name index expressions that would be computed more often than they change.
 
-    Guarantee: equal values, and fewer operations where each branch is taken half of the time. Only what is defined for
-    all values of its variables gets a name, so it may stand where its uses are not reached. Ranges of loops are left as
-    they are, for what is known of them. Sums are written from the outermost loop to the innermost, so that what an
-    outer loop decides is a part of them.
+    Guarantee: equal values, and fewer operations if each branch is taken half of the time. Only total expressions get
+    names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
+    ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
     around = _Bound({}, frozenset(v.name for v in f.sizes))
     rules: StmtRules[_Bound] = {Stmt: (_order_sums,), For: (_Values(f).name_in_body,)}
@@ -60,7 +59,7 @@ def name_values(f: Function) -> Function:
 
 
 class _Bound(Descent):
-    """The variables in sight by the depth that binds them, and the names that are taken."""
+    """The variables in sight with the depths of their loops, and the reserved names."""
 
     __slots__ = ("order", "taken")
 
@@ -93,7 +92,7 @@ class _Values:
         self.counts = Counts()
 
     def name_in_body(self, loop: For, around: _Bound) -> For:
-        """A loop with names, in its body, for what it decides."""
+        """Name expressions of a loop variable, in the body of its loop."""
         inside = around.inside(loop)
         return replace(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))
 
@@ -127,7 +126,7 @@ class _Values:
 
 
 def _with_known(stmts: Sequence[Stmt]) -> list[Stmt]:
-    """The statements with the names that some of them give already."""
+    """Reuse names that the statements define already."""
     new: list[Stmt] = []
     known: dict[Operand, Operand] = {}
     for stmt in stmts:
@@ -138,9 +137,9 @@ def _with_known(stmts: Sequence[Stmt]) -> list[Stmt]:
 
 
 def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], wanted: Collection[Expr]) -> Stmt:
-    """The statements with lines for the names that are `wanted`, each in front of the first statement that uses it.
+    """Define the `wanted` names, each in front of the first statement that uses it.
 
-    What is used in one branch only stands there.
+    A name that only one branch uses is defined in that branch.
     """
     found = [dict.fromkeys(e for e in _named_in(stmt, names) if e in wanted) for stmt in stmts]
     times = Counter(e for used in found for e in used)
@@ -166,7 +165,7 @@ def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], wanted: Collect
 
 
 def _named_in(root: Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
-    """The expressions with a name that a statement uses: those that another one is made of before it."""
+    """The named expressions in a statement, subexpressions first."""
     for stmt in statements(root):
         for operand in _shown(stmt):
             for e in postorder((operand,)):
@@ -179,21 +178,21 @@ def _rewritten(root: Stmt, names: Mapping[Old, Operand]) -> Stmt:
 
 
 def _shown(stmt: Stmt) -> tuple[Operand, ...]:
-    """The operands of a statement in which names are put."""
+    """The operands of a statement that may use names."""
     if isinstance(stmt, Allocate):
         return stmt.origin or ()
     return () if isinstance(stmt, (For, Assume)) else operands(stmt)
 
 
 def _changed(stmt: Stmt, change: OnOperand) -> Stmt:
-    """The statement with a change of each operand that `_shown` gives."""
+    """Apply a change to each operand that may use names."""
     if isinstance(stmt, Allocate):
         return stmt if stmt.origin is None else replace(stmt, origin=tuple(map(change, stmt.origin)))
     return stmt if isinstance(stmt, (For, Assume)) else map_operands(stmt, change)
 
 
 def _bound_in(stmt: Stmt) -> set[Parameter]:
-    """The variables that are bound inside of a statement; what a `Let` names is not inside of it."""
+    """The variables bound inside a statement; a `Let` itself binds in its surroundings."""
     found: set[Parameter] = set()
     for inner in statements(stmt) if not isinstance(stmt, Let) else ():
         if isinstance(inner, For):
@@ -208,10 +207,11 @@ _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
 
 def name_minima(f: Function) -> Function:
-    """The function with a `Let` for every long minimum of an allocation, above the sequence it stands in.
+    """Name long minima of allocations, at the head of the enclosing sequence.
 
-    Wherever the same expression is used behind it, the name stands for it: in the loops that fill the storage, in the
-    indices that read it.
+    Loops and indices after the name use it, too.
+
+    Guarantee: equal values.
     """
     return f.with_body(rewritten(f.body, Descent(), leave={Seq: (_name_long_minima,)}))
 
@@ -239,14 +239,14 @@ def _is_long(e: Expr) -> bool:
     return len(nodes) > MAX_NODES or any(node.op is ops.SELECT for node in nodes)
 
 
-MOST: Final = 9  # nodes of what is written at each of its uses
+MOST: Final = 9  # the largest inlined expression, in nodes
 
 
 def inline_values(f: Function, most: int = MOST) -> Function:
     """Replace names of integer expressions of at most `most` nodes by the expressions; the inverse of `name_values`.
 
-    It is for what looks at the form of indices, as partitioning does and compilers do, which find what loops do not
-    change by themselves. Names of choices, of long expressions and of what is read from elements stay.
+    Splitting and C compilers look at the form of indices, and find invariant parts by themselves. Names of selects, of
+    long expressions and of loads stay.
 
     Guarantee: equal values.
     """

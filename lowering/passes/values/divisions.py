@@ -1,4 +1,4 @@
-"""`lower_divisions`: every floor division of a nest as a machine operation, under what is known where it stands."""
+"""`lower_divisions`: floor divisions become machine operations, by the facts at their position."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
 
 
 def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
-    """What `lower_divisions` does to each expression with a division, each once.
+    """The lowering of each distinct expression with a division, as `lower_divisions` performs it.
 
-    It says why and, where a form has to be corrected, what is missing where the expression stands. The conditions of
-    assertions are not among them: they are lowered without the facts that they check.
+    Each entry gives the reason for its form and, for a corrected form, the missing fact. Conditions of assertions are
+    left out: their lowering must not use the facts that they check.
     """
     found: list[Lowered] = []
     rewritten(f.body, Cursor.root(f), leave=_rules(bits, found.append))
@@ -62,7 +62,7 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
         return Assert(_unaided(stmt.cond, bits), stmt.message)
 
     def leave_out_empty(loop: For, cursor: Cursor) -> Stmt:
-        """No loop where its ends turn out to be equal once they are lowered."""
+        """Drop a loop whose lowered ends are equal."""
         count = constant_value(range_ends(loop.range)[1])
         return Seq() if count is not None and count <= 0 else loop
 

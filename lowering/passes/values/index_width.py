@@ -1,4 +1,7 @@
-"""`narrow`: the width of index arithmetic, 32 bits where that is proved to be enough."""
+"""The width of index arithmetic: 32 bits if they provably suffice (`narrow`).
+
+`sizes_that_fit` computes the run-time test of a function with a 32-bit version.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Width:
     Attributes
     ----------
     bits: 32 or 64.
-    forced_by: the expression that does not fit into 32 bits, as far as that is known; `None` when all do.
+    forced_by: an expression that is not proved to fit 32 bits; `None` if all fit.
     proof: why it is not known to fit: refuted with values of the variables, or unknown.
     """
 
@@ -111,7 +114,7 @@ class _Place(Descent):
         return _Place(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
 
     def between_iterations(self, loop: For) -> _Place:
-        """Where a loop computes what it carries: at the end of an iteration, of one with a next where that matters."""
+        """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
         scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
@@ -137,7 +140,7 @@ def _refused(stmt: Stmt, place: _Place) -> Iterator[Width | None]:
 
 
 def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
-    """What the statement itself computes at the width of indices, each with what holds where it stands."""
+    """The expressions that a statement computes at index width, each with the conditions of its evaluation."""
     if isinstance(stmt, Assume):  # nothing computes it
         return []
     if isinstance(stmt, Allocate):
@@ -204,15 +207,15 @@ def product(extents: Iterable[Expr]) -> Expr:
 
 
 SIZE: Final = 1 << 30  # the largest single size
-ELEMENTS: Final = 1 << 30  # the most elements of one tensor, so that neighbours of the last one fit as well
-FACTORS: Final = 8  # of the number of elements of a tensor that is tested
+ELEMENTS: Final = 1 << 30  # the most elements of one tensor; neighbours of the last one must fit, too
+FACTORS: Final = 8  # the most symbolic extents of a tested tensor
 
 
 def sizes_that_fit(f: Function) -> tuple[Cond, ...]:
-    """Conditions on the sizes of `f`, true of all but very large ones, under which every index expression fits into 32
-    bits; none where no such conditions are known to be enough.
+    """Conditions on the sizes of `f` that make every index expression fit 32 bits; empty if none are known.
 
-    They bound each size, or the number of elements of each tensor with a symbolic shape.
+    They bound each size, or the number of elements of each tensor of symbolic shape. All but very large sizes satisfy
+    them.
     """
     if not f.sizes or any(_is_wide_shift(node) for node in _nodes(f)):
         return ()
@@ -233,7 +236,7 @@ def _candidates(f: Function) -> Iterator[tuple[Cond, ...]]:
         if len(factors) > FACTORS or opaque_terms(*factors):
             return
         total: Expr | None = None
-        for factor in factors:  # one after another, so that no product overflows before it is tested
+        for factor in factors:  # test partial products first, so that no product overflows
             total = factor if total is None else simple.mul(total, factor)
             products.append(total <= ELEMENTS)
         most = max(most, sum(len(e.free_vars()) for e in factors))
@@ -247,7 +250,7 @@ def _limits(f: Function, most: int) -> list[Cond]:
 
 
 def _is_counted(f: Function, size: Var) -> bool:
-    """Whether a size is an extent of a parameter, hence at least 0."""
+    """Whether a size is an extent of a parameter and therefore nonnegative."""
     return any(size is e for t in f.params for e in t.extents)
 
 
@@ -271,7 +274,7 @@ def _nodes(f: Function) -> Iterator[object]:
 
 
 def with_short_signs(f: Function) -> Function:
-    """The function with `x >> 31` for `x >> 63`: both are the sign of what fits into 32 bits."""
+    """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
     return f.with_body(transform(f.body, _short_signs))
 
 

@@ -1,4 +1,4 @@
-"""The integer parts of operands, each with what holds where it is evaluated."""
+"""Integer parts of operands, each with the conditions of its evaluation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 
 def map_integers(root: Part, change: Change) -> Part:
-    """`root` with every largest integer expression and condition in it replaced by `change(part, conditions)`.
+    """Replace every maximal integer expression and condition of `root` by `change(part, conditions)`.
 
-    The conditions hold wherever the part is evaluated. Integer functions of data are entered: the formula that one
-    stands for at its arguments is changed, and becomes a function again.
+    The conditions hold wherever the part is evaluated. Bodies of integer functions of data are changed, too.
     """
     if not isinstance(root, Value):
         return walk.rewrite(root, {root: change(_inside(root, change), ())})
@@ -33,9 +32,10 @@ def map_integers(root: Part, change: Change) -> Part:
 
 
 def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
-    """The largest integer expressions and conditions in `root`, and its values, each with what holds where it stands.
+    """The maximal integer expressions and conditions of `root`, and its values, each with the conditions of its
+    evaluation.
 
-    The formulas of integer functions of data are among them.
+    Bodies of integer functions of data are included.
     """
     found: list[tuple[Operand, tuple[Cond, ...]]] = []
 

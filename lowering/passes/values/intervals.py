@@ -1,7 +1,7 @@
-"""Does an expression fit a machine word, by the intervals of its operands: cheap, and blind to how they are related.
+"""Intervals of index expressions as they are written: a cheap test whether every step fits a machine word.
 
-That is enough for most indices once sizes have an upper bound; and where the linear form would multiply out, as in
-`(i % n) * n`, which is `i * n - (i // n) * n * n` there, the intervals of the parts as written say more.
+It ignores correlations between operands, which suffices for most indices of bounded sizes. It is sharper than the
+linear form where that multiplies out: `(i % n) * n` becomes `i * n - (i // n) * n * n`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def fits_by_intervals(ctx: Context, e: Expr, bits: int) -> bool:
 
 
 class Spans:
-    """The intervals of expressions in a context and inside of loops; what several have in common is found once.
+    """Intervals of expressions in a context and inside loops; common subexpressions are evaluated once.
 
-    Of the loops their ends are known, as intervals again, and no conditions: a context for each place would tell more,
-    and cost more.
+    Loops contribute constant ends and no conditions. A context per position would be sharper, and slower.
+
+    Guarantee: sound.
     """
 
     def __init__(self, ctx: Context, bits: int, loops: Mapping[Var, tuple[int, int]] | None = None) -> None:
@@ -75,7 +76,7 @@ class Spans:
         return True
 
     def _around(self, e: Expr) -> Context:
-        """The context with a range for every variable that `e`, or what is known, leads to."""
+        """The context, with a range for each variable in `e` and in the facts."""
         if self._closed is None:
             self._met.update(free_vars(*(fact.condition for fact in self.ctx.facts)))
         elif self._met.issuperset(e.free_vars()):
@@ -95,7 +96,7 @@ def _is_amount(span: Span, bits: int) -> bool:
 
 
 def _closed(ctx: Context, roots: Collection[Var]) -> Context:
-    """The context in which all variables that these lead to have a range."""
+    """The context, with a range for every variable reachable from `roots`."""
     waiting = list(roots)
     free: dict[Var, None] = {}
     seen = set(waiting)
@@ -143,7 +144,7 @@ def _of_division(node: Expr, args: list[Span]) -> Span:
 
 
 def _of_mask(node: Expr, args: list[Span]) -> Span:
-    """What is left of a number by a mask that is not negative is no more than the mask."""
+    """A nonnegative mask bounds the result of a bitwise and."""
     masks = [span[1] for span in args if span is not None and span[0] >= 0]
     return (0, min(masks)) if node.op is ops.BITAND and masks else None
 

@@ -1,4 +1,4 @@
-"""Names for index expressions, from what they index and what they are made of."""
+"""Names for index expressions, after the axes that they index and the variables that they mention."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ _SUFFIX: Final = {
     ops.TRUNCMOD: "mod",
     ops.BITAND: "mod",
 }
-_WHOLE: Final = (*ops.DIVISIONS, *ops.COMPARISONS, ops.SHR, ops.BITAND)  # what is done with an index, not with a part
+_WHOLE: Final = (*ops.DIVISIONS, *ops.COMPARISONS, ops.SHR, ops.BITAND)  # operations on whole indices
 
 
 class Labels:
-    """Names for expressions in the body of a loop, in this order:
+    """Names for expressions in the body of a loop.
 
-    the axis of a parameter that it indexes, where storage begins (`B.min0`), the axis of other storage (`B.i`); else
-    what the variables in it have in common (`i.outer * 4 + i.inner` is `i`), with `.at` where that is the name of
-    something else, and `.base` for a part of an index.
+    In this order: the axis of a parameter that the expression indexes; the start of storage (`B.min0`); the axis of
+    other storage (`B.i`); the common prefix of its variables (`i.outer * 4 + i.inner` is `i`), with `.at` if that name
+    is taken and `.base` for parts of an index.
 
-    `taken`: names that something in sight has.
+    Parameters
+    ----------
+    taken: names already in sight.
     """
 
     def __init__(self, stmts: Sequence[Stmt], params: frozenset[Tensor], order: Order, taken: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Sums in the order of loops: what an outer loop decides stands in front, so it is a part of the sum."""
+"""Reassociation: sums in the order of loops, so that loop-invariant parts become subexpressions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_TERMS: Final = 16  # longer sums are left as they are
 
 
 def regrouped(operand: Part, order: Order) -> Part:
-    """The operand with the terms of its sums from the outermost loop to the innermost, numbers last.
+    """Sort the terms of every sum from the outermost loop to the innermost, constants last.
 
-    A sum with a term that is subtracted is left as it is: where every term is at least 0, no partial sum is more than
-    the whole, so no step needs a wider type.
+    Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
+    wider type.
     """
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
