@@ -79,8 +79,9 @@ def drop_idle_loop(loop: For, cursor: Descent) -> Stmt:
 
 def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
     """The range, with the extent from its end where that end is shorter than what the extent tells."""
-    if constant_value(low) == 0 or extent.is_const:
-        return Range(low, extent)
+    count = constant_value(extent)
+    if count is not None or constant_value(low) == 0:
+        return Range(low, extent if count is None or count >= 0 else 0)
     end = shortened(low + extent, scope)
     return range_between(low, end) if size(end) < size(end_of(low, extent)) else Range(low, extent)
 
