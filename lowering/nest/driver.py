@@ -15,8 +15,9 @@ The walk of one statement:
     2. the statements inside, under the descent that the entered statement gives them.
     3. `leave` rules of its kind, in order, under the descent of step 1.
 
-Invariants: a statement that no rule changes is the same object in the result; what follows a statement in a sequence is
-walked under `descent.after(old, new)`, so knowledge of a statement reaches to the end of its sequence and no further.
+Invariants: a statement that no rule changes is the same object in the result, but sequences are flattened; what
+follows a statement in a sequence is walked under `descent.after(old, new)`, so knowledge of a statement reaches to the
+end of its sequence and no further.
 """
 
 from __future__ import annotations
@@ -250,6 +251,9 @@ class _Walk(Generic[D]):
             stmt, entered = entered, _applied(self._enter, entered, descent)
         if isinstance(entered, Seq):
             entered = yield self._sequence(entered, descent)
+            if not isinstance(entered, Seq):
+                only: Stmt = entered  # the statement left, whose `leave` rules have run
+                return only
         elif isinstance(entered, For):
             body = yield self.visit(entered.body, descent.inside(entered))
             entered = entered if body is entered.body else replace(entered, body=body)
@@ -268,8 +272,8 @@ class _Walk(Generic[D]):
             new = yield self.visit(old, descent.item(k))
             descent = descent.after(old, new)
             parts.append(new)
-        is_kept = len(parts) != 1 and all(map(operator.is_, parts, stmt.stmts))
-        return stmt if is_kept else seq(*parts)
+        is_flat = len(parts) != 1 and not any(isinstance(part, Seq) for part in parts)
+        return stmt if is_flat and all(map(operator.is_, parts, stmt.stmts)) else seq(*parts)
 
 
 def _applied(rules: StmtRules[D], stmt: Stmt, descent: D) -> Stmt:

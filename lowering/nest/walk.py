@@ -15,7 +15,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import postorder
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, flat, seq
 
 R = TypeVar("R")
 Old = TypeVar("Old", bound=Operand)
@@ -147,6 +147,8 @@ def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         inner: list[Stmt] = []
         for child in children(stmt):
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        if isinstance(stmt, Seq):
+            return change(Seq(tuple(part for new in inner for part in flat(new))))
         return change(with_children(stmt, tuple(inner)) if inner else stmt)
 
     return drive(visit(root))

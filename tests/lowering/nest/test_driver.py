@@ -84,6 +84,21 @@ def test_what_a_rule_puts_in_place_of_a_statement_is_entered_too() -> None:
     assert rewritten(nest, Descent(), enter={For: (unwrap, never)}) is body
 
 
+def test_the_only_statement_left_of_a_sequence_is_left_once() -> None:
+    """A rule that is applied twice would add 2; sequences inside sequences are flattened."""
+    x, y = Var("x"), Var("y")
+    body = Seq((Let(y, y + 0), If(x < 2, Let(y, x + 0)), Seq((Seq(()),))))
+
+    def drop(stmt: Let, _: Descent) -> Stmt:
+        return Seq() if stmt.value is y + 0 else stmt
+
+    def count(branch: If, _: Descent) -> Stmt:
+        return If(branch.cond.args[0] + 1 < 2, branch.then)
+
+    left = rewritten(body, Descent(), leave={Let: (drop,), If: (count,)})
+    assert isinstance(left, If) and left.cond is (x + 1 < 2)
+
+
 def test_rules_of_every_kind_are_those_of_kinds_without_their_own() -> None:
     f = parse_nest(NEST)
     seen: list[type[Stmt]] = []
