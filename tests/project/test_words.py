@@ -10,6 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+import pytest
+
+from tests import ROOT
 from tests.project.test_walls import FILES, nodes, trees
 
 
@@ -120,12 +123,19 @@ def test_the_glossary_defines_each_term_once() -> None:
     assert len(terms) > 40 and len(terms) == len(set(terms))
 
 
-def test_the_glossary_names_files_that_exist() -> None:
-    known = {"/".join(module.split(".")) + ".py" for module in FILES} | {
-        "/".join(module.split(".")) for module in FILES
-    }
-    named = re.findall(r"`((?:intset|bound|lowering)/[\w/.]+?)/?`", text_of_glossary())
-    assert named and [one for one in named if one not in known] == []
+@pytest.mark.parametrize(
+    "name", ["docs/architecture.md", "docs/glossary.md", "docs/adding-a-pass.md", "CONTRIBUTING.md"]
+)
+def test_documents_name_files_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:intset|bound|lowering|tests)/[\w/.]+?)/?`", text)
+    assert named and [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_the_walks_have_ten_stops_at_most() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = text.partition("## Four walks")[2].partition("## Rooms")[0]
+    assert walks.count("\n1. ") == 4 and walks.count("\n10. ") == 4 and "\n11. " not in walks
 
 
 def text_of_glossary() -> str:
