@@ -87,7 +87,7 @@ def contexts() -> st.SearchStrategy[Setting]:
     points.
     """
     settings: st.SearchStrategy[Setting | None] = from_random(drawn_setting)
-    return settings.filter(lambda one: one is not None)  # type: ignore[return-value]
+    return settings.filter(lambda one: one is not None)  # type: ignore[return-value]  # the filter removes None
 
 
 class _HypothesisDrawing:

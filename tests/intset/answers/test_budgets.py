@@ -67,6 +67,7 @@ DATA = {
     "high",
     "offset",
     "steps",
+    "decided",
 }  # attributes, not operations
 
 
@@ -101,10 +102,10 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),
         "contains": lambda: s.contains(point),
         "condition": lambda: s.condition(point),
-        "place_of": lambda: s.place_of(point, lambda x, what: x),
+        "point_of": lambda: s.point_of(point, lambda x, what: x),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
-        "outer box": lambda: s.outer_box().pairs,
+        "outer_box": lambda: s.outer_box().pairs,
     }
     methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
@@ -120,7 +121,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "is_exact",
         "box",
         "notes",
-        "sides",
+        "coordinate_bounds",
         "mentioned",
     ):
         asks[name] = lambda name=name: getattr(s, name)
