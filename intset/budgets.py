@@ -20,13 +20,13 @@ Z3_RLIMIT: Final = 2_000_000
 
 # -- weights: how many operations one of isl's counts for ----------------------------------------------------------
 
-EXTREMUM: Final = 4
+EXTREMUM: Final = 16
 """Of a lexicographic extremum of a set with divisions: parametric integer programming."""
-EXTREMUM_OF_LONG: Final = 16
+EXTREMUM_OF_LONG: Final = 32
 """The same with long numbers."""
 DIVISIONS: Final = 16
 """Of writing quantified variables as divisions: parametric integer programming."""
-GIST: Final = 32
+GIST: Final = 8
 """Of a set with divisions simplified in a context."""
 PIECEWISE_END: Final = 2
 """Of an end of a set as a function of parameters."""

@@ -106,12 +106,6 @@ def _lexopt(current: Set, side: int) -> Set:
     return found
 
 
-def _end_of_line(line: Set, side: int) -> PwAff:
-    with weighed(PIECEWISE_END):
-        found: PwAff = line.dim_min(0) if side < 0 else line.dim_max(0)
-    return found
-
-
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` where there is
     no end for some of these.
@@ -126,13 +120,14 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     dims = points.dim(kinds.set)
     line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
     # The dimensions are projected out first, else isl does it inside, where nothing orders the constraints.
-    ways = _on_representations(line, lambda current: _end_of_line(current, side))
+    ways = _on_representations(line, lambda current: current.dim_min(0) if side < 0 else current.dim_max(0))
     try:
-        found: PwAff = _first_right(
-            f"dim_{'min' if side < 0 else 'max'}",
-            ways,
-            lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
-        )
+        with weighed(PIECEWISE_END):
+            found: PwAff = _first_right(
+                f"dim_{'min' if side < 0 else 'max'}",
+                ways,
+                lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
+            )
     except UncheckedError:
         raise
     except BudgetError as error:
@@ -303,20 +298,17 @@ def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
     ------
     BudgetError: isl says that there is no end, or the budget is spent: isl can end the process over another way.
     """
-    for way in ways:
+    for number, way in enumerate(ways):
+        if number and not isl().works(context()):  # also where the check of an answer spent it
+            raise BudgetError("isl gave up")
         try:
             yield way()
         except isl().Error as error:
             if "unbounded" in str(error) or "bounded optimum" in str(error):
                 raise BudgetError(_NO_END) from None
-            failure: Exception = error
+            yield error
         except BudgetError as error:
-            failure = error
-        else:
-            continue
-        if not isl().works(context()):
-            raise BudgetError("isl gave up") from None
-        yield failure
+            yield error
 
 
 def coalesced(union: Set) -> Set:
