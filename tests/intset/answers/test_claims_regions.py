@@ -225,7 +225,7 @@ def test_where_values_can_only_be_put_into_the_box_it_holds_every_point(
 
     region = Context({i: Range(0, n), j: Range(i, 3)}).image((i + n, j - i * 2))
     truth = {(x + size, y - x * 2) for x in range(size) for y in range(x, x + 3)}
-    monkeypatch.setattr(domains_region, "placed", refused)
+    monkeypatch.setattr(domains_region, "shape_at", refused)
     for found in (region.at({n: size}), (region | region.project([1, 0])).at({n: size})):
         sides = [(evaluate(r.min), evaluate(r.max)) for r in found.box]
         assert all(low <= x <= high for point in truth for x, (low, high) in zip(point, sides, strict=True))
