@@ -106,6 +106,12 @@ def _lexopt(current: Set, side: int) -> Set:
     return found
 
 
+def _end_of_line(line: Set, side: int) -> PwAff:
+    with weighed(PIECEWISE_END):
+        found: PwAff = line.dim_min(0) if side < 0 else line.dim_max(0)
+    return found
+
+
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` where there is
     no end for some of these.
@@ -120,14 +126,13 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     dims = points.dim(kinds.set)
     line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
     # The dimensions are projected out first, else isl does it inside, where nothing orders the constraints.
-    ways = _on_representations(line, lambda current: current.dim_min(0) if side < 0 else current.dim_max(0))
+    ways = _on_representations(line, lambda current: _end_of_line(current, side))
     try:
-        with weighed(PIECEWISE_END):
-            found: PwAff = _first_right(
-                f"dim_{'min' if side < 0 else 'max'}",
-                ways,
-                lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
-            )
+        found: PwAff = _first_right(
+            f"dim_{'min' if side < 0 else 'max'}",
+            ways,
+            lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
+        )
     except UncheckedError:
         raise
     except BudgetError as error:
