@@ -173,7 +173,10 @@ def test_islpy_answers_the_same_where_the_functions_are_not_found() -> None:
     )
     own = run("from intset.domains.isl import session\nprint(*ask(), sep='\\n'); print(session.isl().Set.__module__)")
     told, other = plain.stdout.splitlines(), own.stdout.splitlines()
-    assert told[:-1] == other[:-1] and len(told) > 15, plain.stderr + own.stderr
+    assert len(told) == len(other) > 15, plain.stderr + own.stderr
+    differing = [(one, two) for one, two in zip(told[:-1], other[:-1], strict=True) if one != two]
+    # old versions of islpy spend more operations on a count, and may refuse one
+    assert all(one == "CountError" for one, _ in differing) and len(differing) <= 2, differing
     assert told[-1].startswith("islpy") and not other[-1].startswith("islpy")
 
 
