@@ -256,7 +256,7 @@ def _whole(x: float) -> int:
 
 
 def _shl(a: int, b: int) -> int:
-    """`a << b`; no number has more than 64 places, so more make no difference to what is kept of it."""
+    """`a << b`; shifts beyond 64 places leave the same low 64 bits."""
     return a << min(_places(b), 64)
 
 

@@ -56,7 +56,7 @@ HELPERS: Final[dict[str, str]] = {
     ),
     # a float as 64 bits without a sign; C leaves open what a conversion to a type that is too narrow gives
     "whole": ("static inline int64_t whole_S(T x) {\n    return x < BEYOND ? (int64_t)x : (int64_t)(uint64_t)x;\n}"),
-    # a divisor, never 0: another that it could be, and a note of it
+    # replaces a zero divisor by a given nonzero one, and records the division by zero
     "nonzero": (
         "static inline T nonzero_S(T b, T other, int *undefined) {\n    if (b != 0) return b;\n#ifdef _OPENMP\n"
         "#pragma omp atomic write\n#endif\n    *undefined = 1;\n    return other;\n}"

@@ -391,11 +391,11 @@ def account_of(f: Function) -> Account:
 
 
 def dataflow(f: Function, account: Account | None = None) -> Dataflow:
-    """The dataflow of a function, see `Dataflow`; what is asked of one `Dataflow` is found once.
+    """The dataflow of a function, see `Dataflow`, which caches its answers.
 
     Parameters
     ----------
-    account: what all its questions may spend together. Without one, each has a budget of its own, so that its answer
-        does not depend on what was asked before.
+    account: the operations that all questions share. Without an account each question has its own budget, which makes
+        answers independent of earlier questions.
     """
     return Dataflow(f, account)

@@ -262,7 +262,7 @@ class _Maker:
             self._function("isl_val_free", None, c_void_p),
         )
         self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
-        # isl keeps blocks of memory for later; that it has to make one is an operation.
+        # isl caches memory blocks, and counts each allocation as an operation.
         self.without_blocks = self._function("isl_blk_clear_cache", None, c_void_p)
         self._name = self._function("isl_id_alloc", c_void_p, c_void_p, c_char_p, c_void_p)
         self._id = self._class("Id", "isl_id_free", (Handle,))

@@ -113,8 +113,8 @@ def _end_of_line(line: Set, side: int) -> PwAff:
 
 
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
-    """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` where there is
-    no end for some of these.
+    """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` if the
+    dimension is unbounded for some parameter values.
 
     Guarantee: its graph passed `is_extremum` for the set projected onto the dimension.
 
@@ -275,7 +275,7 @@ def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callabl
 
     Raises
     ------
-    BudgetError: there is none, or isl says that there is no end, in the first way that gives any answer.
+    BudgetError: no way gives a correct answer, or isl reports an unbounded end.
     """
     refused = 0
     failure = "isl failed"
