@@ -43,6 +43,8 @@ ASCENT_EVALUATIONS: Final = 4_000
 """Points at which a chain of remainders is evaluated in search of one of its ends."""
 ASCENT_VALUES: Final = 16
 """Values of one coordinate that such a search tries."""
+BRANCHED_POINTS: Final = 6_000
+"""Points that branch and bound visits for one end of a chain of remainders."""
 CACHED_ANSWERS: Final = 4096
 """`intset.frame`: answers that a scope keeps."""
 REGION_PIECES: Final = 64

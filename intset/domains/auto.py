@@ -12,7 +12,7 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
-from intset.domains.ascent import attains
+from intset.domains.certified.end_search import attained_ends
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
@@ -71,9 +71,10 @@ class AutoDomain:
 
         def searched() -> Bounds | None:
             low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
-            if low is None or high is None or not attains(query, low, high):
+            ends = None if low is None or high is None else attained_ends(query, low, high)
+            if ends is None:
                 return None
-            return Bounds(*cheap, True, "linear")
+            return Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:
             best.append(bounds_of_points(query, self.top()))
