@@ -57,5 +57,24 @@ class RenamedMethod:
         return getattr(owner if instance is None else instance, self._target)
 
 
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is now {new}; the old name goes in 1.0", DeprecationWarning, stacklevel=3)
+def serve_old_methods(cls: type, names: Mapping[str, str]) -> None:
+    """Let callers use the methods of a class under their old names. `names`: old name to new name."""
+    for old, new in names.items():
+        method = RenamedMethod(new)
+        method.__set_name__(cls, old)
+        setattr(cls, old, method)
+
+
+def adopt_old_names(cls: type, names: Mapping[str, str]) -> None:
+    """Give the methods that a subclass defines under old names their new ones, with a warning.
+
+    For `__init_subclass__` of a class that others derive from. `names`: old name to new name.
+    """
+    for old, new in names.items():
+        if old in vars(cls) and new not in vars(cls):
+            _warn(f"{cls.__name__}.{old}", f"{cls.__name__}.{new}", stacklevel=4)
+            setattr(cls, new, vars(cls)[old])
+
+
+def _warn(old: str, new: str, stacklevel: int = 3) -> None:
+    warnings.warn(f"{old} is now {new}; the old name goes in 1.0", DeprecationWarning, stacklevel=stacklevel)

@@ -57,7 +57,7 @@ class AutoDomain:
 
     name: ClassVar[str] = "auto"
 
-    def top(self) -> Regions:
+    def strongest(self) -> Regions:
         return strongest()
 
     def bounds(self, query: Query) -> Bounds:
@@ -77,7 +77,7 @@ class AutoDomain:
             return Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:
-            best.append(bounds_of_points(query, self.top()))
+            best.append(bounds_of_points(query, self.strongest()))
             return best[0]
 
         steps: list[Step[Bounds]] = [
@@ -129,7 +129,7 @@ class AutoDomain:
         best: list[IntSet] = []
 
         def strongest_set() -> IntSet:
-            best.append(set_of_points(query, self.top()))
+            best.append(set_of_points(query, self.strongest()))
             return best[0]
 
         steps: list[Step[IntSet]] = [
@@ -153,7 +153,7 @@ class AutoDomain:
         best: list[Region] = []
 
         def strongest_region() -> Region:
-            best.append(region_of_points(query, self.top()))
+            best.append(region_of_points(query, self.strongest()))
             best[0].coordinate_bounds = coordinate_bounds(query, self.bounds)
             return best[0]
 

@@ -71,7 +71,7 @@ def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
     """(absolute coefficient, extent) of each quantified variable; `None` for products of them and unknown signs."""
     coefficients: dict[Var, Linear] = {}
     for monomial, k in form.terms.items():
-        own = [v for v in monomial.free_vars() if query.is_relaxed(v)]
+        own = [v for v in monomial.free_vars() if query.is_quantified(v)]
         if not own:
             continue
         parts = factors(monomial)

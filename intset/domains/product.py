@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from intset.domains.arithmetic import congruence, strided
 from intset.domains.modular import TRANSFER, ModularDomain
-from intset.domains.protocols import ClimbingDomain, Regions
+from intset.domains.protocols import RankedDomain, Regions
 from intset.domains.query import Query
 from intset.domains.sets.answers import region_of_points
 from intset.domains.sets.base import Bounds, Domain, End, IntSet, as_end, empty_set
@@ -171,7 +171,7 @@ class ProductWithRegions(ProductDomain):
         super().__init__(parts, name)
         self._top = max(engines, key=lambda engine: engine.strength)
 
-    def top(self) -> Regions:
+    def strongest(self) -> Regions:
         return self._top
 
     def region(self, query: Query) -> Region:
@@ -182,6 +182,6 @@ class ProductWithRegions(ProductDomain):
 
 def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
     """Build the product of several domains, with regions if a part has regions."""
-    tops = [part.top() if isinstance(part, ClimbingDomain) else part for part in parts]
+    tops = [part.strongest() if isinstance(part, RankedDomain) else part for part in parts]
     engines = [top for top in tops if isinstance(top, Regions)]
     return ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from intset.deprecation import renamed
 from intset.domains.query import Query
 from intset.expr.node import Cond, Expr, Var
 from intset.regions.shape import Shape
@@ -134,9 +135,12 @@ class RegionDomain(Domain, Regions, Protocol):
 
 
 @runtime_checkable
-class ClimbingDomain(Domain, Protocol):
+class RankedDomain(Domain, Protocol):
     """A domain that asks ranked domains, the strongest one with regions last."""
 
-    def top(self) -> Regions:
+    def strongest(self) -> Regions:
         """The strongest domain with regions."""
         ...
+
+
+__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain"})

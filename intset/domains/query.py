@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from intset.deprecation import RenamedMethod
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.opaque import Opaque
 from intset.expr.range import Range
@@ -75,9 +76,11 @@ class Query:
         """Whether the domain is proved empty."""
         return self.known.empty
 
-    def is_relaxed(self, var: Var) -> bool:
+    def is_quantified(self, var: Var) -> bool:
         """Whether `var` is quantified: it runs over its range."""
         return var in self.ranges and var not in self.keep
+
+    is_relaxed = RenamedMethod("is_quantified")
 
     def mentions(self, var: Var) -> bool:
         """Whether the question mentions a variable."""
@@ -98,7 +101,7 @@ class Query:
         for var in self.base.assumptions.limits:  # outer variables come first
             own: set[Var] = set()
             for outer in self.ranges[var].free_vars():
-                if self.is_relaxed(outer):
+                if self.is_quantified(outer):
                     own |= {outer, *ties.get(outer, ())}
             if own:
                 ties[var] = frozenset(own)
@@ -129,7 +132,7 @@ class Query:
                 var = waiting.pop(0)
                 if var in relaxed or var in params:
                     continue
-                if not self.is_relaxed(var):
+                if not self.is_quantified(var):
                     params[var] = None
                     symbols |= self._read_by(var)
                     waiting.extend(self._mentioned(var) if var not in ties else ())
@@ -165,7 +168,7 @@ class Query:
         own, ties = free_vars(fact), self.ties
         if not ties:
             return own
-        return tuple(dict.fromkeys((*own, *(v for var in own if self.is_relaxed(var) for v in ties.get(var, ())))))
+        return tuple(dict.fromkeys((*own, *(v for var in own if self.is_quantified(var) for v in ties.get(var, ())))))
 
 
 def _symbols(roots: Sequence[Node]) -> set[Opaque]:

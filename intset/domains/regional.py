@@ -75,7 +75,7 @@ class ShapeDomain(ABC):
             waiting, again = [], waiting
             for cond in dict.fromkeys(again):
                 try:
-                    shape = shape.restricted(running, cond)
+                    shape = shape.filter(running, cond)
                 except BudgetError as error:
                     waiting.append(cond)
                     refused[cond] = f"a condition was left out: {error}"
@@ -103,9 +103,9 @@ class ShapeDomain(ABC):
             if e in extra:
                 low, high = outer_ends(query, k)
                 if isinstance(low, Expr):
-                    whole = whole.restricted(every, e >= low)
+                    whole = whole.filter(every, e >= low)
                 if isinstance(high, Expr):
-                    whole = whole.restricted(every, e <= high)
+                    whole = whole.filter(every, e <= high)
         return whole.image(every, exprs)
 
     def image(self, query: Query) -> IntSet:

@@ -16,7 +16,7 @@ from intset.domains.isl.domain import IslDomain
 from intset.domains.modular import ModularDomain
 from intset.domains.points import PointsDomain
 from intset.domains.product import IntervalTimesModular, product_domain
-from intset.domains.protocols import ClimbingDomain, Domain, Regions
+from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.ranked import strongest as strongest
 from intset.domains.stride import StrideDomain
 from intset.errors import DomainError, InputError, PluginWarning
@@ -103,7 +103,7 @@ def regions_of(name: str) -> Regions | None:
     """The domain with regions behind a name: itself or the strongest of its ranked domains; `None` without regions."""
     if name not in _answering:
         domain = domain_named(name)
-        top = domain.top() if isinstance(domain, ClimbingDomain) else domain
+        top = domain.strongest() if isinstance(domain, RankedDomain) else domain
         _answering[name] = top if isinstance(top, Regions) else None
     return _answering[name]
 

@@ -26,7 +26,7 @@ class Lattice:
         """The coordinate at which each vector starts."""
         return tuple(next(k for k, x in enumerate(v) if x) for v in self.basis)
 
-    def restricted(self, coefficients: Sequence[int], constant: int) -> Lattice | None:
+    def filter(self, coefficients: Sequence[int], constant: int) -> Lattice | None:
         """The sublattice with `coefficients . x + constant == 0`; `None` if it is empty."""
         values = [(_dot(coefficients, v), v) for v in self.basis]
         rest = _dot(coefficients, self.origin) + constant

@@ -213,7 +213,7 @@ def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
     """Decide by emptiness of the violating points, in the shape algebra of a domain."""
     query, goal = question.query, logical_not(question.goal)
     variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
-    relaxed = [v for v in variables if query.is_relaxed(v)]
+    relaxed = [v for v in variables if query.is_quantified(v)]
     violating = Query(relaxed, query.ranges, (*query.facts, goal), (), query.base, query.base, query.config)
     try:
         with engine.everything(0).budget(query.config.isl_operations):
@@ -221,7 +221,7 @@ def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
             if fails.is_empty():
                 return Verdict(PROVED)
             sizes = fails.variables()
-            sample = fails.lifted(sizes).sample()
+            sample = fails.params_to_dims(sizes).sample()
     except BudgetError as error:
         return Verdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
     point: Point = {} if sample is None else dict(zip((*sizes, *relaxed), sample, strict=True))

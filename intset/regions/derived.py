@@ -63,7 +63,7 @@ def from_condition(kind: Shape, dims: int, condition_of: object) -> Shape:
     """The universe of the class of `kind`, filtered by a condition."""
     assert callable(condition_of)
     point = coordinates(dims)
-    return kind.everything(dims).restricted(point, condition_of(point))
+    return kind.everything(dims).filter(point, condition_of(point))
 
 
 def at(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
@@ -71,12 +71,12 @@ def at(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:
     return from_condition(shape, shape.dims, lambda point: substitute(shape.condition(point), table))
 
 
-def within(shape: Shape, instances: Shape) -> Shape:
+def intersect_params(shape: Shape, instances: Shape) -> Shape:
     point = coordinates(shape.dims)
-    return shape.restricted(point, instances.condition(()))
+    return shape.filter(point, instances.condition(()))
 
 
-def lifted(shape: Shape, names: Sequence[Var]) -> Shape:
+def params_to_dims(shape: Shape, names: Sequence[Var]) -> Shape:
     first = len(names)
 
     def inside(point: Sequence[Var]) -> Cond:
@@ -86,7 +86,7 @@ def lifted(shape: Shape, names: Sequence[Var]) -> Shape:
     return from_condition(shape, first + shape.dims, inside)
 
 
-def fibred(shape: Shape, names: Sequence[Var]) -> Shape:
+def dims_to_params(shape: Shape, names: Sequence[Var]) -> Shape:
     return from_condition(shape, shape.dims - len(names), lambda point: shape.condition([*names, *point]))
 
 
@@ -94,7 +94,7 @@ def without(shape: Shape, names: Collection[Expr]) -> Shape:
     own = [v for v in shape.variables() if v in names]
     if any(not isinstance(e, Var) for e in names):
         raise BudgetError("a parameter that is a term of variables cannot be left out")
-    return shape.lifted(own).project(range(len(own), len(own) + shape.dims)) if own else shape
+    return shape.params_to_dims(own).project(range(len(own), len(own) + shape.dims)) if own else shape
 
 
 # -- maps ---------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def image(shape: Shape, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
 
 
 def preimage(shape: Shape, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
-    return shape.everything(len(point)).restricted(point, shape.condition(exprs))
+    return shape.everything(len(point)).filter(point, shape.condition(exprs))
 
 
 def product_with(shape: Shape, other: Shape, shared: int) -> Shape:
@@ -124,7 +124,7 @@ def product_with(shape: Shape, other: Shape, shared: int) -> Shape:
     )
 
 
-def counted(shape: Shape, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
+def change_basis(shape: Shape, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
     names = shape.lattice()
     first = 0 if names is None else len(names[1])
     if first or any(place is None for place, _ in vectors):
@@ -140,7 +140,7 @@ def counted(shape: Shape, origin: Vector, vectors: Sequence[tuple[int | None, Ve
                 total = total + times[place] * vector[k]
         exprs.append(total)
     unused = [times[k].eq(0) for k in range(dims) if k not in counting]
-    return shape.preimage(times, exprs).restricted(times, logical_and(*unused))
+    return shape.preimage(times, exprs).filter(times, logical_and(*unused))
 
 
 # -- boxes --------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def counted(shape: Shape, origin: Vector, vectors: Sequence[tuple[int | None, Ve
 
 def _finite_sides(shape: Shape) -> list[tuple[Expr, Expr]]:
     found = []
-    for low, high in shape.sides():
+    for low, high in shape.dim_bounds():
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             raise BudgetError("a region without end")
         found.append((low, high))
@@ -156,7 +156,7 @@ def _finite_sides(shape: Shape) -> list[tuple[Expr, Expr]]:
 
 
 def hull(shape: Shape) -> Shape:
-    sides = shape.sides()
+    sides = shape.dim_bounds()
 
     def inside(point: Sequence[Var]) -> Cond:
         lows = [x >= low for x, (low, _) in zip(point, sides, strict=True) if isinstance(low, Expr)]
@@ -181,7 +181,7 @@ def product(shape: Shape) -> Product | None:
 def loops(shape: Shape, names: Sequence[Var]) -> list[Product] | None:
     found = []
     for k in range(shape.dims):
-        side = shape.project(range(k + 1)).fibred(names[:k]).product()
+        side = shape.project(range(k + 1)).dims_to_params(names[:k]).product()
         if side is None:
             return None
         found.append(side)
@@ -192,15 +192,15 @@ def widest(shape: Shape, k: int, instances: Collection[Expr]) -> Expr | None:
     line = shape.project((k,))
     if line.is_empty():
         return as_expr(0)
-    ((low, high),) = line.sides()
+    ((low, high),) = line.dim_bounds()
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         return None
     extent = Normalizer({}).form(high - low + 1).expr()
     if not any(v in instances for v in extent.free_vars()):
         return extent
     d = Var("d")
-    extents = line.everything(1).restricted((d,), logical_and(line.project(()).condition(()), d.eq(extent)))
-    ((_, most),) = extents.without([v for v in extents.variables() if v in instances]).sides()
+    extents = line.everything(1).filter((d,), logical_and(line.project(()).condition(()), d.eq(extent)))
+    ((_, most),) = extents.without([v for v in extents.variables() if v in instances]).dim_bounds()
     return most if isinstance(most, Expr) else None
 
 
@@ -217,23 +217,23 @@ def lattice(shape: Shape) -> tuple[Lattice, tuple[Expr, ...]] | None:
 def lexicographic(shape: Shape, side: int) -> Shape:
     point = coordinates(shape.dims)
     for k, x in enumerate(point):
-        end = shape.sides()[k][0 if side < 0 else 1]
+        end = shape.dim_bounds()[k][0 if side < 0 else 1]
         if not isinstance(end, Expr):
             if shape.is_empty():
                 return shape
             raise BudgetError("a region without end has no lexicographic extremum")
-        shape = shape.restricted(point, x.eq(end))
+        shape = shape.filter(point, x.eq(end))
     return shape
 
 
 def functions(shape: Shape, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
-    fibres = shape.fibred(names)
+    fibres = shape.dims_to_params(names)
     if fibres.is_empty():
         return []
-    ends = fibres.sides()
+    ends = fibres.dim_bounds()
     values = tuple(low for low, _ in ends if isinstance(low, Expr))
     point = coordinates(fibres.dims)
-    single = fibres.restricted(point, logical_and(*(x.eq(e) for x, e in zip(point, values, strict=False))))
+    single = fibres.filter(point, logical_and(*(x.eq(e) for x, e in zip(point, values, strict=False))))
     if len(values) < fibres.dims or not single.includes(fibres):
         raise BudgetError("a relation that is no function")
     return [(shape.project(range(len(names))), values)]
@@ -245,13 +245,13 @@ def sample(shape: Shape) -> tuple[int, ...] | None:
     point = coordinates(shape.dims)
     found = []
     for k, x in enumerate(point):
-        low, high = shape.sides()[k]
+        low, high = shape.dim_bounds()[k]
         end = low if isinstance(low, Expr) else high
         value = constant_value(end) if isinstance(end, Expr) else _somewhere(shape, k)
         if value is None:
             raise BudgetError("the set depends on parameters")
         found.append(value)
-        shape = shape.restricted(point, x.eq(value))
+        shape = shape.filter(point, x.eq(value))
     return tuple(found)
 
 
@@ -259,9 +259,9 @@ def _somewhere(shape: Shape, k: int) -> int:
     """A value of an unbounded coordinate near 0."""
     point = coordinates(shape.dims)
     for reach in (1, 64, 1 << 12, 1 << 24, 1 << 48):
-        near = shape.restricted(point, (point[k] >= -reach) & (point[k] <= reach))
+        near = shape.filter(point, (point[k] >= -reach) & (point[k] <= reach))
         if not near.is_empty():
-            low = near.sides()[k][0]
+            low = near.dim_bounds()[k][0]
             assert isinstance(low, Expr)
             return int(low)
     raise BudgetError("no point was found near 0")
@@ -287,7 +287,7 @@ def listed(shape: Shape, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
 def count(shape: Shape) -> int | Infinity | Expr:
     if shape.is_empty():
         return 0
-    ends: Sequence[tuple[End, End]] = shape.sides()
+    ends: Sequence[tuple[End, End]] = shape.dim_bounds()
     if not shape.variables():
         if any(low is NEG_INF or high is POS_INF for low, high in ends):
             return POS_INF

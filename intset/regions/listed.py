@@ -43,7 +43,7 @@ class ListedPoints(Shape):
     def project(self, dims: Sequence[int]) -> ListedPoints:
         return ListedPoints(len(dims), {tuple(point[k] for k in dims) for point in self.points})
 
-    def restricted(self, point: Sequence[Var], condition: Cond) -> ListedPoints:
+    def filter(self, point: Sequence[Var], condition: Cond) -> ListedPoints:
         if not set(condition.free_vars()) <= set(point) or opaque_terms(condition):
             raise BudgetError("a list of points has no parameters")
         holds = compiled(condition, point)
@@ -114,7 +114,7 @@ class ListedPoints(Shape):
     def counts(self, varying: Sequence[Var], most: int = MAX_WRITTEN) -> PerInstance:
         return PerInstance(len(self.points), len(self.points))
 
-    def parts(self) -> int:
+    def disjuncts(self) -> int:
         return len(self.points)
 
     def pieces(self, most: int) -> list[Shape] | None:

@@ -11,7 +11,7 @@ A complete implementation by a list of points:
 ...     def intersect(self, other): return Listed(self.dims, self.points & other.points)
 ...     def subtract(self, other): return Listed(self.dims, self.points - other.points)
 ...     def project(self, dims): return Listed(len(dims), {tuple(x[k] for k in dims) for x in self.points})
-...     def restricted(self, point, condition): ...   # the points where the condition holds
+...     def filter(self, point, condition): ...   # the points where the condition holds
 ...     def is_empty(self): return not self.points
 ...     def condition(self, point): ...               # a disjunction over the points
 ...     def end(self, k, side): return (min if side < 0 else max)(x[k] for x in self.points)
@@ -24,8 +24,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from intset.deprecation import adopt_old_names, serve_old_methods
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.infinity import Infinity
 from intset.regions import derived
@@ -38,6 +39,16 @@ if TYPE_CHECKING:
     from intset.regions.derived import PerInstance
 
 End = Expr | Infinity
+_OLD_NAMES: Final = {
+    "counted": "change_basis",
+    "fibred": "dims_to_params",
+    "lifted": "params_to_dims",
+    "parts": "disjuncts",
+    "restricted": "filter",
+    "sides": "dim_bounds",
+    "united": "union_all",
+    "within": "intersect_params",
+}
 
 
 class Shape(ABC):
@@ -51,6 +62,10 @@ class Shape(ABC):
     ------
     BudgetError: from any method, beyond the budget or the abilities of the domain.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        adopt_old_names(cls, _OLD_NAMES)
 
     dims: int
     by: ClassVar[str] = "shape"  # the name of the domain, for answers that came about here
@@ -74,7 +89,7 @@ class Shape(ABC):
         """Project onto coordinates, in the order of `dims`; without any, the parameters of nonempty instances."""
 
     @abstractmethod
-    def restricted(self, point: Sequence[Var], condition: Cond) -> Shape:
+    def filter(self, point: Sequence[Var], condition: Cond) -> Shape:
         """Filter by a condition on the coordinates `point` and on parameters; an undefined condition is false."""
 
     @abstractmethod
@@ -98,11 +113,11 @@ class Shape(ABC):
 
     # -- derived methods ---------------------------------------------------------------------------------------
 
-    def united(self, others: Sequence[Shape]) -> Shape:
+    def union_all(self, others: Sequence[Shape]) -> Shape:
         """The union of this set and all others."""
         return reduce(lambda total, other: total.union(other), others, self)
 
-    def sides(self) -> list[tuple[End, End]]:
+    def dim_bounds(self) -> list[tuple[End, End]]:
         """Both ends of each coordinate."""
         return [(self.end(k, -1), self.end(k, 1)) for k in range(self.dims)]
 
@@ -112,7 +127,7 @@ class Shape(ABC):
 
     def where(self, point: Sequence[Var], condition: Cond) -> Shape:
         """The universe filtered by a condition on the coordinates `point`."""
-        return self.everything(len(point)).restricted(point, condition)
+        return self.everything(len(point)).filter(point, condition)
 
     def describe(self) -> str:
         """The set as a formula."""
@@ -167,17 +182,17 @@ class Shape(ABC):
         """Substitute values or expressions for parameters."""
         return derived.at(self, values)
 
-    def within(self, allowed: Shape) -> Shape:
-        """Filter by parameters: keep the instances of a set `allowed` without coordinates."""
-        return derived.within(self, allowed)
+    def intersect_params(self, allowed: Shape) -> Shape:
+        """Filter the parameters: keep the instances in `allowed`, a set without coordinates."""
+        return derived.intersect_params(self, allowed)
 
-    def lifted(self, params: Sequence[Var]) -> Shape:
+    def params_to_dims(self, params: Sequence[Var]) -> Shape:
         """Turn parameters into the first coordinates."""
-        return derived.lifted(self, params)
+        return derived.params_to_dims(self, params)
 
-    def fibred(self, names: Sequence[Var]) -> Shape:
+    def dims_to_params(self, names: Sequence[Var]) -> Shape:
         """Turn the first coordinates into parameters of these names."""
-        return derived.fibred(self, names)
+        return derived.dims_to_params(self, names)
 
     def without(self, params: Collection[Expr]) -> Shape:
         """Project parameters out: the union over their values."""
@@ -218,7 +233,7 @@ class Shape(ABC):
         """A lattice that contains the points `(params, coordinates)`, and the parameters; `None` for the empty set."""
         return derived.lattice(self)
 
-    def counted(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
+    def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
         """Change of basis to a lattice: the coordinates of a point become the multiples of its vectors.
 
         Parameters
@@ -226,13 +241,13 @@ class Shape(ABC):
         origin: the origin of the lattice.
         vectors: pairs (coordinate of the result or `None`, vector); a coordinate without a vector is 0.
         """
-        return derived.counted(self, origin, vectors)
+        return derived.change_basis(self, origin, vectors)
 
     def pieces(self, most: int) -> list[Shape] | None:
         """Partition into at most `most` disjoint convex sets, in order of their smallest points; `None` without one."""
-        return [self] if self.parts() == 1 else None
+        return [self] if self.disjuncts() == 1 else None
 
-    def parts(self) -> int:
+    def disjuncts(self) -> int:
         """The number of disjuncts, a measure of cost."""
         return 1
 
@@ -287,3 +302,6 @@ class Shape(ABC):
         Visits at most about `most` points.
         """
         return derived.counts(self, varying, most)
+
+
+serve_old_methods(Shape, _OLD_NAMES)

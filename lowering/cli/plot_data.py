@@ -272,7 +272,7 @@ def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOC
 
 def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
     dims = seen.dims
-    box = tuple(_side(range_between(*ends), {}, "the region") for ends in seen.sides())
+    box = tuple(_side(range_between(*ends), {}, "the region") for ends in seen.dim_bounds())
     ones = (1,) * dims
     if any(extent == 0 for _, extent in box):
         return Elements(0, box, ones, None)

@@ -295,7 +295,7 @@ class Dataflow(Configured):
                 pairs = found if counting is None else counting.product_with(found, size)
                 own = range(size, size + write.loop.depth - shared)
                 parts.setdefault(write, []).append(pairs.project([*range(shared), *own]))
-        return {write: shapes[0].united(shapes[1:]) for write, shapes in parts.items()}
+        return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
 
     def _counting(self, read: Read, ignoring: Mapping[int, Cond]) -> Shape | None:
         """The instances of a read that are not ignored; `None` where that is all of them."""
@@ -362,7 +362,7 @@ class Dataflow(Configured):
             is_whole = isinstance(access, Write) and access.kind == "call" or access.indices and None in access.indices
             _, is_all = self._points.reached(access)
             is_exact = is_exact and is_all and (not graph.free or bool(is_whole and self._is_call(access)))
-        found = nothing.united(shapes) if shapes else nothing
+        found = nothing.union_all(shapes) if shapes else nothing
         notes = () if is_exact else ("what depends on data is taken for all that it may be",)
         return region_of_shape(self._inside(storage, found), is_exact, notes)
 
@@ -375,7 +375,7 @@ class Dataflow(Configured):
         extents = zip(point, storage.tensor.extents, strict=True)
         inside = [(e >= 0) & (e < extent) for e, extent in extents] if storage.is_param else []
         try:
-            return shape.restricted(point, logical_and(*inside, self._is_touchable(storage)(point)))
+            return shape.filter(point, logical_and(*inside, self._is_touchable(storage)(point)))
         except BudgetError:
             return shape
 

@@ -110,7 +110,7 @@ class Points:
             try:
                 # Inside of another budget, what that has no more for is no answer to be kept.
                 with nullcontext() if everything.is_limited() else everything.budget(INSTANCES, self._account):
-                    found = everything.restricted(names, asked)
+                    found = everything.filter(names, asked)
             except BudgetError as error:
                 found = error
             self._conditions[key] = found
@@ -124,7 +124,7 @@ class Points:
         found = self._domains.get(key)
         if found is None:
             shape, is_all = self._where(loop.vars, way.conditions)
-            found = self._domains[key] = shape.within(self.known), is_all
+            found = self._domains[key] = shape.intersect_params(self.known), is_all
         return found[0], found[1] and way.is_all
 
     def reached(self, access: Access) -> tuple[Shape, bool]:
@@ -133,7 +133,7 @@ class Points:
             graph = self._graphs[access]
             return graph.points.project(range(graph.depth)), graph.is_exact
         found = [self.domain(access.loop, access.place.way.joined(way)) for way in access.ways]
-        return found[0][0].united([shape for shape, _ in found[1:]]), all(is_all for _, is_all in found)
+        return found[0][0].union_all([shape for shape, _ in found[1:]]), all(is_all for _, is_all in found)
 
     # -- accesses -----------------------------------------------------------------------------------------------
 
@@ -165,7 +165,9 @@ class Points:
                 if lost:
                     open_ = sorted({*open_, *lost})
                     continue
-            return Graph(shape.within(self.known), len(loops), free, len(element), is_all and way.is_all and not free)
+            return Graph(
+                shape.intersect_params(self.known), len(loops), free, len(element), is_all and way.is_all and not free
+            )
 
     def _can_say(self, point: Sequence[Var], cond: Cond) -> bool:
         try:
@@ -225,7 +227,7 @@ class Points:
         found = self._orders.get((dims, earlier, later))
         if found is None:
             point = [PlainVar(f"x{k}") for k in range(dims)]
-            found = self.kind.everything(dims).restricted(point, point[earlier] < point[later])
+            found = self.kind.everything(dims).filter(point, point[earlier] < point[later])
             self._orders[dims, earlier, later] = found
         return found
 
@@ -238,7 +240,7 @@ class Points:
             less = [
                 logical_and(*(p.eq(q) for p, q in zip(a[:k], b[:k], strict=True)), b[k] < a[k]) for k in range(length)
             ]
-            found = self.kind.everything(len(point)).restricted(point, logical_or(*less))
+            found = self.kind.everything(len(point)).filter(point, logical_or(*less))
             self._lexicographic[before, length] = found
         return found
 
@@ -250,4 +252,4 @@ class Points:
         same = [e.eq(v) for e, v in zip(element, free, strict=True)]
         inside = [(e >= 0) & (e < extent) for e, extent in zip(element, extents, strict=True)]
         shape, _ = self._where([*free, *element], [*same, *inside, is_touchable(element)])
-        return Graph(shape.within(self.known), 0, tuple(range(dims)), dims, False)
+        return Graph(shape.intersect_params(self.known), 0, tuple(range(dims)), dims, False)

@@ -130,7 +130,7 @@ class Reaching:
             live += [*certain, *doubtful]
             if doubtful:
                 doubts += [one.write for one in doubtful]
-                doubt = nothing.united([one.pairs.project(mine) for one in doubtful]).intersect(untold)
+                doubt = nothing.union_all([one.pairs.project(mine) for one in doubtful]).intersect(untold)
                 unknown, untold = unknown.union(doubt), untold.subtract(doubt)
             if not certain:
                 continue
@@ -139,7 +139,7 @@ class Reaching:
             else:
                 said = [one._replace(pairs=untold.product_with(one.pairs, size)) for one in certain]
                 told += [one for one in said if not one.pairs.is_empty()]
-            covered = nothing.united([one.pairs.project(mine) for one in certain])
+            covered = nothing.union_all([one.pairs.project(mine) for one in certain])
             is_same = untold is left
             left = left.subtract(covered)
             untold = left if is_same else untold.subtract(covered)
@@ -206,7 +206,7 @@ class Reaching:
     def _lexmax(self, reader: Reader, pairs: Shape) -> Shape:
         """Each instance of the read with the lexicographically largest of its partners."""
         names = reader.names
-        return pairs.fibred(names).lexmax().lifted(names) if names else pairs.lexmax()
+        return pairs.dims_to_params(names).lexmax().params_to_dims(names) if names else pairs.lexmax()
 
     def _latest_of(self, reader: Reader, segment: Segment, some: list[Reached]) -> list[Reached]:
         """Of the last instances of several writes the last of all: each write where no other comes later."""
@@ -266,7 +266,7 @@ class Reaching:
         """The doubtful writes that are not followed by a certain one."""
         size = reader.graph.instances
         times = [self._time(reader, one, segment) for one in certain]
-        last = times[0].united(times[1:])
+        last = times[0].union_all(times[1:])
         found = []
         for one in doubtful:
             time = self._time(reader, one, segment)

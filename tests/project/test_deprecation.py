@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Sequence
 
 import pytest
 
 from intset import deprecation
 from intset.deprecation import RenamedMethod, renamed
+from intset.expr.node import Cond, Var
+from intset.regions.listed import ListedPoints
 
 
 class Box:
@@ -40,3 +43,16 @@ def test_a_name_of_another_module_is_served() -> None:
         assert get("gcd")(4, 6) == 2
     with pytest.raises(AttributeError, match="module 'shop' has no attribute 'lcm'"):
         get("lcm")
+
+
+def test_shapes_of_others_may_use_old_names() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Old\.restricted is now Old\.filter"):
+
+        class Old(ListedPoints):
+            def restricted(self, point: Sequence[Var], condition: Cond) -> Old:
+                return self
+
+    x, shape = Var("x"), Old(1, [(1,)])
+    assert shape.filter([x], x > 5) is shape
+    with pytest.warns(DeprecationWarning, match=r"Shape\.within is now Shape\.intersect_params"):
+        assert ListedPoints.within is ListedPoints.intersect_params

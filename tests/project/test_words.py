@@ -88,7 +88,7 @@ def test_nests_are_walked_by_the_driver() -> None:
 RETIRED = {
     "gap_free": "contiguous",
     "enclosure": "outer box",
-    "fibred": "restricted to a parameter (`filter`)",
+    "fibred": "coordinates become parameters (`dims_to_params`)",
     "worlds": "search states",
     "serving": "call alternatives",
     "turned": "loop interchange",
@@ -98,7 +98,7 @@ RETIRED = {
 }
 STILL_USED = frozenset(
     """
-    alike enclosure fibred serving turned worlds
+    alike enclosure serving turned worlds
     """.split()
 )
 

@@ -101,9 +101,9 @@ class StageRegion(Region):
         """The shape restricted to instances: of `loops`, or of all loops around."""
         shape = self.shape
         if loops is None:
-            return shape.within(instances(self._env, self._loops()))
+            return shape.intersect_params(instances(self._env, self._loops()))
         rest = [v for v in shape.atoms() if isinstance(v, Var) and v in self._env.ranges and v not in loops]
-        return shape.within(instances(self._env, [*loops, *rest])).without(rest)
+        return shape.intersect_params(instances(self._env, [*loops, *rest])).without(rest)
 
     def count(self) -> int | Infinity | Expr:
         box = self._footprint.box

@@ -74,7 +74,7 @@ def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[
         return not any(prod(extents) for extents in visited)
     try:
         around = instances(env, (*footprint.variables(), *fixed))
-        return footprint.shape(env).within(around).is_empty()
+        return footprint.shape(env).intersect_params(around).is_empty()
     except BudgetError:
         return False
 
@@ -122,7 +122,7 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
         shape = footprint.shape(env)
         around = instances(env, (*footprint.variables(), *fixed))
         with env.budget(_OPERATIONS):
-            inside = shape.within(around)
+            inside = shape.intersect_params(around)
             extent = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
     except BudgetError:
         return None

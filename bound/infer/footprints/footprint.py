@@ -84,7 +84,7 @@ class Footprint:
             if self.box is not None:
                 self._shape = shape_of(env, self.box)
             else:
-                self._shape = self.unguarded.within(shape_of(env, self.guard)).coalesced()
+                self._shape = self.unguarded.intersect_params(shape_of(env, self.guard)).coalesced()
         return self._shape
 
     @property
@@ -206,7 +206,7 @@ def footprint_of_shape(
 def _within_loop_ranges(env: LoopEnvironment, shape: Shape) -> Shape:
     """The shape restricted to the ranges of its loops."""
     loops = [v for v in shape.variables() if v in env.ranges]
-    return shape.within(instances(env, loops)).coalesced() if loops else shape
+    return shape.intersect_params(instances(env, loops)).coalesced() if loops else shape
 
 
 def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Expr]) -> Footprint:
@@ -269,7 +269,7 @@ def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
     """The box around all instances of a shape; `limits` where that is infinite."""
     sides = []
-    for low, high in shape.without(shape.atoms()).sides():
+    for low, high in shape.without(shape.atoms()).dim_bounds():
         if isinstance(low, Infinity) or isinstance(high, Infinity):
             if limits is None:
                 raise BudgetError("a region whose ends cannot be written")
@@ -282,7 +282,7 @@ def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
     """The bounding box of each nonempty instance, guarded by the condition that it is nonempty."""
     where: Cond | None = None
     with env.budget(_END_OPERATIONS):
-        ends = shape.sides()
+        ends = shape.dim_bounds()
         with suppress(BudgetError):
             where = shape.project(()).condition(())
     sides = []

@@ -81,7 +81,7 @@ def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Se
     image = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
     if image.notes:
         raise BudgetError(image.notes[0])
-    return image.shape.fibred(variables)
+    return image.shape.dims_to_params(variables)
 
 
 def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
@@ -91,7 +91,7 @@ def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
     if points is None or len(points) > MAX_LISTED:
         return None
     try:
-        return env.shapes.listing(points, (), len(variables)).fibred(variables)
+        return env.shapes.listing(points, (), len(variables)).dims_to_params(variables)
     except BudgetError:
         return None
 

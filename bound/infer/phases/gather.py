@@ -301,15 +301,15 @@ def _union_shapes(
     try:
         with env.budget(_OPERATIONS):
             shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
-            total = shapes[0].united(shapes[1:])
-            if MAX_DISJUNCTS < total.parts() <= 2 * MAX_DISJUNCTS:
+            total = shapes[0].union_all(shapes[1:])
+            if MAX_DISJUNCTS < total.disjuncts() <= 2 * MAX_DISJUNCTS:
                 total = total.disjoint()
-        if total.parts() <= MAX_DISJUNCTS:
+        if total.disjuncts() <= MAX_DISJUNCTS:
             footprint = footprint_of_shape(env, dims, total, exact, notes)
             if not others and all(_is_alive(env, box) for box in alone):
                 footprint.set_hull(*hull(env, alone))
             return footprint
-        note = f"the region has {total.parts()} parts: its box was used"
+        note = f"the region has {total.disjuncts()} parts: its box was used"
     except BudgetError as error:
         counted = _listed(env, dims, [*(Footprint(dims, box) for box in alone), *others], exact, notes)
         if counted is not None:

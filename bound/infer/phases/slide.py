@@ -95,7 +95,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     window = SymbolicInterval((Linear(0, {low: 1}),), side.highs)
     box = Box((*sides[: moving[0]], window, *sides[moving[0] + 1 :]), footprint.box.where, footprint.box.also)
     run = instances(env, [v for v in box.variables() if v in env.ranges])
-    here, there = shape_of(env, box).within(run), new.within(run)
+    here, there = shape_of(env, box).intersect_params(run), new.intersect_params(run)
     if not (here.includes(there) and there.includes(here)):
         return None
     advanced = Footprint(footprint.dims, box, new, footprint.exact, footprint.notes)
@@ -131,21 +131,21 @@ def reached_footprint(
     inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
     run = env.shapes.where((), logical_and(*inside, *running))
     hidden = [v for v in ranges if v not in bounds.fixed]  # threads sharing the storage
-    return footprint.shape(env).within(project_variables(run, hidden))
+    return footprint.shape(env).intersect_params(project_variables(run, hidden))
 
 
 def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The union of `whole` over all earlier iterations of the loops `slid`."""
     before = {v: Var(f"{v.name}.before") for v in slid}
     order = _precedes([(before[v], v) for v in slid])
-    return project_variables(whole.at(before).within(env.shapes.where((), order)), before.values())
+    return project_variables(whole.at(before).intersect_params(env.shapes.where((), order)), before.values())
 
 
 def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
     """The union of `whole` over all later iterations of the loops `slid`."""
     after = {v: Var(f"{v.name}.after") for v in slid}
     order = _precedes([(v, after[v]) for v in slid])
-    return project_variables(whole.at(after).within(env.shapes.where((), order)), after.values())
+    return project_variables(whole.at(after).intersect_params(env.shapes.where((), order)), after.values())
 
 
 def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:

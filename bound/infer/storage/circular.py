@@ -60,7 +60,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     try:  # computed is a proper superset of required
         with env.budget(_OPERATIONS):
             run = instances(env, (*bounds.region.variables(), *bounds.fixed))
-            computed = project_variables(bounds.region.shape(env).within(run), bounds.slid)
+            computed = project_variables(bounds.region.shape(env).intersect_params(run), bounds.slid)
             return footprint_of_shape(
                 env, len(shape), computed.union(required.shape(env)), required.exact, required.notes
             )
@@ -140,16 +140,16 @@ def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
     numbers = [Var(f"t{k}") for k in range(dims)]
     moves = [sum((step * t for step, t in zip(row, numbers, strict=True) if step), const(0)) for row in storage.steps]
     still = [t.eq(0) for k, t in enumerate(numbers) if not any(row[k] for row in storage.steps)]
-    return apart.preimage(numbers, moves).restricted(numbers, logical_and(*still))
+    return apart.preimage(numbers, moves).filter(numbers, logical_and(*still))
 
 
 def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr]) -> Expr | None:
     """The smallest modulus of axis `k` for given moduli of other axes; `None` if unbounded."""
     point = [Var(f"d{j}") for j in range(apart.dims)]
     meeting = [_meets(d, folds.get(j)) for j, d in enumerate(point) if j != k]
-    alone = apart.restricted(point, logical_and(*meeting)).project([k])
+    alone = apart.filter(point, logical_and(*meeting)).project([k])
     sizes = alone.atoms()
-    numbers = alone.within(size_bounds(env, sizes)).without(sizes)
+    numbers = alone.intersect_params(size_bounds(env, sizes)).without(sizes)
     if numbers.is_empty():
         return None
     last = numbers.end(0, 1)

@@ -138,7 +138,7 @@ class LatticeRegion:
         """The footprint in lattice coordinates."""
         env, footprint = self.env, self.footprint
         with env.budget(_OPERATIONS):
-            inside = footprint.unguarded.counted(self.around.origin, self.all_vectors)
+            inside = footprint.unguarded.change_basis(self.around.origin, self.all_vectors)
         counted = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
         if counted.box is not None:
             box = guarded(env, counted.box, footprint.guard)

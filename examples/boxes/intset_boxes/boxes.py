@@ -83,7 +83,7 @@ class Union(Shape):
     def project(self, dims: Sequence[int]) -> Union:
         return self._where([self.names[k] for k in dims])
 
-    def restricted(self, point: Sequence[Var], condition: Cond) -> Union:
+    def filter(self, point: Sequence[Var], condition: Cond) -> Union:
         return self._where(self.names, substitute(condition, dict(zip(point, self.names, strict=True))))
 
     def is_empty(self) -> bool:
@@ -115,7 +115,7 @@ class Union(Shape):
     def budget(self, operations: int, account: Any = None) -> AbstractContextManager[None]:
         return WORK.budget(operations, account)
 
-    def parts(self) -> int:
+    def disjuncts(self) -> int:
         return len(self.systems)
 
     def variables(self) -> tuple[Var, ...]:
@@ -134,7 +134,7 @@ class Union(Shape):
             found += rest
         return Union(self.names, found)
 
-    def lifted(self, params: Sequence[Var]) -> Union:
+    def params_to_dims(self, params: Sequence[Var]) -> Union:
         new = fresh(len(params))
         return self._where([*new, *self.names], table=dict(zip(params, new, strict=True)))
 

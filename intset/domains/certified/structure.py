@@ -118,7 +118,7 @@ def _occurs_once(form: Linear, var: Expr) -> bool:
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     """Ends as expressions over parameters and kept variables; quantified variables are eliminated one by one."""
     known = query.known
-    relaxed = query.is_relaxed
+    relaxed = query.is_quantified
     touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
     ends: list[End] = []
     tight = not touched
@@ -147,9 +147,9 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 def _is_touched(query: Query, form: Linear) -> bool:
     """Whether a fact or the range of a kept variable restricts quantified variables of `form`, also through ranges."""
-    tied = {v for v in free_vars(*form.terms) if query.is_relaxed(v)}
+    tied = {v for v in free_vars(*form.terms) if query.is_quantified(v)}
     links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
-    links = [{v for v in link if query.is_relaxed(v)} for link in links]
+    links = [{v for v in link if query.is_quantified(v)} for link in links]
     grown = True
     while grown:
         grown = False
@@ -170,7 +170,7 @@ def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
             have = form.terms.get(monomial)
             if have is None or have % k or (have // k < 0) != (side > 0):
                 continue
-            end = toward(query.known, form.plus(fact, -(have // k)), query.is_relaxed)
+            end = toward(query.known, form.plus(fact, -(have // k)), query.is_quantified)
             if end.form is not None:
                 found.append(end.form)
     return found
@@ -245,7 +245,7 @@ def _choice(op: ops.Op, e: Expr) -> Expr:
 
 
 def _is_kept(query: Query, e: Expr) -> bool:
-    return not any(query.is_relaxed(v) for v in free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
+    return not any(query.is_quantified(v) for v in free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
 
 
 def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
@@ -254,7 +254,7 @@ def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
     if not sign or not t.args and t.op is ops.CONST:
         return UNKNOWN
     form = known.form(q)
-    forms = [toward(known, form, query.is_relaxed).form for toward in (symbolic.lowest, symbolic.highest)]
+    forms = [toward(known, form, query.is_quantified).form for toward in (symbolic.lowest, symbolic.highest)]
     low, high = (None if end is None or not end.is_const else end.const for end in forms)
     if sign < 0:
         low, high = high, low
@@ -268,7 +268,7 @@ def _takes_every_integer(query: Query, x: Expr) -> bool:
 
 def _runs(query: Query, x: Expr) -> bool:
     """Whether `x` is a quantified variable that takes every value between its numeric ends, for all parameters."""
-    if not isinstance(x, Var) or not query.is_relaxed(x):
+    if not isinstance(x, Var) or not query.is_quantified(x):
         return False
     limits = query.known.assumptions.limits.get(x, (None, None))
     return limits == (None, None) and x.declared()[2] == 1
@@ -281,7 +281,7 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
     terms: list[multistride.Term] = []
     seen: set[Var] = set()
     for e, k in form.terms.items():
-        own = [v for v in free_vars(e) if query.is_relaxed(v)]
+        own = [v for v in free_vars(e) if query.is_quantified(v)]
         if not own and not _has_load(e):
             fixed[e] = k
             continue

@@ -97,7 +97,7 @@ class GuardedRegions:
     def _check_variables(self, method: str, answer: Any, variables: Iterable[object], query: Query) -> None:
         """Refuse an answer over quantified variables, or over variables that the question does not mention."""
         for v in variables:
-            if not isinstance(v, Var) or query.is_relaxed(v):
+            if not isinstance(v, Var) or query.is_quantified(v):
                 self._refuse(method, answer, "an answer free of quantified variables", f", with {in_one_line(v)}")
             if not query.mentions(v):
                 self._refuse(method, answer, "an answer to the question", f", with {v.name}, which is not in it")

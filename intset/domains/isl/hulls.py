@@ -263,7 +263,7 @@ def _of_equations(part: BasicSet) -> Lattice | None:
     found: Lattice | None = everything(dims)
     for k in range(rows.rows()):
         *row, constant = (number(rows.get_element_val(k, column)) for column in range(dims + 1))
-        found = None if found is None else found.restricted(row, constant)
+        found = None if found is None else found.filter(row, constant)
     return None if found is None else found.projected(part.dim(kinds.param) + part.dim(kinds.set))
 
 

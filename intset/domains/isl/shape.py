@@ -60,7 +60,7 @@ class IslShape(Presburger, Shape):
         both = of(other)
         return self._with(coalesced(self.get().intersect(both.get())), both)
 
-    def united(self, others: Sequence[Shape]) -> IslShape:
+    def union_all(self, others: Sequence[Shape]) -> IslShape:
         total, more = self.get(), [of(other) for other in others]
         for other in more:
             total = total.union(other.get())
@@ -84,7 +84,7 @@ class IslShape(Presburger, Shape):
         rest = self._with(current if len(left) == self.dims else coalesced(current))
         return of(pieces.permuted(rest, [left.index(k) for k in dims]))
 
-    def restricted(self, point: Sequence[Var], condition: Cond) -> IslShape:
+    def filter(self, point: Sequence[Var], condition: Cond) -> IslShape:
         inside = translated(point, condition)
         return self._with(coalesced(self.get().intersect(inside.get())), inside)
 
@@ -156,11 +156,11 @@ class IslShape(Presburger, Shape):
     def at(self, values: Mapping[Var, IntLike]) -> IslShape:
         return of(self.placed(values))
 
-    def within(self, allowed: Shape) -> IslShape:
+    def intersect_params(self, allowed: Shape) -> IslShape:
         around = of(allowed)
         return self._with(self.get().intersect_params(around.get().params()), around)
 
-    def lifted(self, params: Sequence[Var]) -> IslShape:
+    def params_to_dims(self, params: Sequence[Var]) -> IslShape:
         kinds = isl().dim_type
         self._only_variables(params)
         current, shape = self.get(), self
@@ -178,7 +178,7 @@ class IslShape(Presburger, Shape):
             if not isinstance(e, Var) and any(v in params for v in e.free_vars()) and e not in params:
                 raise BudgetError(f"{e} is not affine")
 
-    def fibred(self, names: Sequence[Var]) -> IslShape:
+    def dims_to_params(self, names: Sequence[Var]) -> IslShape:
         kinds = isl().dim_type
         if not names:
             return self
@@ -227,18 +227,18 @@ class IslShape(Presburger, Shape):
         found = hulls.lattice_of(self)
         return None if found is None else (found[0], tuple(found[1]))
 
-    def counted(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
+    def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
         return of(hulls.in_coordinates(self, origin, vectors))
 
     def pieces(self, most: int) -> list[Shape] | None:
         found = pieces.disjoint_pieces(self, most)
         return None if found is None else [of(part) for part in found]
 
-    def parts(self) -> int:
+    def disjuncts(self) -> int:
         return int(self.shared().n_basic_set())
 
     def coalesced(self) -> IslShape:
-        if self.parts() == 1:
+        if self.disjuncts() == 1:
             return self
         return self._with(coalesced(self.get()))
 
@@ -334,8 +334,10 @@ class IslShape(Presburger, Shape):
         return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
 
     def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
-        named = universe(len(varying)).fibred(varying)  # what a size declares is told only where it is a parameter
-        whole = self._with(self.get().intersect_params(declared(self, named)), named).lifted(varying)
+        named = universe(len(varying)).dims_to_params(
+            varying
+        )  # what a size declares is told only where it is a parameter
+        whole = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := whole.free_params():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
         kinds = isl().dim_type

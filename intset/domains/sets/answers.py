@@ -112,7 +112,7 @@ def _independent(query: Query) -> bool:
         return False
     seen: set[Var] = set()
     for form in query.forms:
-        mentioned = [v for v in free_vars(*form.terms) if query.is_relaxed(v)]
+        mentioned = [v for v in free_vars(*form.terms) if query.is_quantified(v)]
         own = {v for var in mentioned for v in (var, *query.ties.get(var, ()))}
         if own & seen:
             return False

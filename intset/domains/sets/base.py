@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from intset.config import all_as_configured, as_configured
-from intset.domains.protocols import ClimbingDomain, Domain, Points, RegionDomain, Regions
+from intset.deprecation import renamed
+from intset.domains.protocols import Domain, Points, RankedDomain, RegionDomain, Regions
 from intset.domains.sets import order
 from intset.domains.sets.bounds import (
     DimensionBounds,
@@ -400,15 +401,18 @@ def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:
 
 __all__ = [
     "Bounds",
-    "ClimbingDomain",
     "Domain",
     "End",
     "IntSet",
     "IntervalSet",
     "Points",
+    "RankedDomain",
     "RegionDomain",
     "Regions",
     "ShapeSet",
     "as_end",
     "empty_set",
 ]
+
+
+__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain"})

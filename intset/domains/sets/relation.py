@@ -170,9 +170,9 @@ def _extreme_targets(region: Region, sources: int, side: int) -> Region:
 
     def targets(shape: Shape) -> Region:
         names = coordinates(sources, "s")
-        fibres = shape.fibred(names)
+        fibres = shape.dims_to_params(names)
         with collected() as remarks:
-            ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).lifted(names)
+            ends = (fibres.lexmin() if side < 0 else fibres.lexmax()).params_to_dims(names)
         return region_of_shape(ends, True, (*region.notes, *remarks), region.outer_box(), region.by)
 
     return region.decided(f"the {'smallest' if side < 0 else 'largest'} targets", targets)

@@ -96,10 +96,10 @@ class WhereNonempty(Configured):
             shape = self._inner.shape
             point = coordinates(shape.dims)
             with own_budget(shape):
-                shape = shape.restricted(point, logical_and(*self._nonempty.condition.occupied))
+                shape = shape.filter(point, logical_and(*self._nonempty.condition.occupied))
                 for fact in self._nonempty.condition.facts:
                     try:
-                        shape = shape.restricted(point, fact)
+                        shape = shape.filter(point, fact)
                     except BudgetError:  # `at` excludes these values by itself
                         continue
             self._shape = shape
@@ -217,7 +217,7 @@ class RegionWhereNonempty(WhereNonempty, Region):
             others = [v for v in shape.variables() if v not in self.params]
             declared = logical_and(*(fact.condition for v in others for fact in declared_of(v, v)))
             with own_budget(shape, 2 * SHARE):
-                return shape.restricted(coordinates(self.dims), declared).without(others).counts(self.params)
+                return shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
         except BudgetError as error:
             raise CountError(f"counting is out of budget: {error}") from error
 

@@ -133,7 +133,7 @@ def _race(loop: For, meeting: Meeting) -> Race | None:
             with first.points.budget(MAX_OPERATIONS):
                 both = first.keyed(0, False).product_with(second.keyed(0, True), first.dims)
                 at = [PlainVar(f"x{k}") for k in range(both.dims)]
-                met = both.restricted(at, at[0].ne(at[first.instances + first.dims]))
+                met = both.filter(at, at[0].ne(at[first.instances + first.dims]))
                 if met.is_empty():
                     continue
         except BudgetError:
@@ -206,7 +206,7 @@ class Meeting:
         x = [PlainVar(v.name) for v in a.loop.vars]
         y = [PlainVar(v.name) for v in b.loop.vars]
         try:
-            met = self.points.kind.everything(len(x) + len(y)).restricted([*x, *y], order(x, y))
+            met = self.points.kind.everything(len(x) + len(y)).filter([*x, *y], order(x, y))
         except BudgetError as error:
             raise LayoutError(f"whether the order of accesses matters is not known: {error}") from error
         try:

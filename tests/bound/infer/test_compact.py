@@ -35,7 +35,7 @@ def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
     equations = [([rng.randint(-3, 3) for _ in range(dims)], rng.randint(-4, 4)) for _ in range(rng.randint(0, 2))]
     found: Any = everything(dims)
     for row, constant in equations:
-        found = found.restricted(row, constant) if found is not None else None
+        found = found.filter(row, constant) if found is not None else None
     for point in itertools.product(range(-4, 5), repeat=dims):
         holds = all(sum(a * x for a, x in zip(row, point, strict=True)) + c == 0 for row, c in equations)
         assert holds == (found is not None and point in found)

@@ -15,7 +15,7 @@ from intset.domains.isl.shape import IslShape
 from intset.domains.points import PointSet
 from intset.domains.query import Query
 from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
-from intset.domains.sets.base import ClimbingDomain, IntervalSet, IntSet, Points, RegionDomain
+from intset.domains.sets.base import IntervalSet, IntSet, Points, RankedDomain, RegionDomain
 from intset.domains.sets.region import ShapeRegion
 from intset.errors import DomainError
 from tests.bound.corpus import CASES
@@ -85,7 +85,7 @@ def test_corners_of_a_square_are_eight_elements() -> None:
 
 def test_capabilities_are_types() -> None:
     assert isinstance(domain_named("core"), RegionDomain) and isinstance(domain_named("isl"), RegionDomain)
-    assert isinstance(domain_named("auto"), ClimbingDomain) and not isinstance(domain_named("auto"), RegionDomain)
+    assert isinstance(domain_named("auto"), RankedDomain) and not isinstance(domain_named("auto"), RegionDomain)
     for plain in ("interval", "stride", "modular", "interval*modular", "points"):
         assert regions_of(plain) is None
     assert regions_of("interval*isl") is domain_named("isl") and regions_of("core*modular") is domain_named("core")

@@ -27,8 +27,8 @@ class CoreShape(Shape):
     def project(self, dims: Sequence[int]) -> CoreShape:
         return CoreShape(self.shape.project(dims))
 
-    def restricted(self, point: Sequence[Var], condition: Cond) -> CoreShape:
-        return CoreShape(self.shape.restricted(point, condition))
+    def filter(self, point: Sequence[Var], condition: Cond) -> CoreShape:
+        return CoreShape(self.shape.filter(point, condition))
 
     def is_empty(self) -> bool:
         return self.shape.is_empty()

@@ -52,7 +52,7 @@ def union_of_boxes(rng: random.Random, diagonals: bool = True) -> Cond:
 KINDS: dict[str, Callable[[Cond], Shape]] = {
     "isl": lambda cond: translated((X, Y), cond),
     "core": lambda cond: CoreShape(translated((X, Y), cond)),
-    "boxes": lambda cond: Boxes().everything(2).restricted((X, Y), cond),
+    "boxes": lambda cond: Boxes().everything(2).filter((X, Y), cond),
 }
 
 
@@ -86,10 +86,10 @@ def check(a: Cond, b: Cond, kind: str) -> int:
     union, meet, rest = first.union(second), first.intersect(second), first.subtract(second)
     turned, line, alive = first.project((1, 0)), first.project((1,)), first.project(())
     least, most, hull = first.lexmin(), first.lexmax(), first.hull()
-    sides, pieces, product_, loops = first.sides(), first.pieces(8), first.product(), first.loops((X, Y))
+    sides, pieces, product_, loops = first.dim_bounds(), first.pieces(8), first.product(), first.loops((X, Y))
     composed = first.product_with(second, 1)
-    lifted = first.lifted((N,))
-    fibred = first.fibred((X,))
+    lifted = first.params_to_dims((N,))
+    columns = first.dims_to_params((X,))
     forms = (Y, X // 2) if kind == "boxes" else (X + Y, X - Y)
     image = first.image((X, Y), forms)
     maps = [compiled(e, (X, Y)) for e in forms]
@@ -114,7 +114,7 @@ def check(a: Cond, b: Cond, kind: str) -> int:
             "composed": composed,
             "narrow": narrow,
             "lifted": lifted,
-            "fibred": fibred.at({X: 1}),
+            "columns": columns.at({X: 1}),
         }.items()
     }
     wanted: dict[str, Callable[[Points, Points], Points]] = {
@@ -129,7 +129,7 @@ def check(a: Cond, b: Cond, kind: str) -> int:
         "image": lambda p, q: {z for z in (tuple(f(*x) for f in maps) for x in p) if all(v in WINDOW for v in z)},
         "preimage": lambda p, q: {(x,) for x in WINDOW if (x, x + 1) in p},
         "composed": lambda p, q: {(x, y, z) for x, y in p for w, z in q if w == y},
-        "fibred": lambda p, q: {(y,) for x, y in p if x == 1},
+        "columns": lambda p, q: {(y,) for x, y in p if x == 1},
     }
     parts = None if pieces is None else [elements(part) for part in pieces]
     in_product = None if product_ is None else points(inside_product(product_))
@@ -154,7 +154,7 @@ def check(a: Cond, b: Cond, kind: str) -> int:
     assert first.is_empty() is not any(in_a)
     assert second.includes(first) is all(p <= q for p, q in zip(in_a, in_b, strict=True))
     numbers = [len(p) for p in in_a]
-    assert first.within(translated((), N <= 3)).counts((N,)) == (max(numbers), sum(numbers))
+    assert first.intersect_params(translated((), N <= 3)).counts((N,)) == (max(numbers), sum(numbers))
     assert wide is None or not any(in_a) or evaluate(wide) == max(extent(p) for p in in_a)
     sample = at[2].sample()
     assert sample in in_a[2] or (sample is None and not in_a[2])
