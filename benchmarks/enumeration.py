@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bound.arrays import ArrayEvaluator
 from intset import Cond, Expr, InputError, IntSet, Range, Var
-from intset.expr import ops
 from intset.expr.node import Node
-from intset.expr.walk import conjuncts, free_vars, postorder
-from lowering.layout.vectors import steps
+from intset.expr.walk import conjuncts, free_vars
 
 MAX_POINTS = 1 << 23  # points of a box, or of a hull, that are enumerated
 _CHUNK = 1 << 18
@@ -19,35 +18,12 @@ _CHUNK = 1 << 18
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def _trunc_div(a: Array, b: Array) -> Array:
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) == (b < 0), quotient, -quotient)
-
-
-_STEPS: dict[ops.Op, Callable[..., Any]] = {
-    **steps(),
-    ops.TRUNCDIV: _trunc_div,
-    ops.TRUNCMOD: np.fmod,
-    ops.SELECT: np.where,
-}
-
-
 def evaluate_many(node: Node, env: Mapping[Var, Array]) -> Any:
     """The values of an expression or condition at many points; operations whose value is always defined only."""
-    values: dict[Node, Any] = {}
-    for e in postorder((node,)):
-        if e.op is ops.CONST:
-            values[e] = np.int64(e.data)
-        elif e.op is ops.BOOL:
-            values[e] = np.bool_(e.data)
-        elif isinstance(e, Var):
-            values[e] = env[e]
-        else:
-            step = _STEPS.get(e.op)
-            if step is None or (e.op in ops.DIVISIONS and not np.all(values[e.args[1]])):
-                raise InputError(f"cannot enumerate {e}")
-            values[e] = step(*(values[arg] for arg in e.args))
-    return values[node]
+    cells = ArrayEvaluator(env, {}, {})(node)
+    if cells.bad is not None:
+        raise InputError(f"cannot enumerate {node}")
+    return cells.value
 
 
 def true_values(expr: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> Array | None:

@@ -7,11 +7,10 @@ from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, InterfaceError, LayoutError
 from lowering.interpreter import run
 from lowering.layout import IndexMap
-from lowering.layout.border import cache_read, cache_write
+from lowering.layout.cache import cache_read, cache_write
 from lowering.layout.constraint import add_constraint
-from lowering.layout.declare import with_layouts
 from lowering.layout.padding_value import element
-from lowering.layout.transform import transform_layout
+from lowering.layout.transform import transform_layout, with_layouts
 from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest

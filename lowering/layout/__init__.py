@@ -1,17 +1,15 @@
-"""Layouts: maps from the indices of a tensor to those of its storage.
+"""Layouts: maps from the indices of a tensor to the indices of its storage.
 
-index_map.py   `IndexMap`
-transform.py   `transform_layout`; on it
-padding_value.py   what a padding is to hold, as a user says it; `element`
-border.py      `cache_read`, `cache_write`
-constraint.py  `add_constraint`
-blocks.py      where a tensor lives in a nest
-numbers.py     numbers where a function of indices is not told by variables
-fill.py        nests that store that, or assume it
-moved.py       every access of a tensor follows to another storage
-declare.py     `with_layouts`: a function that was written in layouts
-given.py       what a user gives for a map, checked
-vectors.py     index expressions on whole numpy arrays
+Guarantee: a transformed function stores the same elements in another layout; padding has the stated value or is
+never accessed.
+
+index_map.py      `IndexMap`; packing.py packs numpy arrays by one
+transform.py      `transform_layout`, `with_layouts`
+cache.py          `cache_read`, `cache_write`
+constraint.py     `add_constraint`
+padding_value.py  the value of a padding, as a user states it; `element`
+contents.py       nests that store or assume values of elements
+relocation.py     redirection of all accesses of a tensor to another storage
 """
 
 from lowering.layout.index_map import IndexMap

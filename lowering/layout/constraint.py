@@ -1,4 +1,4 @@
-"""`add_constraint`: what some elements of a tensor hold."""
+"""`add_constraint`: assumptions about elements of a tensor, proved where the function stores them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value,
 from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from lowering.errors import LayoutError
-from lowering.layout.blocks import after_allocation, leading_checks, scope_of_storage
-from lowering.layout.fill import Held, assumed, axes_of, cases_of, over, within
-from lowering.layout.given import parameter_names
-from lowering.layout.index_map import IndexMap
-from lowering.layout.moved import movable, stores_to
+from lowering.layout.contents import Contents, assuming_nest, axes_of, inside_loops, loops_over
+from lowering.layout.index_map import IndexMap, parameter_names
 from lowering.layout.padding_value import Subject, check_reads, filling_of
-from lowering.nest.driver import Cursor, cursor_of
-from lowering.nest.ir import Function, If, Let, Stmt, flat, seq
+from lowering.layout.relocation import in_lifetime, relocatable, scope_of_storage, stores_to, with_assumption
+from lowering.nest.driver import cursor_of
+from lowering.nest.ir import Function, If, Let, Stmt
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
 from lowering.nest.undef import has_undef
@@ -28,22 +26,23 @@ from lowering.passes.stores.reaching_values import ReachingValues
 
 
 def add_constraint(f: Function, name: str, where: Callable[..., object], value: object) -> Function:
-    """The function that says what elements of a tensor hold.
+    """State the value of some elements of a tensor.
 
-    Of an input it is assumed at the start. Of what the function stores to it has to follow: it is said behind the last
-    nest that stores to the tensor, as proved.
+    For an input the nest assumes it at the start. For an output or local tensor it must follow from the stores; a
+    proved assumption is placed behind the last nest that stores to the tensor.
 
     Parameters
     ----------
-    name: of a parameter, or of a tensor that the function allocates.
-    where: a function of the tensor's indices, those of its layout's map, that gives a condition: which elements.
-    value: what they hold, as `pad_value` of `transform_layout` does.
+    name: a parameter, or a tensor that the function allocates.
+    where: a function of the tensor's indices (the new indices of its layout) that returns the condition for an element
+        to be meant.
+    value: the value of the elements, as `pad_value` of `transform_layout`.
 
     Raises
     ------
-    LayoutError: it is not known to follow; the elements are some that may not be touched, or are no elements; the
-        condition or the value is none; a host call is made on the tensor.
-    InputError: the function has no tensor of this name, or more than one.
+    LayoutError: the value does not follow from the stores; an element is untouchable or outside the tensor; the
+        condition or value is malformed; a host call accesses the tensor.
+    InputError: the name is unknown or ambiguous.
 
     Example
     -------
@@ -67,12 +66,14 @@ def add_constraint(f: Function, name: str, where: Callable[..., object], value: 
                 if i * 4 + j < 14:
                     B[0] = B[0] + A[i, j]
     """
-    tensor = movable(f, name, "add_constraint")
+    tensor = relocatable(f, name, "add_constraint")
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        return _Constraint(f, tensor, where, value).made()
+        return _Constraint(f, tensor, where, value).result()
 
 
 class _Constraint:
+    """One constraint on a tensor of a function."""
+
     def __init__(self, f: Function, tensor: Tensor, where: Callable[..., object], value: object) -> None:
         self.f, self.tensor = f, tensor
         self.scope = scope_of_storage(f, tensor)
@@ -82,108 +83,88 @@ class _Constraint:
             if constant_value(low) != 0:
                 raise LayoutError(f"{self.what} is about storage whose index {k} begins at {low}: rebase it first")
         extents = tuple(extent for _, extent in storage)
-        self.map = f.layouts.get(tensor.name) or IndexMap(lambda *place: list(place), extents, self.scope.ctx)
+        m = f.layouts.get(tensor.name) or IndexMap(lambda *indices: list(indices), extents, self.scope.ctx)
         sizes = {v.name: v for v in f.sizes}
-        self.cond = _condition(where, self.map, sizes, self.what)
-        subject = Subject(self.what, tensor, self.map, self.cond, sizes)
+        cond = _condition(where, m, sizes, self.what)
+        subject = Subject(self.what, tensor, m, cond, sizes)
         filling = filling_of(value, subject, self.scope.ctx)
         if not filling.cases:
             raise LayoutError(f"{self.what} says nothing: its value is {shown(value)}")
-        padding = padding_of(f, tensor)
-        check_reads(filling, subject, lambda place: is_outside(padding, place), self.scope.ctx)
-        self.held = Held(tensor, extents, self.map, self.cond, filling)
+        self.padding = padding_of(f, tensor)
+        check_reads(filling, subject, lambda indices: is_outside(self.padding, indices), self.scope.ctx)
+        self.contents = Contents(tensor, extents, m, cond, filling)
+        self.axes = axes_of(tensor)
+        self.inside = inside_loops(self.axes, extents, self.scope)
         self._check_touchable()
 
     def _check_touchable(self) -> None:
-        """Refuse to speak of elements that may not be touched: to look at one is to touch it."""
-        padding = padding_of(self.f, self.tensor)
-        if padding is None:
-            return
-        axes = axes_of(self.tensor)
-        here = within(axes, self.held.shape, self.scope)
-        for cond, _ in cases_of(self.held, axes, here):
-            proof = proof_of(here.where(cond), is_outside(padding, axes))
+        """Raise `LayoutError` if a constrained element is untouchable, since the assumption would read it."""
+        for cond, _ in self.contents.cases(self.axes, self.inside) if self.padding is not None else ():
+            proof = proof_of(self.inside.where(cond), is_outside(self.padding, self.axes))
             if not proof:
-                point = tuple((proof.counterexample or {}).get(axis, 0) for axis in axes)
+                point = tuple((proof.counterexample or {}).get(axis, 0) for axis in self.axes)
                 raise LayoutError(f"{self.what} is about {point}, which may not be touched", (point,))
 
-    def made(self) -> Function:
-        f, tensor = self.f, self.tensor
-        if tensor in f.inputs:
-            stmts = flat(f.body)
-            k = leading_checks(stmts)
-            return f.with_body(seq(*stmts[:k], assumed(self.held, self.scope), *stmts[k:]))
+    def result(self) -> Function:
+        if self.tensor in self.f.inputs:
+            return self.f.with_body(with_assumption(self.f.body, assuming_nest(self.contents, self.scope)))
         self._check_follows()
-        return self._behind_stores(assumed(self.held, self.scope, proved=True))
+        return self._behind_stores(assuming_nest(self.contents, self.scope, proved=True))
 
     def _behind_stores(self, nest: Stmt) -> Function:
-        """The function with a nest behind the last one that stores to the tensor."""
+        """The function with a nest behind the last statement that stores to the tensor."""
 
-        def added(stmts: Sequence[Stmt]) -> list[Stmt]:
+        def insert(stmts: Sequence[Stmt]) -> list[Stmt]:
             last = max((k for k, stmt in enumerate(stmts) if stores_to(stmt, self.tensor)), default=-1)
             return [*stmts[: last + 1], nest, *stmts[last + 1 :]]
 
-        allocation = allocation_of(self.f, self.tensor)
-        if allocation is None:
-            return self.f.with_body(seq(*added(flat(self.f.body))))
-        return self.f.with_body(after_allocation(self.f.body, allocation, added))
+        return self.f.with_body(in_lifetime(self.f.body, allocation_of(self.f, self.tensor), insert))
 
     def _check_follows(self) -> None:
-        """Refuse what does not follow from the stores."""
-        axes = axes_of(self.tensor)
-        here = within(axes, self.held.shape, self.scope)
-        for cond, value in cases_of(self.held, axes, here):
-            held = element(self.tensor, axes)
-            name = Var("held") if isinstance(held, Expr) else parameter("held", self.tensor.dtype)
-            probe = Let(name, held)
-            g = self._behind_stores(over(axes, self.held.shape, If(cond, probe)))
-            known = ReachingValues(g)
-            at = cursor_of(g, probe)
-            for source in known.sources(at).get(held, ()):
-                there = at.scope.where(source.where)
-                if proves(there, truth(False)):
-                    continue
-                if not _follows(source.kind, source.value, value, there):
+        """Raise `LayoutError` unless the stores imply the constraint, decided by a read behind the last store."""
+        loaded = element(self.tensor, self.axes)
+        for cond, value in self.contents.cases(self.axes, self.inside):
+            name = Var("held") if isinstance(loaded, Expr) else parameter("held", self.tensor.dtype)
+            probe = Let(name, loaded)
+            g = self._behind_stores(loops_over(self.axes, self.contents.shape, If(cond, probe)))
+            cursor = cursor_of(g, probe)
+            for source in ReachingValues(g).sources(cursor).get(loaded, ()):
+                reached = cursor.scope.where(source.where)
+                is_empty = proof_of(reached, truth(False))
+                if not is_empty and not _implies(source.kind, source.value, value, reached):
+                    point = cursor.point(is_empty)
+                    at = "" if point is None else f" at {point}"
                     raise LayoutError(
-                        f"{self.what} does not follow: {shown(held)} is not known to be {shown(value)}{_at(at, there)}"
+                        f"{self.what} does not follow: {shown(loaded)} is not known to be {shown(value)}{at}"
                     )
 
 
-def _at(place: Cursor, there: Scope) -> str:
-    point = place.point(proof_of(there, truth(False)))
-    return "" if point is None else f" at {point}"
-
-
-def _follows(kind: str, found: Operand | None, value: Operand, scope: Scope) -> bool:
-    if has_undef(value):
-        return kind in ("store", "assume")
-    if found is None or kind not in ("store", "assume"):
+def _implies(kind: str, stored: Operand | None, value: Operand, scope: Scope) -> bool:
+    """Whether a read from this source yields `value`. `undef()` stands for any written value."""
+    if kind not in ("store", "assume"):
         return False
-    if found is value:
+    if has_undef(value) or stored is value:
         return True
-    return isinstance(found, Expr) and isinstance(value, Expr) and proves(scope, found.eq(value))
+    return isinstance(stored, Expr) and isinstance(value, Expr) and proves(scope, stored.eq(value))
 
 
 def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> Callable[[Sequence[Expr]], Cond]:
-    """The condition that a user gives as a function of indices."""
+    """The user's condition as a function of index expressions, in the sizes of the function."""
     if not callable(where):
         raise LayoutError(f"{what} is about the elements for which a function of indices holds, not {shown(where)}")
-    names = parameter_names(where, len(m.exprs), f"{what} has {{}} indices: its condition")
-    axes = tuple(PlainVar(name) for name in names)
+    axes = tuple(map(PlainVar, parameter_names(where, len(m.exprs), f"{what} has {{}} indices: its condition")))
     try:
         cond = where(*axes)
     except (InputError, TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
-        raise LayoutError(f"{what} is about elements that are not told by their indices: {error}") from error
+        raise LayoutError(f"{what} fails for symbolic indices: {error}") from error
     if isinstance(cond, bool):
         cond = truth(cond)
     if not isinstance(cond, Cond) or opaque_terms(cond):
         raise LayoutError(f"{what} is about the elements for which a condition on indices holds, not {shown(cond)}")
     known = {*axes, *sizes.values(), *m.ctx.ranges}
-    new: dict[Var, Expr] = {}
-    for v in free_vars(cond):
-        if v not in known:
-            if v.name not in sizes:
-                raise LayoutError(f"{what} depends on {v.name}, which is neither one of its indices nor a size")
-            new[v] = sizes[v.name]
-    cond = substitute(cond, new)
-    return lambda place: substitute(cond, dict(zip(axes, map(as_expr, place), strict=True)))
+    unknown = [v for v in free_vars(cond) if v not in known]
+    for v in unknown:
+        if v.name not in sizes:
+            raise LayoutError(f"{what} depends on {v.name}, which is neither one of its indices nor a size")
+    resolved = substitute(cond, {v: sizes[v.name] for v in unknown})
+    return lambda indices: substitute(resolved, dict(zip(axes, map(as_expr, indices), strict=True)))

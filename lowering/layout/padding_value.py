@@ -1,7 +1,7 @@
-"""What a padding is to hold: a number, `undef()`, or what a function of the new indices gives, in places `None`.
+"""The value of a padding, as a user states it: a number, `undef()`, or a function of the new indices.
 
-A function is called with variables for the indices. Python's own choices (`0 if j == 2 else None`) cannot be seen that
-way; so where shapes are constant it is also called with every place of the padding, and that is what counts.
+A function is first called with variables for the indices. A choice in Python (`0 if j == 2 else None`) cannot be seen
+that way; so for constant shapes the function is also called at every point of the padding, and those results count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -33,29 +33,27 @@ from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
-from lowering.layout.given import as_index, parameter_names
-from lowering.layout.index_map import IndexMap
-from lowering.layout.numbers import Number
+from lowering.layout.index_map import IndexMap, as_index, parameter_names
 from lowering.nest.undef import is_undef, undef, undefs
 from lowering.nest.walk import variables
 
-MAX_PLACES: Final = 4_096  # of a new shape in which a function is called with each place
-MAX_VALUES: Final = 64  # different ones that it may give there
-MAX_TRIED: Final = 256  # places that are tried of a larger shape
-_FORMATS: Final = {"float16": "<e", "float32": "<f", "float64": "<d"}  # of no machine: too large is an error
-_FAILS: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
+MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
+MAX_VALUES: Final = 64  # different values that it may return there
+MAX_SAMPLES: Final = 256  # points at which a function is called in a larger shape
+_FORMATS: Final = {"float16": "<e", "float32": "<f", "float64": "<d"}  # `struct` raises on overflow, unlike numpy
+_FAILURES: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
 
 
 class Subject(NamedTuple):
-    """The tensor whose padding is spoken of.
+    """The elements whose value is stated.
 
     Attributes
     ----------
-    what: how errors begin: "the padding of A in f".
-    tensor: with the new shape; its storage counts from 0.
-    map: to the new indices, which may begin elsewhere.
-    where: on new indices, that they are among the places that are spoken of.
-    sizes: what else a value may depend on, by name.
+    what: the subject of error messages: "the padding of A in f".
+    tensor: the tensor in its new shape; its storage begins at 0.
+    map: the map to its new indices, which may begin elsewhere.
+    where: the condition that selects the elements, as a function of the new indices.
+    sizes: the sizes on which a value may depend, by name.
     """
 
     what: str
@@ -64,92 +62,93 @@ class Subject(NamedTuple):
     where: Callable[[Sequence[Expr]], Cond]
     sizes: dict[str, Var]
 
+    def inside(self, indices: Sequence[Var], ctx: Context, *facts: Cond) -> Context:
+        """A context in which the indices select an element."""
+        ranges: dict[Var, Range | None] = dict(zip(indices, self.map.ranges, strict=True))
+        return ctx.extended(ranges=ranges, facts=[self.where(indices), *facts])
+
 
 @dataclass(frozen=True)
 class Filling:
-    """What a padding holds.
+    """The values of a padding.
+
+    Invariant: conditions are mutually exclusive; where none holds, nothing is stated.
 
     Attributes
     ----------
-    places: variables for the new indices, as the map gives them.
-    cases: conditions on them of which never two hold, each with the value there; where none holds nothing is said.
+    places: variables for the new indices of the map.
+    cases: pairs of a condition on these variables and a value.
     """
 
     places: tuple[Var, ...]
     cases: tuple[tuple[Cond, Operand], ...]
 
-    def at(self, place: Sequence[Expr]) -> list[tuple[Cond, Operand]]:
-        """The cases at a place; each `undef()` in them is another one."""
-        values = dict(zip(self.places, place, strict=True))
-        return [(walk.rewrite(cond, values), _renewed(walk.rewrite(v, values))) for cond, v in self.cases]
+    def at(self, indices: Sequence[Expr]) -> list[tuple[Cond, Operand]]:
+        """The cases at some indices; every `undef()` is a new one."""
+        values = dict(zip(self.places, indices, strict=True))
+        return [(walk.rewrite(cond, values), _with_new_undefs(walk.rewrite(v, values))) for cond, v in self.cases]
 
-    def is_told(self, place: Sequence[Expr]) -> Cond:
-        """That the padding holds something at a place."""
-        values = dict(zip(self.places, place, strict=True))
+    def has_value(self, indices: Sequence[Expr]) -> Cond:
+        """The condition that a value is stated at some indices."""
+        values = dict(zip(self.places, indices, strict=True))
         return logical_or(*(walk.rewrite(cond, values) for cond, _ in self.cases))
 
     @property
     def reads(self) -> bool:
-        """Whether a value is made of elements."""
+        """Whether a value reads elements."""
         return any(loaded_tensor(node) is not None for _, value in self.cases for node in nodes(value))
 
 
-def _renewed(value: Operand) -> Operand:
-    old = list(undefs(value))
-    return walk.rewrite(value, {node: undef(build.dtype_of(node)) for node in old}) if old else value
+def _with_new_undefs(value: Operand) -> Operand:
+    return walk.rewrite(value, {node: undef(build.dtype_of(node)) for node in undefs(value)})
 
 
 # -- elements of the tensor itself --------------------------------------------------------------------------------
 
-_SUBJECT: ContextVar[tuple[str, Subject] | None] = ContextVar("_SUBJECT", default=None)
+_SUBJECT: ContextVar[Subject | None] = ContextVar("_SUBJECT", default=None)
 
 
 def element(name: str, indices: Sequence[IntLike]) -> Operand:
-    """An element of the tensor whose padding a function gives, for `pad_value`: `element("A", (0, i))`.
+    """An element of the tensor whose padding a `pad_value` function states: `element("A", (0, i))`.
 
     Parameters
     ----------
-    name: of the tensor.
-    indices: new ones, of an element that is no padding.
+    name: the name of the tensor.
+    indices: new indices of an element outside the padding.
 
     Raises
     ------
-    LayoutError: it is called elsewhere; the name is that of another tensor; the indices are no integers, or too many.
+    LayoutError: called outside a `pad_value` function; `name` is another tensor's; the indices are too many, too few or
+        no integers.
     """
-    now = _SUBJECT.get()
-    if now is None:
+    subject = _SUBJECT.get()
+    if subject is None:
         raise LayoutError("element stands for an element only while pad_value is asked for the padding")
-    own, subject = now
-    if name != own:
-        raise LayoutError(f"{subject.what} may only read {own} itself, not {shown(name)}")
-    if isinstance(indices, (str, Expr)) or not isinstance(indices, Sequence) or len(indices) != subject.tensor.ndim:
-        raise LayoutError(f"{subject.what} has {subject.tensor.ndim} indices, not those of {shown(indices)}")
-    place = [as_index(e, f"index {k} of {name}") for k, e in enumerate(indices)]
-    return element_of(subject.tensor, storage_place(subject.map, place))
+    tensor = subject.tensor
+    if name != tensor.name:
+        raise LayoutError(f"{subject.what} may only read {tensor.name} itself, not {shown(name)}")
+    if isinstance(indices, (str, Expr)) or not isinstance(indices, Sequence) or len(indices) != tensor.ndim:
+        raise LayoutError(f"{subject.what} has {tensor.ndim} indices, not those of {shown(indices)}")
+    new = [as_index(e, f"index {k} of {name}") for k, e in enumerate(indices)]
+    return element_of(tensor, storage_indices(subject.map, new))
 
 
-def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence[Expr]], Cond], ctx: Context) -> None:
-    """Refuse values that read other elements than those that are meant.
+def check_reads(filling: Filling, subject: Subject, may_read: Callable[[Sequence[Expr]], Cond], ctx: Context) -> None:
+    """Raise `LayoutError` if a value may read an element that it must not, or if data decides which it reads.
 
     Parameters
     ----------
-    is_meant: on places of the storage, that their elements may be read.
-
-    Raises
-    ------
-    LayoutError: an element may be another one, or which it is depends on data.
+    may_read: the condition on storage indices that the element may be read.
     """
-    axes = filling.places
-    ranges: dict[Var, Range | None] = dict(zip(axes, subject.map.ranges, strict=True))
     for cond, value in filling.cases:
-        here = ctx.extended(ranges=ranges, facts=[subject.where(axes), cond])
+        inside = subject.inside(filling.places, ctx, cond)
         for node, _, indices, ways in reads_of([value], lambda e: e):
-            place = [e for e in indices if e is not None]
-            if len(place) < len(indices):
+            known = [e for e in indices if e is not None]
+            if len(known) < len(indices):
                 raise LayoutError(f"{subject.what} reads {shown(node)}, which depends on data")
-            inside = [(e >= 0) & (e < extent) for e, extent in zip(place, subject.tensor.extents, strict=True)]
+            in_bounds = [(e >= 0) & (e < extent) for e, extent in zip(known, subject.tensor.extents, strict=True)]
             for way in ways:
-                proof = here.extended(facts=way.conditions).prove(logical_and(*inside, is_meant(place)))
+                proof = inside.extended(facts=way.conditions).prove(logical_and(*in_bounds, may_read(known)))
                 if proof:
                     continue
                 values = proof.counterexample or {}
@@ -158,14 +157,14 @@ def check_reads(filling: Filling, subject: Subject, is_meant: Callable[[Sequence
                 raise LayoutError(f"{subject.what} would read padding: {shown(node)} {why}")
 
 
-def storage_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Where new indices of a map lie in a storage that counts from 0."""
-    return tuple(_plus(e, as_expr(limits.min), -1) for e, limits in zip(place, m.ranges, strict=True))
+def storage_indices(m: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The indices into storage, which begins at 0, for new indices of a map."""
+    return tuple(_plus(e, as_expr(limits.min), -1) for e, limits in zip(indices, m.ranges, strict=True))
 
 
-def own_place(m: IndexMap, place: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The new indices that the map has for a place of the storage."""
-    return tuple(_plus(e, as_expr(limits.min), 1) for e, limits in zip(place, m.ranges, strict=True))
+def map_indices(m: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The new indices of a map for indices into storage, which begins at 0."""
+    return tuple(_plus(e, as_expr(limits.min), 1) for e, limits in zip(indices, m.ranges, strict=True))
 
 
 def _plus(e: Expr, low: Expr, sign: int) -> Expr:
@@ -173,113 +172,111 @@ def _plus(e: Expr, low: Expr, sign: int) -> Expr:
         return e
     if e.is_const and low.is_const:
         return const(e.data + sign * low.data)
-    answer: Expr = e + low if sign > 0 else e - low
-    return answer
+    shifted: Expr = e + low if sign > 0 else e - low
+    return shifted
 
 
 @contextmanager
-def _speaking_of(subject: Subject) -> Iterator[None]:
-    token = _SUBJECT.set((subject.tensor.name, subject))
+def _stating(subject: Subject) -> Iterator[None]:
+    token = _SUBJECT.set(subject)
     try:
         yield
     finally:
         _SUBJECT.reset(token)
 
 
-# -- what is given ------------------------------------------------------------------------------------------------
+# -- the value of a function --------------------------------------------------------------------------------------
 
 
-def filling_of(given: Any, subject: Subject, ctx: Context) -> Filling:
-    """What a user gives as `pad_value`.
+def filling_of(value: Any, subject: Subject, ctx: Context) -> Filling:
+    """The filling that a user passes as `pad_value`.
 
     Parameters
     ----------
-    given: `None`, a number, an `undef()`, or a function of the new indices that gives one of these, an expression of
-        indices, sizes and elements of the tensor itself, or a list of pairs of a condition and such a value.
+    value: `None`, a number or `undef()`; or a function of the new indices. A function may also return an expression of
+        indices, sizes and elements of the tensor, or a list of (condition, value) pairs.
     ctx: what is known of sizes.
 
     Raises
     ------
-    LayoutError: it is none of these, or a value that the tensor does not hold.
+    LayoutError: `value` is of another kind, or the tensor's type does not represent it.
     """
     names = [f"i{k}" for k in range(len(subject.map.exprs))]
-    if not callable(given):
+    if not callable(value):
         places = tuple(map(PlainVar, names))
-        return Filling(places, tuple(_cases(given, subject, places, ctx)))
-    names = parameter_names(given, len(names), f"{subject.what} has {{}} indices: pad_value")
+        return Filling(places, tuple(_cases(value, subject, places, ctx)))
+    names = parameter_names(value, len(names), f"{subject.what} has {{}} indices: pad_value")
     places = tuple(map(PlainVar, names))
-    ranges: dict[Var, Range | None] = dict(zip(places, subject.map.ranges, strict=True))
-    there = ctx.extended(ranges=ranges, facts=[subject.where(places)])
-    with _speaking_of(subject):
-        found = Filling(places, tuple(_of_function(given, subject, places, there)))
-    for cond, value in found.cases:
-        _check_defined(cond, value, subject.what, there)
-    return found
+    inside = subject.inside(places, ctx)
+    with _stating(subject):
+        filling = Filling(places, tuple(_cases_of_function(value, subject, places, inside)))
+    for cond, result in filling.cases:
+        _check_defined(cond, result, subject.what, inside)
+    return filling
 
 
 def _check_defined(cond: Cond, value: Operand, what: str, ctx: Context) -> None:
-    """Refuse a value that may divide by 0 where it counts."""
+    """Raise `LayoutError` if a condition may divide by 0, or its value where the condition holds."""
     inner = [arg for node in nodes(value) if isinstance(node, Value) for arg in node.args]
-    whole = [part for part in (value, *inner) if isinstance(part, (Expr, Cond))]
-    for need in definedness([cond]):
-        if not ctx.prove(need):
-            raise LayoutError(f"{what} is given by {cond!r}, which is not known to have a value where {need!r} fails")
-    for need in definedness(whole):
-        if not ctx.extended(facts=[cond]).prove(need):
-            raise LayoutError(f"{what} is {shown(value)}, which is not known to have a value where {shown(need)} fails")
+    integers = [part for part in (value, *inner) if isinstance(part, (Expr, Cond))]
+    for requirement in definedness([cond]):
+        if not ctx.prove(requirement):
+            raise LayoutError(
+                f"{what} is given by {cond!r}, which is not known to have a value where {requirement!r} fails"
+            )
+    for requirement in definedness(integers):
+        if not ctx.extended(facts=[cond]).prove(requirement):
+            raise LayoutError(
+                f"{what} is {shown(value)}, which is not known to have a value where {shown(requirement)} fails"
+            )
 
 
-def _of_function(
+def _cases_of_function(
     fn: Callable[..., object], subject: Subject, places: tuple[Var, ...], ctx: Context
 ) -> list[tuple[Cond, Operand]]:
+    """The cases for symbolic indices, if every point called agrees with them; else the results at all points."""
     failure: Exception | None = None
-    found: list[tuple[Cond, Operand]] = []
+    cases: list[tuple[Cond, Operand]] = []
     try:
-        found = _cases(fn(*places), subject, places, ctx)
+        cases = _cases(fn(*places), subject, places, ctx)
     except LayoutError:
         raise
-    except (*_FAILS, ArithmeticError) as error:
+    except (*_FAILURES, ArithmeticError) as error:
         failure = error
-    listed = _places_of(subject)
-    if listed is None:
-        if failure is not None:
+    points = _all_points(subject)
+    if points is not None:
+        results = {point: _result_at(fn, subject, point, ctx) for point in points}
+        if failure is None and all(_agree(cases, result, places, point) for point, result in results.items()):
+            return cases
+        return _cases_by_value(results, subject, places, failure)
+    if failure is not None:
+        raise LayoutError(
+            f"{subject.what} is not known, as pad_value fails where indices are no numbers: {failure}"
+        ) from failure
+    for point in _sample_points(subject):
+        try:
+            result = _result_at(fn, subject, point, ctx)
+        except LayoutError:
+            continue  # the point may lie outside the padding
+        if not _agree(cases, result, places, point):
             raise LayoutError(
-                f"{subject.what} is not known, as pad_value fails where indices are no numbers: {failure}"
-            ) from failure
-        for place in _some_places(subject):
-            if not _agree(found, _tried(fn, subject, place, ctx), places, place):
-                raise LayoutError(
-                    f"pad_value gives something else at {place} than for indices in general: give a list of pairs of a "
-                    "condition and a value"
-                )
-        return found
-    at = {place: _at(fn, subject, place, ctx) for place in listed}
-    if failure is None and all(_agree(found, one, places, place) for place, one in at.items()):
-        return found
-    return _grouped(at, subject, places, failure)
+                f"pad_value gives something else at {point} than for indices in general: give a list of pairs of a "
+                "condition and a value"
+            )
+    return cases
 
 
-def _tried(
-    fn: Callable[..., object], subject: Subject, place: tuple[int, ...], ctx: Context
+def _result_at(
+    fn: Callable[..., object], subject: Subject, point: tuple[int, ...], ctx: Context
 ) -> Operand | Exception | None:
-    """What a function gives at a place that may not be spoken of."""
+    """The value that a function returns at a point, or the exception that it raises."""
     try:
-        return _at(fn, subject, place, ctx)
-    except LayoutError as error:
-        return error
-
-
-def _at(
-    fn: Callable[..., object], subject: Subject, place: tuple[int, ...], ctx: Context
-) -> Operand | Exception | None:
-    """What a function gives at one place: a value, `None`, or what it raised."""
-    try:
-        cases = _cases(fn(*map(Number, place)), subject, (), ctx)
+        cases = _cases(fn(*map(IndexNumber, point)), subject, (), ctx)
     except LayoutError:
         raise
     except ArithmeticError as error:
-        raise LayoutError(f"{subject.what} has no value at {place}: {error}") from error
-    except _FAILS as error:
+        raise LayoutError(f"{subject.what} has no value at {point}: {error}") from error
+    except _FAILURES as error:
         return error
     if any(free_vars(cond) for cond, _ in cases):
         return InputError("a condition depends on a size")
@@ -288,119 +285,119 @@ def _at(
 
 def _agree(
     cases: list[tuple[Cond, Operand]],
-    there: Operand | Exception | None,
+    result: Operand | Exception | None,
     places: tuple[Var, ...],
-    place: tuple[int, ...],
+    point: tuple[int, ...],
 ) -> bool:
-    """Whether what was found in general is what is given at a place."""
-    if isinstance(there, Exception):
+    """Whether symbolic cases have the result that a function returned at a point, as far as both are decided."""
+    if isinstance(result, Exception):
         return True
-    values = dict(zip(places, map(const, place), strict=True))
-    here: Operand | None = None
+    values = dict(zip(places, map(const, point), strict=True))
+    expected: Operand | None = None
     for cond, value in cases:
-        at = walk.rewrite(cond, values)
-        if free_vars(at):
+        holds = walk.rewrite(cond, values)
+        if free_vars(holds):
             return True
-        if evaluate(at, {}):
-            here = walk.rewrite(value, values)
-    if here is None or there is None:
-        return here is there
-    if is_undef(here) or is_undef(there):
-        return is_undef(here) and is_undef(there)
-    return _settled(here) is _settled(there)
+        if evaluate(holds, {}):
+            expected = walk.rewrite(value, values)
+    if expected is None or result is None:
+        return expected is result
+    if is_undef(expected) or is_undef(result):
+        return is_undef(expected) and is_undef(result)
+    return _canonical(expected) is _canonical(result)
 
 
-def _settled(value: Operand) -> Operand:
-    """A value with its integer parts in one form."""
-    known = Context()
-    parts = [node for node in nodes(value) if isinstance(node, Expr) and node.args and loaded_tensor(node) is None]
+def _canonical(value: Operand) -> Operand:
+    """A value with its integer parts in canonical form."""
+    ctx = Context()
     new: dict[Operand, Operand] = {}
-    for part in parts:
-        new[part] = known.canonical(walk.rewrite(part, dict(new)))
-    answer: Operand = walk.rewrite(value, new)
-    return answer
+    for part in [node for node in nodes(value) if isinstance(node, Expr) and node.args and loaded_tensor(node) is None]:
+        new[part] = ctx.canonical(walk.rewrite(part, dict(new)))
+    canonical: Operand = walk.rewrite(value, new)
+    return canonical
 
 
-def _grouped(
-    at: dict[tuple[int, ...], Operand | Exception | None],
+def _cases_by_value(
+    results: dict[tuple[int, ...], Operand | Exception | None],
     subject: Subject,
     places: tuple[Var, ...],
     failure: Exception | None,
 ) -> list[tuple[Cond, Operand]]:
-    """What a function gave at all places, by value."""
+    """One case for each value that a function returned, whose condition lists the points."""
     groups: dict[Any, list[tuple[int, ...]]] = {}
-    for place, value in at.items():
+    for point, value in results.items():
         if isinstance(value, Exception):
-            raise LayoutError(f"{subject.what} is not known at {place}: {value}") from (failure or value)
+            raise LayoutError(f"{subject.what} is not known at {point}: {value}") from (failure or value)
         if value is not None:
-            groups.setdefault("undef" if is_undef(value) else _settled(value), []).append(place)
+            groups.setdefault("undef" if is_undef(value) else _canonical(value), []).append(point)
     if len(groups) > MAX_VALUES:
         raise LayoutError(
             f"{subject.what} has more than {MAX_VALUES} values that a choice in Python decides: give a list of pairs "
             "of a condition and a value"
         )
-    kind = strongest().everything(0)
-    found = []
-    for value, where in groups.items():
-        cond = kind.listing(sorted(where), (), len(places)).condition(places)
-        found.append((cond, undef(subject.tensor.dtype) if isinstance(value, str) else value))
-    return found
+    sets = strongest().everything(0)
+    return [
+        (
+            sets.listing(sorted(points), (), len(places)).condition(places),
+            undef(subject.tensor.dtype) if isinstance(value, str) else value,
+        )
+        for value, points in groups.items()
+    ]
 
 
-def _places_of(subject: Subject) -> list[tuple[int, ...]] | None:
-    """The places that are spoken of; `None` where they are many, or not known."""
+def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
+    """The points meant; `None` if they exceed `MAX_POINTS` or depend on sizes."""
     ends = [limits.ends for limits in subject.map.ranges]
     if any(end is None for end in ends) or subject.map.sizes:
         return None
     box = [range(low, high + 1) for low, high in (end for end in ends if end is not None)]
-    if math.prod(len(side) for side in box) > MAX_PLACES:
+    if math.prod(map(len, box)) > MAX_POINTS:
         return None
-    variables = tuple(PlainVar(f"y{k}") for k in range(len(box)))
-    cond = subject.where(variables)
-    if any(v not in variables for v in free_vars(cond)):
+    axes = tuple(PlainVar(f"y{k}") for k in range(len(box)))
+    cond = subject.where(axes)
+    if any(v not in axes for v in free_vars(cond)):
         return None
-    is_meant = compiled(cond, variables)
-    return [place for place in product(*box) if is_meant(*place)]
+    is_meant = compiled(cond, axes)
+    return [point for point in product(*box) if is_meant(*point)]
 
 
-def _some_places(subject: Subject) -> Iterator[tuple[int, ...]]:
-    sides: list[list[int]] = []
+def _sample_points(subject: Subject) -> Iterator[tuple[int, ...]]:
+    """Corners, their neighbours and midpoints of the new box."""
+    candidates: list[list[int]] = []
     for limits in subject.map.ranges:
         low, high = limits.ends or (0, 3)
-        sides.append(sorted({low, low + 1, (low + high) // 2, high - 1, high} & set(range(low, high + 1))))
-    for k, place in enumerate(product(*sides)):
-        if k == MAX_TRIED:
-            return
-        yield place
+        candidates.append(sorted({low, low + 1, (low + high) // 2, high - 1, high} & set(range(low, high + 1))))
+    yield from islice(product(*candidates), MAX_SAMPLES)
 
 
 # -- values -------------------------------------------------------------------------------------------------------
 
 
-def _cases(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> list[tuple[Cond, Operand]]:
-    if given is None:
+def _cases(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> list[tuple[Cond, Operand]]:
+    """A value as cases; in a list of pairs, each condition excludes all earlier conditions."""
+    if stated is None:
         return []
-    if not isinstance(given, list):
-        return [(truth(True), _value(given, subject, places, ctx))]
-    found: list[tuple[Cond, Operand]] = []
+    if not isinstance(stated, list):
+        return [(truth(True), _value(stated, subject, places, ctx))]
+    cases: list[tuple[Cond, Operand]] = []
     before: list[Cond] = []
-    for pair in given:
+    for pair in stated:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond | bool):
             raise LayoutError(f"{subject.what} is given by pairs of a condition and a value, not by {shown(pair)}")
         cond, value = pair
         cond = truth(cond) if isinstance(cond, bool) else _in_own_sizes(cond, subject, places)
         if value is not None:
-            found.append((logical_and(cond, *map(logical_not, before)), _value(value, subject, places, ctx)))
+            cases.append((logical_and(cond, *map(logical_not, before)), _value(value, subject, places, ctx)))
         before.append(cond)
-    return found
+    return cases
 
 
-def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> Operand:
-    """One value, of the type of the tensor."""
+def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> Operand:
+    """One value, in the type of the tensor."""
     dtype = subject.tensor.dtype
-    plain = given
-    if not isinstance(given, (Expr, Cond, Value)) and getattr(given, "shape", None) == ():  # a number of numpy
-        plain = given.item()
+    plain = stated
+    if not isinstance(stated, (Expr, Cond, Value)) and getattr(stated, "shape", None) == ():  # a numpy scalar
+        plain = stated.item()
     if isinstance(plain, Expr) and not free_vars(plain) and not opaque_terms(plain):
         plain = int(evaluate(plain, {}))
     if isinstance(plain, Value) and plain.op is ValueOp.CONST:
@@ -409,7 +406,7 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
         return number(plain, dtype, subject.what)
     if not isinstance(plain, (Expr, Cond, Value)):
         what = "is a number, undef(), None, or a function that gives these"
-        raise LayoutError(f"{subject.what} {what}, not {shown(given)}")
+        raise LayoutError(f"{subject.what} {what}, not {shown(stated)}")
     if is_undef(plain):
         return undef(dtype)
     value = _in_own_sizes(plain, subject, places)
@@ -419,10 +416,11 @@ def _value(given: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) 
             own = subject.tensor.name
             other = "another" if tensor.name == own else tensor.name
             raise LayoutError(f"{subject.what} may only read {own} itself, by element({shown(own)}, ...), not {other}")
-    return _of_type(value, subject, ctx)
+    return _in_type(value, subject, ctx)
 
 
 def _in_own_sizes(value: walk.Part, subject: Subject, places: tuple[Var, ...]) -> walk.Part:
+    """Replace each size in a value by the function's size of that name."""
     known = {*places, *subject.sizes.values(), *subject.map.ctx.ranges}
     new: dict[Var, Var] = {}
     for v in variables(value):
@@ -435,49 +433,89 @@ def _in_own_sizes(value: walk.Part, subject: Subject, places: tuple[Var, ...]) -
     return walk.rewrite(value, new) if new else value
 
 
-def number(given: Any, dtype: str, what: str) -> Operand:
-    """A number as an element of a type holds it.
+def number(value: Any, dtype: str, what: str) -> Operand:
+    """A number as a constant of a type.
 
     Raises
     ------
-    LayoutError: no element does.
+    LayoutError: the type does not represent it; the message begins with `what`.
     """
-    refusal = LayoutError(f"{what} cannot be {shown(given)}, which {dtype} does not hold")
-    if isinstance(given, bool) or dtype == "bool":
-        if dtype != "bool" or not isinstance(given, bool):
+    refusal = _not_representable(what, value, dtype)
+    if isinstance(value, bool) or dtype == "bool":
+        if dtype != "bool" or not isinstance(value, bool):
             raise refusal
-        return truth(given)
+        return truth(value)
     if dtypes.is_int(dtype):
         low, high = dtypes.int_range(dtype)
-        if not low <= given <= high or given != int(given):
+        if not low <= value <= high or value != int(value):
             raise refusal
-        return const(int(given))
+        return const(int(value))
     try:
-        held: float = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], float(given)))[0]
+        rounded: float = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], float(value)))[0]
     except (OverflowError, struct.error):
         raise refusal from None
-    return constant(held, dtype)
+    return constant(rounded, dtype)
 
 
-def _of_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
+def _not_representable(what: str, value: object, dtype: str) -> LayoutError:
+    return LayoutError(f"{what} cannot be {shown(value)}, which {dtype} does not hold")
+
+
+def _in_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
+    """A value converted to the tensor's type; an integer is wrapped unless it is proved to fit."""
     dtype = subject.tensor.dtype
-    if build.is_truth(value) != (dtype == "bool"):
-        raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold")
-    if dtypes.is_int(dtype):
-        if not isinstance(value, Expr):
-            raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold")
-        return value if loaded_tensor(value) is not None else _held_integer(value, subject, ctx)
-    return value if dtype == "bool" else build.cast(dtype, value)
-
-
-def _held_integer(value: Expr, subject: Subject, ctx: Context) -> Expr:
-    """An integer expression, as an element holds it."""
-    dtype = subject.tensor.dtype
+    is_int = dtypes.is_int(dtype)
+    if build.is_truth(value) != (dtype == "bool") or (is_int and not isinstance(value, Expr)):
+        raise _not_representable(subject.what, value, dtype)
+    if not is_int:
+        return value if dtype == "bool" else build.cast(dtype, value)
+    assert isinstance(value, Expr)
     low, high = dtypes.int_range(dtype)
-    proof = ctx.prove((value >= low) & (value <= high))
-    if proof:
+    proof = ctx.prove((value >= low) & (value <= high)) if loaded_tensor(value) is None else None
+    if proof is None or proof:
         return value
-    is_any_size = subject.map.sizes or any(v in subject.sizes.values() for v in free_vars(value))
-    if proof.status == "refuted" and not opaque_terms(value) and not is_any_size:
+    has_sizes = subject.map.sizes or any(v in subject.sizes.values() for v in free_vars(value))
+    if proof.status == "refuted" and not opaque_terms(value) and not has_sizes:
         raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold everywhere")
     return cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+
+
+# -- numbers as indices -------------------------------------------------------------------------------------------
+
+
+class IndexNumber(int):
+    """An integer with the methods of an index expression; its comparisons are constant conditions.
+
+    So a function of indices takes numbers as well as variables, and a number decides its Python branches.
+    """
+
+    __slots__ = ()
+    __hash__ = int.__hash__
+
+    def eq(self, other: Any) -> Cond:
+        """The condition that both are equal."""
+        return truth(int(self) == int(other)) if isinstance(other, int) else as_expr(int(self)).eq(other)
+
+    def ne(self, other: Any) -> Cond:
+        """The condition that both differ."""
+        return truth(int(self) != int(other)) if isinstance(other, int) else as_expr(int(self)).ne(other)
+
+
+def _define(name: str, kind: Callable[[Any], Any]) -> None:
+    """Define an operation of `IndexNumber` as that of `int`, with its result converted to a kind."""
+    plain: Callable[..., Any] = getattr(int, name)
+
+    def method(self: IndexNumber, *others: Any) -> Any:
+        result = plain(self, *others)
+        return result if result is NotImplemented else kind(result)
+
+    setattr(IndexNumber, name, method)
+
+
+for _name in "add sub mul floordiv mod and or xor lshift rshift".split():
+    _define(f"__{_name}__", IndexNumber)
+    _define(f"__r{_name}__", IndexNumber)
+for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
+    _define(_name, IndexNumber)
+for _name in "lt le gt ge eq ne".split():
+    _define(f"__{_name}__", truth)

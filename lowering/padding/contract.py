@@ -15,7 +15,7 @@ from intset.expr.node import Expr
 from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.declare import with_layouts
+from lowering.layout.transform import with_layouts
 from lowering.nest.ir import Function, checked_function
 from lowering.padding.alike import generalized, piecewise
 from lowering.padding.applied import applied, number_value

@@ -21,8 +21,8 @@ from lowering.dataflow import Source
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.fill import axes_of, narrowed, over, within
-from lowering.layout.padding_value import own_place, storage_place
+from lowering.layout.contents import axes_of, inside_loops, loops_over, narrowed
+from lowering.layout.padding_value import map_indices, storage_indices
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, Function, If, Let, Stmt, Store, seq
 from lowering.nest.scope import Scope, proves
@@ -98,7 +98,7 @@ class Copies:
         for m in self._maps(stmts, outer, inner, is_pad=True):
             old = axes_of(outer)
             elements = self._probed(
-                stmts, (outer, inner), old, outer, element(inner, storage_place(m, [as_expr(e) for e in m(*old)]))
+                stmts, (outer, inner), old, outer, element(inner, storage_indices(m, [as_expr(e) for e in m(*old)]))
             )
             if not all(_is_element(held, outer, old, scope) for held, scope in elements):
                 continue
@@ -114,7 +114,7 @@ class Copies:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=False):
             old = axes_of(outer)
-            place = storage_place(m, [as_expr(e) for e in m(*old)])
+            place = storage_indices(m, [as_expr(e) for e in m(*old)])
             elements = self._probed(stmts, (inner, outer), old, outer, element(outer, old))
             if all(_is_element(held, inner, place, scope) for held, scope in elements):
                 return m
@@ -168,7 +168,7 @@ class Copies:
         probe = Let(name, held)
         body: Stmt = probe if cond is None else If(cond, probe)
         g = self._alone(stmts, params)
-        g = g.with_body(seq(g.body, over(axes, over_.extents, body)))
+        g = g.with_body(seq(g.body, loops_over(axes, over_.extents, body)))
         known = ReachingValues(g)
         writers = {known.line(place): place for place in cursors(g)}
         at = cursor_of(g, probe)
@@ -185,8 +185,8 @@ class Copies:
         """What the padding holds; `None` where that is no one thing."""
         axes = axes_of(inner)
         ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
-        place = own_place(m, axes)
-        cond = narrowed(m.padding(*place), within(axes, inner.extents, ctx))
+        place = map_indices(m, axes)
+        cond = narrowed(m.padding(*place), inside_loops(axes, inner.extents, ctx))
         if cond is truth(False):
             return _UNWRITTEN
         held = self._probed(stmts, (outer, inner), axes, inner, element(inner, axes), cond)
@@ -262,7 +262,7 @@ def _state(value: Any, axes: Sequence[Var], m: IndexMap, dtype: str) -> PadState
         return UNDEF
     if has_undef(value) or any(loaded_tensor(node) is not None for node in nodes(value)):
         return None
-    first = storage_place(m, PLACE[: len(axes)])
+    first = storage_indices(m, PLACE[: len(axes)])
     told = replaced(value, dict(zip(axes, first, strict=True)))
     found = folded(Context().simplify(told) if isinstance(told, (Expr, Cond)) else told, dtype)
     return found if isinstance(found, PadValue) else None

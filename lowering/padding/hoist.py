@@ -28,10 +28,9 @@ from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.interpreter import checked_array, poison, run
 from lowering.layout import IndexMap
-from lowering.layout.blocks import leading_checks, scope_of_storage
-from lowering.layout.fill import Held, assumed, index_variables, narrowed, within
-from lowering.layout.moved import with_accesses, with_requirements
-from lowering.layout.padding_value import Filling, own_place, storage_place
+from lowering.layout.contents import Contents, assuming_nest, index_variables, inside_loops, narrowed
+from lowering.layout.padding_value import Filling, map_indices, storage_indices
+from lowering.layout.relocation import leading_checks, scope_of_storage, with_accesses, with_requirements
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, flat, seq
 from lowering.nest.scope import Scope
 from lowering.nest.undef import undef
@@ -287,10 +286,10 @@ class _Hoist:
             return allocation.padding
         outside = Scope(None, {}, (), frozenset(), self.f.ctx)
         axes = index_variables(copy.inner.ndim, outside)
-        padding = copy.map.padding(*own_place(copy.map, axes))
+        padding = copy.map.padding(*map_indices(copy.map, axes))
         if allocation.padding is not None:
             padding = logical_or(padding, allocation.padding.at(axes))
-        cond = narrowed(padding, within(axes, copy.inner.extents, outside))
+        cond = narrowed(padding, inside_loops(axes, copy.inner.extents, outside))
         return None if cond is truth(False) else Padding(axes, cond)
 
 
@@ -302,7 +301,7 @@ def _is_plain_storage(stmt: Stmt) -> bool:
 
 def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]:
     def place_of(indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
-        new = storage_place(copy.map, tuple(map(as_expr, copy.map(*indices))))
+        new = storage_indices(copy.map, tuple(map(as_expr, copy.map(*indices))))
         return tuple(shortened(e, scope) for e in new)
 
     return place_of
@@ -360,8 +359,8 @@ def _assumed(g: Function, copy: Copy) -> Stmt:
     places = PLACE[: copy.inner.ndim]
     value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
     filling = Filling(places, ((truth(True), value),))
-    held = Held(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
-    return assumed(held, scope_of_storage(g, copy.inner))
+    held = Contents(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
+    return assuming_nest(held, scope_of_storage(g, copy.inner))
 
 
 def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:

@@ -11,7 +11,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from intset.expr.node import Expr
-from lowering.layout.moved import tensor_like
+from lowering.layout.relocation import tensor_like
 from lowering.padding.applied import folded
 from lowering.padding.interface import Option, Port
 from lowering.padding.moves import Move, Step

@@ -22,7 +22,7 @@ from intset.expr.walk import substitute
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.moved import tensor_like
+from lowering.layout.relocation import tensor_like
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
 from lowering.nest.printer import statement_lines

@@ -1,4 +1,4 @@
-"""Random functions in random layouts, with every kind of padding: what they are given, and what they have to give."""
+"""Random functions in random layouts with every kind of padding, their packed inputs and expected outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("none", "number", "undef", "indices", "element", "places", "pairs")
 LOW = {"int8": -128, "int16": -(2**15), "int32": -(2**31), "float32": -np.inf}
 
 
-# where nothing is said of new indices
+# for each kind, the new indices without a stated value
 UNTOLD: dict[str, Callable[[Place], bool]] = {
     **dict.fromkeys(("number", "undef", "indices", "element"), lambda place: False),
     "none": lambda place: True,
@@ -28,13 +28,13 @@ UNTOLD: dict[str, Callable[[Place], bool]] = {
 
 
 class Layer(NamedTuple):
-    """A layout that a tensor was brought into.
+    """One change of a tensor's layout.
 
     Attributes
     ----------
-    map: from the indices it had.
-    kind: of what its padding holds.
-    held: the value at new indices, given the array in the storage of the layer; `None` where nothing is said.
+    map: the map from its previous indices.
+    kind: the kind of `pad_value`, one of `KINDS`.
+    held: the stated value at new indices, given the packed array; `None` without one.
     """
 
     map: IndexMap
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 
 def random_map(rng: random.Random, shape: Place) -> IndexMap:
-    """An injective map; of none it is obvious how large its padding is."""
+    """Draw an injective map; few have an obvious padding."""
     c, o = rng.randint(2, 5), rng.randint(-4, 5)
     one: list[Callable[..., Any]] = [
         lambda i: [i // c, i % c],
@@ -72,8 +72,8 @@ def random_map(rng: random.Random, shape: Place) -> IndexMap:
 
 
 def random_layer(f: Function, name: str, rng: random.Random) -> tuple[Function, Layer | None]:
-    """A function with one tensor in another layout; the same where what was asked is refused, which only padding made
-    of elements may be."""
+    """Change the layout of one tensor, or return the function unchanged after a refusal. Only padding that reads
+    elements may be refused."""
     tensor = tensor_named(f, name)
     shape = tuple(int(e.data) for e in tensor.extents)
     m = random_map(rng, shape)
@@ -115,7 +115,7 @@ def random_layer(f: Function, name: str, rng: random.Random) -> tuple[Function, 
 
 
 def places_of(m: IndexMap) -> list[tuple[Place, Place]]:
-    """The places of the padding: in the storage, and as new indices."""
+    """The points of the padding, as indices into storage and as new indices."""
     mask = m.pack(np.zeros(m.shape, np.bool_), True)
     low = [int(r.min.data) for r in m.ranges]  # type: ignore[union-attr]
     return [
@@ -139,7 +139,7 @@ class Laid(Nest):
         self.layers: dict[str, list[Layer]] = {}
 
     def transform(self, times: int) -> None:
-        """Bring some tensors into layouts."""
+        """Change the layout of some tensors."""
         for _ in range(times):
             names = [t.name for t in tensors_of(self.g)]
             name = self.rng.choice([n for n in names if names.count(n) == 1])
@@ -148,7 +148,7 @@ class Laid(Nest):
                 self.layers.setdefault(name, []).append(layer)
 
     def packed(self, name: str, array: Any, is_input: bool) -> Any:
-        """An array as a function with layouts takes it: its padding is what is assumed of it, else something odd."""
+        """Pack an array as the function expects it, with odd values in unconstrained padding."""
         for layer in self.layers.get(name, ()):
             array = layer.map.pack(array, self._odd(array.dtype))
             for at, place in places_of(layer.map) if is_input else ():
@@ -157,7 +157,7 @@ class Laid(Nest):
         return array
 
     def unpacked(self, name: str, array: Any, is_input: bool) -> Any:
-        """The array as it was, once it is seen that the padding is what was promised."""
+        """Check the padding of an array against its stated values, then unpack it."""
         for layer in reversed(self.layers.get(name, ())):
             for at, place in places_of(layer.map):
                 value = layer.held(place, array)

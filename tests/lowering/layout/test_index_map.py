@@ -25,7 +25,7 @@ def sides(m: IndexMap, sizes: dict[Var, int]) -> list[range]:
 
 
 def check(m: IndexMap, fn: Callable[..., Any], shape: Point, sizes: dict[Var, int] | None = None) -> None:
-    """Everything that is known of a map, against all its points; `fn` computes with numbers."""
+    """Check all answers of a map against enumeration of its points; `fn` takes numbers."""
     values = sizes or {}
     olds = list(itertools.product(*map(range, shape)))
     reached: dict[Point, Point] = {}

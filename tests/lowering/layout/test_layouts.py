@@ -1,4 +1,4 @@
-"""The layouts that a function knows of its tensors."""
+"""`Function.layouts`: composed maps and declared layouts."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.layout.numbers import Number
+from lowering.layout.padding_value import IndexNumber
 from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
 from tests.lowering.layout.random_layouts import Laid, random_layer
@@ -31,7 +31,7 @@ from tests.sweeps import daily
 
 
 def in_order(f: Function, rng: random.Random) -> Function:
-    """Loops over an array that may be in a layout."""
+    """Try `sequential_buffer_access` on a random array."""
     names = [t.name for t in tensors_of(f)]
     name = rng.choice([n for n in names if names.count(n) == 1])
     try:
@@ -76,7 +76,7 @@ def test_layouts_keep_the_meaning_of_many(start: int) -> None:
 
 
 def at_the_border(seed: int) -> None:
-    """Copies at the border in random layouts: the function, and what is hoisted of it, give what it gave."""
+    """Random layouts of cached copies, and hoisted layouts, keep all results."""
     laid = Laid(seed)
     rng = random.Random(seed)
     f = laid.f
@@ -123,7 +123,7 @@ SYMBOLIC = (
 
 
 def of_any_size(seed: int) -> None:
-    """Tensors of a size that is no number."""
+    """Layouts of tensors with a symbolic size."""
     rng = random.Random(seed)
     f = parse_nest(f"def f(A: int32[N], B: int32[N], N):\n    {rng.choice(SYMBOLIC)}")
     n = f.sizes[0]
@@ -162,13 +162,13 @@ def of_any_size(seed: int) -> None:
 
 
 def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
-    """The array in the layout for one size, and what that says of its padding; 777 where that is nothing."""
+    """Pack an array at one size; padding without a stated value is 777."""
     m, value = layer
     layout = at_size(m, n, size)
     found = layout.pack(array, value if isinstance(value, int) else 777)
     if callable(value):
         for at in np.argwhere(layout.pack(np.zeros(size, "bool"), True)):
-            told = value(*map(Number, map(int, at)))
+            told = value(*map(IndexNumber, map(int, at)))
             if isinstance(told, list):
                 found[tuple(at)] = 4 if at[0] > 1 else 777
             else:
@@ -177,7 +177,7 @@ def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
 
 
 def at_size(m: Any, n: Var, size: int) -> IndexMap:
-    """The map for one size."""
+    """Substitute one size in a map."""
     return IndexMap(lambda i: [substitute(e, {n: size}) for e in m(i)], (size,))
 
 

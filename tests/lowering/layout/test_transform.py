@@ -1,4 +1,4 @@
-"""`transform_layout`: what is printed, what the padding holds, what is refused."""
+"""`transform_layout`: printed nests, values of padding, refusals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tiles(i: Any) -> list[Any]:
 
 
 def packed(f: Function, name: str, fill: int = 0) -> np.ndarray[Any, Any]:
-    """What the input of a copy holds in its layout."""
+    """Pack the test input into the layout of a tensor."""
     return f.layouts[name].pack(np.arange(10, 24, dtype="int32"), fill)
 
 

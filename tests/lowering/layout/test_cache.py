@@ -1,4 +1,4 @@
-"""Copies at the border of a function, and what is said of elements."""
+"""`cache_read`, `cache_write` and `add_constraint`: printed nests, results, refusals."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lowering.layout.border
+import lowering.layout.cache
 import lowering.layout.constraint
-import lowering.layout.declare
 import lowering.layout.index_map
 import lowering.layout.transform
 from intset import InputError, IntSetError
@@ -36,7 +35,7 @@ def f(A: int32[14], B: int32[14]):
 """
 
 
-@pytest.mark.parametrize("name", ["border", "constraint", "declare", "index_map", "transform"])
+@pytest.mark.parametrize("name", ["cache", "constraint", "index_map", "transform"])
 def test_examples_in_docstrings(name: str) -> None:
     found = doctest.testmod(getattr(lowering.layout, name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted and not found.failed
@@ -174,7 +173,7 @@ def f(A: int32[8], B: int32[8]):
         (3, 0, "function of indices"),
         (lambda i: i > 2, 0, "has 2 indices"),
         (lambda i, j: i + j, 0, "a condition on indices"),
-        (lambda i, j: i > 2 and j > 2, 0, "not told by their indices: the truth value"),
+        (lambda i, j: i > 2 and j > 2, 0, "fails for symbolic indices: the truth value"),
         (lambda i, j: i > 2, None, "says nothing"),
         (lambda i, j: i > 2, 0.5, "cannot be 0.5"),
         (lambda i, j: i > 2, lambda i, j: element("B", (0,)), "may only read A itself"),
