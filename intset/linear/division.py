@@ -18,6 +18,7 @@ and writes them as `r % c` again, for tighter bounds and shorter text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -450,16 +451,29 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
     for division in factors(monomial):
         if division.op is not ops.FLOORDIV or division.args[1].op is ops.CONST:
             continue
-        base, divisor = known.form(division.args[0]), known.form(division.args[1])
-        whole = known.product(divisor, atom(division))
-        own = whole.terms.get(monomial)
-        if own is None or k % own:
-            continue
-        factor = -k // own
-        if base.terms and _dominates(form, base, factor):
-            remainder = make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor)))
-            return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
+        for base, divisor in _as_quotients_of(known, division, monomial):
+            whole = known.product(divisor, atom(division))
+            own = whole.terms.get(monomial)
+            if own is None or k % own:
+                continue
+            factor = -k // own
+            if base.terms and _dominates(form, base, factor):
+                remainder = make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor)))
+                return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None
+
+
+def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Iterator[tuple[Linear, Linear]]:
+    """Forms (b, d) such that the division is `b // d`: as written, and `(a // g) // d` for `a // (g*d)`, where d is
+    positive and the factor of the division in the monomial."""
+    dividend, divisor = known.form(division.args[0]), known.form(division.args[1])
+    yield dividend, divisor
+    beside, inner = factors(monomial), factors(division.args[1])
+    if not take_out(beside, division) or not beside or not all(take_out(inner, e) for e in beside) or not inner:
+        return
+    outer = atom(monomial_of(beside))
+    if known.is_positive(outer):
+        yield floordiv(known, dividend, atom(monomial_of(inner))), outer
 
 
 def _add(terms: dict[Expr, int], e: Expr, k: int) -> None:

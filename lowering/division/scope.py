@@ -139,10 +139,17 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
 @contextmanager
 def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
-    tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else Effort.SEARCH)
+    effort = Effort.SETS if _is_exact_division(cond) else Effort.SEARCH
+    tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else effort)
     share = Z3_RLIMIT // NONLINEAR if _is_nonlinear(cond) else Z3_RLIMIT
     with intset.using(z3_rlimit=min(config.z3_rlimit, share), tiers=tiers):
         yield
+
+
+def _is_exact_division(cond: Cond) -> bool:
+    """Whether a condition says that an unknown divides a term. z3 hardly ever decides it; linear forms and facts do."""
+    remainder = cond.args[0] if cond.op is ops.EQ else None
+    return remainder is not None and remainder.op is ops.FLOORMOD and remainder.args[1].op is not ops.CONST
 
 
 def _is_nonlinear(cond: Cond) -> bool:

@@ -159,7 +159,9 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
             return False
         solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
-        return all(case.is_proved() for case in cases) or solved.is_refuted()
+        if all(case is not implication and case.is_proved() for case in cases):
+            return True
+        return solved.is_refuted()
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,39 @@ class _Implication:
         below = -differences[0] - 1
         facts += [below >= 0, *(below * e >= 0 for e in factors)]
         more = [difference * e >= 0 for difference in _differences(facts) for e in factors]
-        contexts = (self.context.extended(dict.fromkeys(loops), told) for told in (facts, [*facts, *more]))
+        known = self.context.extended(dict.fromkeys(loops)).frame.known
+        selected = (_without_unbounded_products(known, conditions) for conditions in (facts, [*facts, *more]))
+        contexts = (self.context.extended(dict.fromkeys(loops), conditions) for conditions in selected)
         return any(context.frame.known.empty or bool(context.prove(goal)) for context in contexts)
+
+
+def _without_unbounded_products(known: Normalizer, facts: Iterable[Cond]) -> list[Cond]:
+    """The facts without inequalities in products that the facts and `known` leave without a bound on one side.
+
+    With products as variables, Fourier-Motzkin elimination of a variable without an upper (or a lower) bound drops
+    every inequality it occurs in. Repeated until each product that remains has both bounds.
+
+    Guarantee: with products as variables, the result is contradictory if the facts are.
+    """
+    remaining = [(fact, _product_bounds(known, fact)) for fact in dict.fromkeys(facts)]
+    while True:
+        bounds = set[tuple[Expr, int]]().union(*(own for _, own in remaining))
+        for product in {product for product, _ in bounds}:
+            least, most = known.atom_bounds(product)
+            bounds |= {(product, 1)} if least is not None else set()
+            bounds |= {(product, -1)} if most is not None else set()
+        useful = [(fact, own) for fact, own in remaining if all((product, -side) in bounds for product, side in own)]
+        if len(useful) == len(remaining):
+            return [fact for fact, _ in useful]
+        remaining = useful
+
+
+def _product_bounds(known: Normalizer, cond: Cond) -> set[tuple[Expr, int]]:
+    """The products of variables that an inequality bounds from below (1) or above (-1); both for other conditions."""
+    differences = _differences((cond,))
+    terms = differences or [arg for node in postorder((cond,)) for arg in node.args if isinstance(arg, Expr)]
+    signed = [(e, k) for term in terms for e, k in known.form(term).terms.items() if e.op is ops.MUL]
+    return {(e, side) for e, k in signed for side in (1, -1) if not differences or side * k > 0}
 
 
 def _moved(r: Range, instead: Mapping[Expr, Expr]) -> Range:
