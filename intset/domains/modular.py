@@ -1,94 +1,105 @@
-"""The `modular` domain: one congruence `m*Z + r`.
-
-Its transfer functions are those of strided intervals, on operands with two open ends.
-"""
+"""Congruences with ends (`interval*modular`) and without (`modular`): two domains over the values of `strided`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from intset.domains.arithmetic import congruence, strided, strided_bits
+from intset.domains.arithmetic import strided, strided_bits
+from intset.domains.arithmetic.strided import Strided
 from intset.domains.sets.base import End, IntSet, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
-from intset.expr.node import Cond, IntLike, as_expr, truth
+from intset.expr.build import logical_and
+from intset.expr.node import Cond, IntLike, as_expr
 from intset.expr.text import number_text
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
-def open_ended(value: congruence.Congruence) -> strided.Strided:
-    """Convert a congruence to a strided interval."""
-    if value is None:
-        return None
-    m, r = value
-    return (None, None, m, r) if m else strided.const(r)
+class StridedSet(IntSet):
+    """The integers from `low` to `high` that are congruent to `r` modulo `m`; an end is `None` where there is none."""
+
+    def __init__(self, value: strided.StridedInterval, by: str, **flags: Any) -> None:
+        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
+        self.value = value
+
+    def ends(self) -> tuple[End, End]:
+        low, high = self.value[:2]
+        return (NEG_INF if low is None else as_end(low), POS_INF if high is None else as_end(high))
+
+    def condition(self, e: IntLike) -> Cond:
+        low, high, m, r = self.value
+        x = as_expr(e)
+        if m == 0:
+            return x.eq(r)
+        parts = [] if low is None else [x >= low]
+        parts += [] if high is None else [x <= high]
+        parts += [(x % m).eq(r)] if m > 1 else []
+        return logical_and(*parts)
+
+    def count(self) -> int | Infinity:
+        check_countable(self)
+        number = strided.count(self.value)
+        return POS_INF if number is None else number
+
+    def describe(self) -> str:
+        low, high, m, r = self.value
+        if m == 0:
+            return f"{{{number_text(r)}}}"
+        first = "NEG_INF" if low is None else number_text(low)
+        interval = f"[{first}, {'POS_INF' if high is None else number_text(high)}]"
+        residue = f"{number_text(m)}*Z + {number_text(r)}"
+        return interval if m == 1 else residue if low is None and high is None else f"{interval} and {residue}"
 
 
-def on_congruences(transfer: Callable[..., strided.Strided]) -> Callable[..., congruence.Congruence]:
-    """Convert a transfer function of strided intervals to one of congruences."""
+class StridedDomain(ValueDomain[Strided]):
+    """`interval*modular`: strided intervals, the reduced product of P. Granger, Static analysis of arithmetical
+    congruences, 1989."""
 
-    def residue(*operands: congruence.Congruence) -> congruence.Congruence:
-        result = transfer(*map(open_ended, operands))
-        return None if result is None else result[2:]
+    name: ClassVar[str] = "interval*modular"
+    transfer: Mapping[ops.Op, Callable[..., Strided]] = strided_bits.TRANSFER
 
-    return residue
+    def constant(self, x: int) -> Strided:
+        return strided.const(x)
+
+    def between(self, low: int | None, high: int | None) -> Strided:
+        return strided.make(low, high)
+
+    def congruent(self, m: int, r: int) -> Strided:
+        return strided.make(None, None, m, r)
+
+    def join(self, a: Strided, b: Strided) -> Strided:
+        return strided.join(a, b)
+
+    def meet(self, a: Strided, b: Strided) -> Strided:
+        return strided.meet(a, b)
+
+    def represent(self, value: Strided) -> IntSet:
+        return empty_set(self.name) if value is None else StridedSet(value, self.name)
 
 
-TRANSFER: Final[Mapping[ops.Op, Callable[..., congruence.Congruence]]] = {
+def on_congruences(transfer: Callable[..., Strided]) -> Callable[..., Strided]:
+    """A transfer function that drops the ends of its result."""
+    return lambda *operands: strided.without_ends(transfer(*operands))
+
+
+TRANSFER: Final[Mapping[ops.Op, Callable[..., Strided]]] = {
     op: on_congruences(transfer) for op, transfer in strided_bits.TRANSFER.items()
 }
 
 
-class CongruenceSet(IntSet):
-    """The integers x with `x % m == r` (every integer for m = 1, one for m = 0)."""
+class ModularDomain(StridedDomain):
+    """Congruences.
 
-    def __init__(self, m: int, r: int, by: str = "modular", **flags: Any) -> None:
-        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
-        self.modulus, self.remainder = m, r
-
-    def ends(self) -> tuple[End, End]:
-        if self.modulus == 0:
-            return as_end(self.remainder), as_end(self.remainder)
-        return NEG_INF, POS_INF
-
-    def condition(self, e: IntLike) -> Cond:
-        if self.modulus == 0:
-            return as_expr(e).eq(self.remainder)
-        return truth(True) if self.modulus == 1 else (as_expr(e) % self.modulus).eq(self.remainder)
-
-    def count(self) -> int | Infinity:
-        check_countable(self)
-        return 1 if self.modulus == 0 else POS_INF
-
-    def describe(self) -> str:
-        m, r = number_text(self.modulus), number_text(self.remainder)
-        return f"{{{r}}}" if self.modulus == 0 else f"{m}*Z + {r}"
-
-
-class ModularDomain(ValueDomain[congruence.Congruence]):
-    """Congruences after P. Granger, Static analysis of arithmetical congruences (1989)."""
+    Invariant: a value has no ends, unless it is a single point.
+    """
 
     name: ClassVar[str] = "modular"
-    transfer: Mapping[ops.Op, Callable[..., congruence.Congruence]] = TRANSFER
+    transfer: Mapping[ops.Op, Callable[..., Strided]] = TRANSFER
 
-    def constant(self, x: int) -> congruence.Congruence:
-        return congruence.make(0, x)
+    def between(self, low: int | None, high: int | None) -> Strided:
+        return strided.without_ends(strided.make(low, high))
 
-    def between(self, low: int | None, high: int | None) -> congruence.Congruence:
-        if low is not None and high is not None and low >= high:
-            return congruence.make(0, low) if low == high else congruence.BOTTOM
-        return congruence.TOP
-
-    def congruent(self, m: int, r: int) -> congruence.Congruence:
-        return congruence.make(m, r)
-
-    def join(self, a: congruence.Congruence, b: congruence.Congruence) -> congruence.Congruence:
-        return congruence.join(a, b)
-
-    def meet(self, a: congruence.Congruence, b: congruence.Congruence) -> congruence.Congruence:
-        return congruence.meet(a, b)
-
-    def represent(self, value: congruence.Congruence) -> IntSet:
-        return empty_set(self.name) if value is None else CongruenceSet(*value, by=self.name)
+    def join(self, a: Strided, b: Strided) -> Strided:
+        return strided.without_ends(strided.join(a, b))

@@ -13,9 +13,9 @@ from intset.domains.foreign.regions import instantiated
 from intset.domains.foreign.sets import Guarded
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.domain import IslDomain
-from intset.domains.modular import ModularDomain
+from intset.domains.modular import ModularDomain, StridedDomain
 from intset.domains.points import PointsDomain
-from intset.domains.product import IntervalTimesModular, product_domain
+from intset.domains.product import product_domain
 from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.ranked import strongest as strongest
 from intset.domains.stride import StrideDomain
@@ -29,7 +29,7 @@ _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
     "interval": IntervalDomain,
     "stride": StrideDomain,
     "modular": ModularDomain,
-    "interval*modular": IntervalTimesModular,
+    "interval*modular": StridedDomain,
     "isl": IslDomain,
     "points": PointsDomain,
 }

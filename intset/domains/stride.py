@@ -5,20 +5,18 @@ An operation without a multi-stride result falls back to a strided interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from intset.budgets import MEMBER_BRANCHES as MAX_MEMBER_BRANCHES
-from intset.domains.arithmetic import multistride, strided, strided_bits
+from intset.domains.arithmetic import multistride
 from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
-from intset.domains.product import StridedSet
+from intset.domains.modular import StridedDomain
 from intset.domains.query import Query
-from intset.domains.sets.base import End, IntSet, empty_set
+from intset.domains.sets.base import End, IntSet
 from intset.domains.sets.bounds import check_countable
-from intset.domains.value import ValueDomain
 from intset.errors import CountError
-from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -98,35 +96,16 @@ def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
     return logical_or(*done)
 
 
-class StrideDomain(ValueDomain[strided.Strided]):
+class StrideDomain(StridedDomain):
     """Multi-stride sets, with strided intervals as the fallback.
 
     Guarantee: exact for independent variables under sums, scaling, and divisions with a multi-stride result.
     """
 
     name: ClassVar[str] = "stride"
-    transfer: Mapping[ops.Op, Callable[..., strided.Strided]] = strided_bits.TRANSFER
-
-    def constant(self, x: int) -> strided.Strided:
-        return strided.const(x)
-
-    def between(self, low: int | None, high: int | None) -> strided.Strided:
-        return strided.make(low, high)
-
-    def congruent(self, m: int, r: int) -> strided.Strided:
-        return strided.make(None, None, m, r)
-
-    def join(self, a: strided.Strided, b: strided.Strided) -> strided.Strided:
-        return strided.join(a, b)
-
-    def meet(self, a: strided.Strided, b: strided.Strided) -> strided.Strided:
-        return strided.meet(a, b)
 
     def image(self, query: Query) -> IntSet:
         return structural_image(query) or super().image(query)
-
-    def represent(self, value: strided.Strided) -> IntSet:
-        return empty_set(self.name) if value is None else StridedSet(value, self.name)
 
 
 def structural_image(query: Query) -> StrideSet | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any, ClassVar, Generic, TypeVar
 
-from intset.domains.arithmetic import congruence
+from intset.domains.arithmetic import strided
 from intset.domains.query import Query
 from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.expr import ops
@@ -180,10 +180,11 @@ def congruences(query: Query) -> dict[Any, tuple[int, int]]:
 
     def note(form: Linear, m: int, r: int) -> None:
         key = Linear(0, form.terms).key()
-        value = congruence.make(m, r - form.const)
-        both = congruence.meet(residues[key], value) if key in residues and value is not None else value
-        if both is not None:  # contradictions are reported elsewhere
-            residues[key] = both
+        value = strided.make(None, None, m, r - form.const)
+        if key in residues:
+            value = strided.meet(strided.make(None, None, *residues[key]), value)
+        if value is not None:  # contradictions are reported elsewhere
+            residues[key] = value[2:]
 
     for fact in query.facts:
         canonical = query.base.cond(fact)

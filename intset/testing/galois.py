@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import gcd
 
-from intset.domains.arithmetic import congruence, strided
-from intset.domains.arithmetic.congruence import Congruence
-from intset.domains.arithmetic.strided import Strided
+from intset.domains.arithmetic import strided
+from intset.domains.arithmetic.strided import Residue, Strided
 from intset.expr import ops
 from intset.expr.ops import Op
 
@@ -31,11 +30,12 @@ def image(op: Op, *operands: Collection[int]) -> set[int]:
     return {op.meaning(x, y) for x in operands[0] for y in operands[1]}
 
 
-def alpha_congruence(points: Collection[int]) -> Congruence:
+def alpha_congruence(points: Collection[int]) -> Residue | None:
     if not points:
-        return congruence.BOTTOM
+        return None
     first = next(iter(points))
-    return congruence.make(gcd(*(x - first for x in points)), first)
+    m = gcd(*(x - first for x in points))
+    return (m, first % m if m else first)
 
 
 def alpha_strided(points: Collection[int]) -> Strided:
@@ -54,7 +54,7 @@ def gamma_strided(a: Strided, lowest: int = 0, highest: int = 0) -> range:
     return range(low, (highest if hi is None else hi) + 1, m or 1)
 
 
-def gamma_congruence(a: Congruence, lowest: int, highest: int) -> range:
+def gamma_congruence(a: Residue | None, lowest: int, highest: int) -> range:
     return range(0) if a is None else gamma_strided((None, None, *a) if a[0] else strided.const(a[1]), lowest, highest)
 
 

@@ -34,7 +34,7 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 TO_BE_TOLD_APART = frozenset(
     """
     Access Around Block Body Bound Case Choice Context Copy Ends Graph Line Lowering Made Maker Names Number
-    Option Part Parts Place Plan Points Reached Reader Reduction Relation Report Row Rule Scope Split Step Storage
+    Option Part Parts Place Plan Points Reached Reader Relation Report Row Rule Scope Split Step Storage
     Symbolic Term Unknown Values Verdict Visit
     """.split()
 )

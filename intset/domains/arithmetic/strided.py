@@ -1,7 +1,8 @@
 """Strided intervals `{x : lo <= x <= hi, x = r mod m}`: lattice, sums, divisions, order, as pure functions on tuples.
 
-A value is `(lo, hi, m, r)`: the x with `lo <= x <= hi` and `x % m == r`. An end is `None` where the set is unbounded.
-It is the reduced product of an interval `v[:2]` and a congruence `v[2:]` (see `congruence`):
+A value is `(lo, hi, m, r)`: the x with `lo <= x <= hi` and `x % m == r`. An end is `None` where the set is unbounded;
+without ends it is a congruence. It is the reduced product of an interval `v[:2]` and a congruence `v[2:]` (P. Granger,
+Static analysis of arithmetical congruences, 1989), and `make` is the reduction:
 
 - a finite end is an element, so `lo % m == hi % m == r`;
 - a single point is `(x, x, 0, x)`, and `m == 0` holds for nothing else; otherwise `m > 0` and `0 <= r < m`;
@@ -22,11 +23,11 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Final, TypeAlias
 
-from intset.domains.arithmetic import congruence
-
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]
 Strided: TypeAlias = StridedInterval | None
+Residue: TypeAlias = tuple[int, int]
+"""`(m, r)`: the integers that leave the remainder `r` modulo `m`; `(0, r)` is the single point `r`."""
 
 TOP: Final = (None, None, 1, 0)
 BOTTOM: Final = None
@@ -54,6 +55,11 @@ def make(lo: End, hi: End, m: int = 1, r: int = 0) -> Strided:
 
 def const(x: int) -> StridedInterval:
     return (x, x, 0, x)
+
+
+def without_ends(a: Strided) -> Strided:
+    """The smallest congruence that contains `a`; a single point stays one."""
+    return a if a is None or a[2] == 0 else (None, None, a[2], a[3])
 
 
 def at_least(a: Strided, end: int) -> Strided:
@@ -108,13 +114,27 @@ def meet(a: Strided, b: Strided) -> Strided:
     """The intersection itself."""
     if a is None or b is None:
         return None
-    both = congruence.meet(a[2:], b[2:])
+    both = _common_residue(a[2:], b[2:])
     if both is None:
         return None
     (al, ah), (bl, bh) = a[:2], b[:2]
     lo = al if bl is None or (al is not None and al > bl) else bl
     hi = ah if bh is None or (ah is not None and ah < bh) else bh
     return make(lo, hi, *both)
+
+
+def _common_residue(a: Residue, b: Residue) -> Residue | None:
+    """The intersection of two congruences, by the Chinese remainder theorem: 2Z and 3Z+1 meet in 6Z+4."""
+    (m, r), (n, s) = a, b
+    if m == 0:
+        return a if r == s or (n and (r - s) % n == 0) else None
+    if n == 0:
+        return b if (s - r) % m == 0 else None
+    g = gcd(m, n)
+    if (s - r) % g:
+        return None
+    n //= g
+    return (m * n, (r + m * ((s - r) // g * pow(m // g, -1, n) % n)) % (m * n))
 
 
 # --- sums and products ------------------------------------------------------------------------------------------------

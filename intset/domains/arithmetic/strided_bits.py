@@ -1,6 +1,6 @@
 """Strided intervals: bit operations, shifts, and the table of all transfer functions.
 
-Values, their lattice, sums, divisions and minima are in `strided`.
+Values, their lattice, sums, divisions and minima are in `strided`. Known bits follow LLVM and the Linux verifier.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from intset.domains.arithmetic import congruence, strided
+from intset.domains.arithmetic import strided
 from intset.domains.arithmetic.strided import (
     FEW,
     End,
+    Residue,
     Strided,
     StridedInterval,
     add,
@@ -30,6 +31,9 @@ from intset.domains.arithmetic.strided import (
 from intset.expr import ops
 from intset.expr.ops import Op
 
+Bits: TypeAlias = tuple[int, int]
+"""`(unknown, value)`: two's complement masks of endless width; `value` is 0 at the unknown bits."""
+
 WIDEST_SHIFT: Final = 4096
 """A shift to the left by more than this many bits is not carried out: the answer is then sound, not optimal."""
 
@@ -47,7 +51,7 @@ def bitand(a: Strided, b: Strided) -> Strided:
             width = c // low + 1 if c else 1
             if c >= 0 and width & (width - 1) == 0:  # c = (2**n - 1) * 2**k
                 return scale(floormod_by(floordiv_by(x, low or 1), width), low)
-    known = congruence.from_bits(congruence.and_bits(_known_bits(a), _known_bits(b)))
+    known = _from_bits(_and_bits(_known_bits(a), _known_bits(b)))
     return const(known[1]) if known[0] == 0 else _by_sign(_and_ends, a, b, known)
 
 
@@ -66,7 +70,7 @@ def bitxor(a: Strided, b: Strided) -> Strided:
         return bitnot(a if b[3] == -1 and b[2] == 0 else b)
     if _disjoint(a, b):
         return add(a, b)
-    return _by_sign(_xor_ends, a, b, congruence.from_bits(congruence.xor_bits(_known_bits(a), _known_bits(b))))
+    return _by_sign(_xor_ends, a, b, _from_bits(_xor_bits(_known_bits(a), _known_bits(b))))
 
 
 def _disjoint(a: StridedInterval, b: StridedInterval) -> bool:
@@ -75,14 +79,40 @@ def _disjoint(a: StridedInterval, b: StridedInterval) -> bool:
     return (u | v) & (w | z) == 0
 
 
-def _known_bits(a: StridedInterval) -> congruence.Bits:
+def _known_bits(a: StridedInterval) -> Bits:
     """The low bits from the stride, the high bits from what the two ends have in common."""
     lo, hi, m, r = a
-    unknown, value = congruence.known_bits((m, r))
+    unknown, value = _residue_bits((m, r))
     if lo is None or hi is None or lo ^ hi < 0:
         return unknown, value
     unknown &= (1 << (lo ^ hi).bit_length()) - 1
     return unknown, lo & ~unknown
+
+
+def _residue_bits(a: Residue) -> Bits:
+    """A modulus 2**k * odd leaves the low k bits known."""
+    m, r = a
+    low = m & -m
+    return (-low, r & (low - 1)) if m else (0, r)
+
+
+def _from_bits(known: Bits) -> Residue:
+    """The congruence that the known bits below the first unknown one state."""
+    unknown, value = known
+    low = unknown & -unknown
+    return (low, value & (low - 1)) if unknown else (0, value)
+
+
+def _and_bits(a: Bits, b: Bits) -> Bits:
+    """A result bit is unknown where both may be 1 and one of them is unknown."""
+    (u, v), (w, z) = a, b
+    return (u | w) & (u | v) & (w | z), v & z
+
+
+def _xor_bits(a: Bits, b: Bits) -> Bits:
+    """A result bit is unknown where one of the operands' is."""
+    unknown = a[0] | b[0]
+    return unknown, (a[1] ^ b[1]) & ~unknown
 
 
 _Ends: TypeAlias = Callable[[End, End, End, End], tuple[End, End]]

@@ -8,9 +8,8 @@ import random
 import pytest
 
 from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names, evaluate, using
-from intset.domains.modular import CongruenceSet
+from intset.domains.modular import StridedSet
 from intset.domains.points import PointSet
-from intset.domains.product import StridedSet
 from intset.domains.sets.order import included
 from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StrideSet
@@ -66,10 +65,10 @@ def kinds() -> list[IntSet]:
         IntervalSet(N + 1, N),
         IntervalSet(0, 7, where=[N > 2]),
         IntervalSet(0, 7, where=[truth(False)]),
-        CongruenceSet(1, 0),
-        CongruenceSet(2, 0),
-        CongruenceSet(4, 2),
-        CongruenceSet(0, 3),
+        StridedSet((None, None, 1, 0), "modular"),
+        StridedSet((None, None, 2, 0), "modular"),
+        StridedSet((None, None, 4, 2), "modular"),
+        StridedSet((3, 3, 0, 3), "modular"),
         StridedSet((0, 6, 2, 0), "interval*modular"),
         StridedSet((0, None, 4, 0), "interval*modular"),
         StridedSet((None, 6, 2, 0), "interval*modular"),

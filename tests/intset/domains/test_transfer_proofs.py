@@ -19,12 +19,12 @@ import z3
 
 from intset.domains import modular
 from intset.domains import product as products
-from intset.domains.arithmetic import congruence, multistride, strided, strided_bits
+from intset.domains.arithmetic import multistride, strided, strided_bits
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 
-MODULES: tuple[ModuleType, ...] = (iv, congruence, strided, strided_bits, modular, multistride, products)
+MODULES: tuple[ModuleType, ...] = (iv, strided, strided_bits, modular, multistride, products)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
@@ -49,22 +49,22 @@ def interval(shape: str) -> tuple[Any, Int]:
 
 
 def class_of(shape: str) -> tuple[Any, Int]:
+    """A strided value without ends, or a point."""
     if shape == "point":
         r = new()
-        return (0, r), r
+        return (r, r, 0, r), r
     m, r, i = new(), new(), new()
     fact(m.term >= 1, r.term >= 0, r.term <= m.term - 1)
     Path.current.divisors.append(m)
     Path.current.factors.append(i)
-    return (m, r), r + m * i
+    return (None, None, m, r), r + m * i
 
 
 def run_of(shape: str) -> tuple[Any, Int]:
     """A strided value: a point, or an interval with ends that are elements."""
     if shape == "point":
-        r = new()
-        return (r, r, 0, r), r
-    (m, r), u, v, i = class_of("class")[0], new(), new(), new()
+        return class_of("point")
+    (*_, m, r), u, v, i = class_of("class")[0], new(), new(), new()
     fact(u.term <= i.term, i.term <= v.term, u.term + 1 <= v.term)
     low, high, x = r + m * u, r + m * v, r + m * i
     fact(low.term <= x.term, x.term <= high.term)  # follows; said for the solver
@@ -236,7 +236,6 @@ STATED: dict[str, Statement] = {
     "modular.MINIMUM": of(ops.MIN, class_of),
     "modular.MAXIMUM": of(ops.MAX, class_of),
     "modular.ABS": of(ops.ABS, class_of),
-    "congruence.join": Statement(class_of, either),
     "strided.add": of(ops.ADD, run_of, slow=True),
     "strided.sub": of(ops.SUB, run_of, slow=True),
     "strided.mul": of(ops.MUL, run_of, slow=True),
@@ -266,14 +265,11 @@ LISTED: dict[str, str] = {
     "bounds._bit_floor": BITS,
     "bounds._shl_bounds": POWERS,
     "bounds._shr_bounds": POWERS,
-    "congruence.make": PART,
-    "congruence.contains": LATTICE,
-    "congruence.leq": LATTICE,
-    "congruence.meet": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
-    "congruence.known_bits": BITS,
-    "congruence.from_bits": BITS,
-    "congruence.and_bits": BITS,
-    "congruence.xor_bits": BITS,
+    "strided._common_residue": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
+    "strided_bits._residue_bits": BITS,
+    "strided_bits._from_bits": BITS,
+    "strided_bits._and_bits": BITS,
+    "strided_bits._xor_bits": BITS,
     "product.product_domain": "makes a domain of others: it bounds nothing by itself",
     "strided.make": WINDOW,
     "strided.const": PART,
@@ -319,10 +315,9 @@ LISTED: dict[str, str] = {
     "strided_bits.shr": POWERS,
     **{f"modular.{op}": BITS for op in ("BITAND", "BITOR", "BITXOR")},
     **{f"modular.{op}": POWERS for op in ("SHL", "SHR")},
-    "modular.SELECT": "the join of two congruences, stated as `congruence.join`",
-    "modular.open_ended": PART,
+    "modular.SELECT": "the join of two congruences, stated as `strided.join`",
+    "strided.without_ends": PART,
     "modular.on_congruences": "derives the table whose functions are stated here",
-    "product.granger": WINDOW,
     **dict.fromkeys((f"multistride.{name}" for name in (
         "make", "reach", "lowest", "highest", "is_interval", "is_superincreasing", "enclosing", "contains", "count",
         "_groups", "_count_group", "_bitmap", "elements", "equal", "translate", "scale", "add", "floordiv",
@@ -350,7 +345,6 @@ FUNCTIONS = functions()
 def show(name: str, cases: Sequence[tuple[str, ...]], function: Callable[..., Any] | None = None) -> int:
     """Prove a statement for these shapes; the number of paths."""
     statement, f = STATED[name], function or FUNCTIONS[name]
-    check = congruent if statement.kind is class_of else inside
     total = 0
     for shapes in cases:
 
@@ -358,7 +352,7 @@ def show(name: str, cases: Sequence[tuple[str, ...]], function: Callable[..., An
             values, elements = zip(*(statement.kind(shape) for shape in shapes), strict=True)
             try:
                 answer = f(*values) if statement.call is None else statement.call(f, *values)
-                return check(answer, statement.meaning(*elements))
+                return inside(answer, statement.meaning(*elements))
             except ZeroDivisionError:
                 return []  # not a point
 
@@ -408,7 +402,7 @@ def test_a_truncated_remainder_is_bounded_by_what_it_is_made_of(unknowns: None) 
 WRONG: dict[str, Callable[..., Any]] = {
     "bounds.hull": lambda a, b: a,
     "bounds.meet": lambda a, b: (a[0], None if b[1] is None else b[1] - 1),
-    "congruence.join": lambda a, b: a,
+    "strided.join": lambda a, b: a,
     "strided.neg": lambda a: a,
     "strided.sub": lambda a, b: strided.add(a, b),
     "strided.floordiv_by": lambda a, c: strided.scale(a, c),
