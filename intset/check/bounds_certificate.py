@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from intset.check.budget import CheckBudget
-from intset.check.certificate import Certificate, checked_context
+from intset.check.certificate import Certificate, StatedAssumptions, checked_context
 from intset.check.evidence import are_facts, are_ranges, is_well_formed
 from intset.check.premises import declared_conditions, range_conditions
 from intset.check.text import (
@@ -32,9 +32,6 @@ from intset.expr.text import short_number
 from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
-
-if TYPE_CHECKING:
-    from intset.context import Context
 
 At: TypeAlias = Mapping[Expr, "int | Expr"]
 
@@ -87,7 +84,7 @@ class BoundsCertificate:
         first, last = self.attained
         return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
 
-    def check(self, ctx: Context | None = None, budget: CheckBudget | None = None) -> bool:
+    def check(self, ctx: StatedAssumptions | None = None, budget: CheckBudget | None = None) -> bool:
         """Check every part and its claim; with `ctx`, also the origin of the assumptions.
 
         All parts share one budget; `budget.is_spent` tells exhaustion from rejection.
@@ -119,7 +116,7 @@ class BoundsCertificate:
         stated = are_ranges(self.ranges) and are_facts(self.facts)
         return isinstance(self.expr, Expr) and ends and kept and points and pair and stated
 
-    def _belongs(self, ctx: Context) -> bool:
+    def _belongs(self, ctx: StatedAssumptions) -> bool:
         asserted = asserted_parts((self.expr,))
         known = set(ctx.facts)
         return (

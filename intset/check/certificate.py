@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from intset.check.budget import CheckBudget
 from intset.check.evidence import Combination, Premise, WeightedProduct, clip, combination_words, is_well_formed
@@ -34,11 +34,19 @@ from intset.expr.text import number_text
 from intset.facts import ASSERTED, Fact
 
 if TYPE_CHECKING:
-    from intset.check.bounds_certificate import Stated
     from intset.check.budget import CheckBudget
-    from intset.context import Context
 
 __all__ = ["Certificate", "Combination", "Premise", "WeightedProduct"]
+
+
+class StatedAssumptions(Protocol):
+    """Ranges and facts that a certificate may use: a `Context`, or the part of one that a larger certificate states."""
+
+    @property
+    def ranges(self) -> Mapping[Var, Range]: ...
+
+    @property
+    def facts(self) -> tuple[Fact, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +83,7 @@ class Certificate:
         leaves = (leaf for one in self.combinations for leaf in one.leaves())
         return tuple((term.factor, term.premises) for leaf in leaves for term in leaf.terms)
 
-    def check(self, ctx: Context | Stated | None = None, budget: CheckBudget | None = None) -> bool:
+    def check(self, ctx: StatedAssumptions | None = None, budget: CheckBudget | None = None) -> bool:
         """Whether the checker accepts; with `ctx`, also whether the context states the ranges and facts.
 
         `budget` limits the steps; `budget.is_spent` tells exhaustion from rejection.
@@ -136,7 +144,7 @@ _CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
 
 
 def check_certificate(
-    cert: Certificate, ctx: Context | Stated | None = None, budget: CheckBudget | None = None
+    cert: Certificate, ctx: StatedAssumptions | None = None, budget: CheckBudget | None = None
 ) -> bool:
     """Check form, evidence and, with `ctx`, provenance of a certificate.
 
@@ -162,7 +170,7 @@ def checked_context(ctx: object) -> None:
         raise refusal("ctx", "a Context", ctx)
 
 
-def belongs(cert: Certificate, ctx: Context | Stated) -> bool:
+def belongs(cert: Certificate, ctx: StatedAssumptions) -> bool:
     """Whether the context states the certificate's ranges and facts, or the goal asserts the facts."""
     ranges, facts = ctx.ranges, set(ctx.facts)
     stated = tuple(fact.condition for fact in facts)

@@ -17,9 +17,10 @@ from intset.domains.certified.structure import has_parameters, is_independent, s
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
-from intset.domains.protocols import Domain, Regions
+from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query
-from intset.domains.ranked import by_cost, strongest
+from intset.domains.ranked import strongest
+from intset.domains.region_domain import Regions
 from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
@@ -34,14 +35,31 @@ _POINTS = PointsDomain()
 
 
 COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # ranks of the steps
+_costed: dict[str, Costed] = {}  # the registered domains with a cost
 
 T = TypeVar("T")
 Step = tuple[int, Callable[[], T | None]]
 
 
+def enlist(name: str, domain: object) -> None:
+    """Rank a registered domain by its cost, if it has one."""
+    dismiss(name)
+    if isinstance(domain, Costed):
+        _costed[name] = domain
+
+
+def dismiss(name: str) -> None:
+    """Remove the domain of this name."""
+    _costed.pop(name, None)
+
+
+def _by_cost() -> list[Costed]:
+    return sorted(_costed.values(), key=lambda domain: domain.cost)
+
+
 def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
     """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
-    theirs: list[Step[T]] = [(domain.cost, partial(ask_of, domain)) for domain in by_cost()]
+    theirs: list[Step[T]] = [(domain.cost, partial(ask_of, domain)) for domain in _by_cost()]
     for _, ask in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
         answer = ask()
         if answer is not None and certified(answer):

@@ -1,45 +1,39 @@
-"""Ranked domains: those with regions by strength, those with a cost by cost.
+"""Ranked domains: domains with regions by strength; checks of the regions that a domain from outside answers with.
 
-This half of the registry lies below sets and the prover, which ask the strongest domain with regions.
+This half of the registry lies below sets and the prover, which ask the strongest domain with regions. A check concerns
+the form of an answer; `intset.testing` checks whether the answer contains the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
-from typing import Final
+from typing import Any, ClassVar, Final, NoReturn
 
-from intset.domains.foreign.regions import GuardedRegions, instantiated
 from intset.domains.isl.engine import Isl
-from intset.domains.protocols import Costed, Installable, Regions
-from intset.errors import DomainError
+from intset.domains.query import Query
+from intset.domains.region_domain import Installable, Points, Regions
+from intset.errors import BudgetError, DomainError
+from intset.expr.node import Var
 from intset.names import BUILT_IN, entry_points
+from intset.regions.shape import Shape
 
 _BUILT_IN: Final[Mapping[str, Regions]] = {engine.name: engine for engine in (Isl(),)}
 _registered: dict[str, Regions] = {}
-_costed: dict[str, Costed] = {}
 _chosen: list[Regions] = []  # cache of `strongest`, cleared by every registration
 
 
 def enlist(name: str, domain: object) -> None:
-    """Rank a registered domain by its strength and by its cost, where it has them."""
+    """Rank a registered domain by its strength, if it has regions."""
     dismiss(name)
     if isinstance(domain, Regions):
         _registered[name] = domain
-    if isinstance(domain, Costed):
-        _costed[name] = domain
 
 
 def dismiss(name: str) -> None:
-    """Remove the domain of this name from both ranks."""
+    """Remove the domain of this name."""
     _registered.pop(name, None)
-    _costed.pop(name, None)
     _chosen.clear()
-
-
-def by_cost() -> list[Costed]:
-    """The registered domains with a cost, the cheapest first."""
-    return sorted(_costed.values(), key=lambda domain: domain.cost)
 
 
 def strongest() -> Regions:
@@ -78,3 +72,110 @@ def load(point: metadata.EntryPoint) -> object:
     except (Exception, SystemExit) as error:
         shown = f"{type(error).__name__}: {error}".splitlines()[0]
         raise DomainError(f"the domain {point.name!r}: its plugin {point.value} cannot be loaded: {shown}") from error
+
+
+def instantiated(domain: Any, name: object) -> Any:
+    """Returns the domain; a class is instantiated without arguments.
+
+    Raises
+    ------
+    DomainError: the constructor raised.
+    """
+    if not isinstance(domain, type):
+        return domain
+    try:
+        return domain()
+    except Exception as error:
+        raise _raised(str(name), f"{domain.__name__}()", error) from error
+
+
+# -- domains from outside ---------------------------------------------------------------------------------------------
+
+
+def is_foreign(answer: object) -> bool:
+    """Whether the class of an object is defined outside this package."""
+    return type(answer).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def in_one_line(value: object) -> str:
+    """The first 80 characters of a foreign value, whose own `repr` may fail."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    return " ".join(text.split())[:80]
+
+
+def error_in_one_line(error: Exception) -> str:
+    """The type of an error and the first line of its message."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
+
+
+class GuardedRegions:
+    """A domain from outside, restricted to `everything` and `points`; it has those methods that the domain has.
+
+    Guarantee: a method returns the domain's answer in the form its protocol asks for, or raises `DomainError`, which
+    names the domain, the method and the answer; an exception of the domain is the cause. `BudgetError` passes.
+    """
+
+    name: str
+    methods: ClassVar[dict[str, str]] = {"everything": "_everything", "points": "_points"}  # optional method: its check
+
+    def __init__(self, domain: Any, name: str) -> None:
+        self.domain, self.name = domain, name
+        for method, check in self.methods.items():
+            if getattr(domain, method, None) is not None:
+                setattr(self, method, getattr(self, check))
+        if hasattr(self, "points"):
+            self.strength = getattr(domain, "strength", 0)
+        if isinstance(cost := getattr(domain, "cost", None), int):
+            self.cost = cost
+
+    def _everything(self, dims: int) -> Shape:
+        answer = self._call("everything", dims)
+        if not isinstance(answer, Shape):
+            self._refuse("everything", answer, "a Shape")
+        return answer
+
+    def _points(self, query: Query) -> Points:
+        answer = self._call("points", query)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[0], Shape):
+            self._refuse("points", answer, "a Shape with notes")
+        shape, notes = answer
+        if shape.dims != len(query.exprs):
+            self._refuse("points", answer, f"a Shape of {len(query.exprs)} coordinates", f", with {shape.dims}")
+        self._check_variables("points", shape, self._read("points", shape, shape.variables), query)
+        return Points(shape, tuple(notes))
+
+    def _call(self, method: str, argument: Any) -> Any:
+        try:
+            return getattr(self.domain, method)(argument)
+        except BudgetError:
+            raise  # a refusal is an answer
+        except Exception as error:
+            raise _raised(self.name, method, error) from error
+
+    def _check_variables(self, method: str, answer: Any, variables: Iterable[object], query: Query) -> None:
+        """Refuse an answer over quantified variables, or over variables that the question does not mention."""
+        for v in variables:
+            if not isinstance(v, Var) or query.is_quantified(v):
+                self._refuse(method, answer, "an answer free of quantified variables", f", with {in_one_line(v)}")
+            if not query.mentions(v):
+                self._refuse(method, answer, "an answer to the question", f", with {v.name}, which is not in it")
+
+    def _read(self, method: str, answer: Any, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except Exception as error:
+            what = f"{method} returned {type(answer).__name__}, which raised {error_in_one_line(error)}"
+            raise DomainError(f"the domain {self.name!r}: {what}") from error
+
+    def _refuse(self, method: str, answer: Any, expected: str, detail: str = "") -> NoReturn:
+        kind = type(answer).__name__
+        got = kind if detail else f"{in_one_line(answer)} of type {kind}"
+        raise DomainError(f"the domain {self.name!r}: {method} must return {expected}, not {got}{detail}")
+
+
+def _raised(name: str, method: str, error: Exception) -> DomainError:
+    return DomainError(f"the domain {name!r}: {method} raised {error_in_one_line(error)}")

@@ -1,4 +1,4 @@
-"""`ShapeDomain`: the base of domains whose sets are shapes of one class."""
+"""`ShapeDomain`: the base of domains whose sets are shapes of one class; sets and bounds of a domain with regions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar
 
-from intset.domains.protocols import Points
 from intset.domains.query import Query
+from intset.domains.region_domain import Points, Regions
 from intset.domains.sets.answers import bounds_of_points, set_of_points
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.bounds import outer_ends
@@ -18,7 +18,19 @@ from intset.expr.walk import opaque_terms, substitute
 from intset.regions.shape import Shape
 
 
-class ShapeDomain(ABC):
+class AnswersByPoints:
+    """The methods of a domain, for a class that has regions."""
+
+    def image(self: Regions, query: Query) -> IntSet:
+        """The set of values of the query's only expression."""
+        return set_of_points(query, self)
+
+    def bounds(self: Regions, query: Query) -> Bounds:
+        """The ends of `image`."""
+        return bounds_of_points(query, self)
+
+
+class ShapeDomain(AnswersByPoints, ABC):
     """Images as shapes of one class.
 
     Guarantee: exact where the shape refuses nothing. Otherwise a superset with a note: a refused condition is dropped,
@@ -107,14 +119,6 @@ class ShapeDomain(ABC):
                 if isinstance(high, Expr):
                     whole = whole.filter(every, e <= high)
         return whole.image(every, exprs)
-
-    def image(self, query: Query) -> IntSet:
-        """The set of values of the query's only expression."""
-        return set_of_points(query, self)
-
-    def bounds(self, query: Query) -> Bounds:
-        """The ends of `image`."""
-        return bounds_of_points(query, self)
 
 
 def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:

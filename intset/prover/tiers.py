@@ -20,9 +20,9 @@ from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
 from intset.domains.certified.witness import Point, aim
-from intset.domains.protocols import Deciding, Regions, Verdict
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
+from intset.domains.region_domain import Deciding, Regions, Verdict
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not

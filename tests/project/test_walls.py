@@ -44,12 +44,13 @@ class Import(NamedTuple):
     target: str  # what it imports: a module of this project
     line: int
     is_late: bool  # below module level
+    is_typing: bool = False  # under `if TYPE_CHECKING`
 
 
 def imports(name: str) -> Iterator[Import]:
     """Every import of a module of this project, but for those that only types need; a module that calls `importlib`
     imports each module that its strings name."""
-    yield from _found(name, trees()[name], False)
+    yield from (one for one in _found(name, trees()[name], False) if not one.is_typing)
     if "import_module" in text(name):
         for node in nodes(name):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -63,6 +64,8 @@ def _found(name: str, tree: ast.AST, late: bool) -> Iterator[Import]:
         if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
             continue  # no import stands in an expression
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for statement in node.body:
+                yield from (one._replace(is_typing=True) for one in _found(name, ast.Module([statement]), late))
             continue
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -172,6 +175,12 @@ def is_heavy(name: str) -> bool:
         seen |= new
         waiting += new
     return False
+
+
+def test_types_know_one_another_in_small_knots() -> None:
+    """Imports for types count: at most 12 modules reach one another."""
+    graph = {name: {one.target for one in _found(name, trees()[name], False)} for name in FILES}
+    assert max(map(len, circles(graph))) <= 12
 
 
 def test_isl_is_named_by_the_registry_alone() -> None:

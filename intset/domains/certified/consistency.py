@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from intset.domains.certified.enumeration import box_of, facts_hold, tuples_of
-from intset.domains.protocols import Deciding
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
+from intset.domains.region_domain import Deciding
 from intset.expr.node import Cond, Node
 
 

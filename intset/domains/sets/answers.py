@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from intset import config as configuration
 from intset.budgets import LISTED_SHAPE_POINTS as MAX_LISTED
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import LISTED
-from intset.domains.protocols import Domain, Points, Regions
+from intset.domains.protocols import Domain
 from intset.domains.query import Query
+from intset.domains.region_domain import Points, Regions
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
 from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
 from intset.domains.sets.ends import Bounds
@@ -18,13 +19,10 @@ from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, produ
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
 from intset.expr.walk import free_vars, opaque_terms
+from intset.frame import Frame
 from intset.names import CHEAPEST
 from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
-
-if TYPE_CHECKING:
-    from intset.context import Context
-
 
 OPEN_END = ("no end was found that is there for all parameters",)
 
@@ -135,7 +133,14 @@ def region_by(query: Query, domain: Domain) -> Region:
     return region_of_points(query, domain) if isinstance(domain, Regions) else region_of_sets(query, domain)
 
 
-def image_in_instances(context: Context, exprs: Sequence[Expr], keep: Sequence[Var], domain: Regions) -> Points:
+class HasFrame(Protocol):
+    """What has a scope: a `Context`."""
+
+    @property
+    def frame(self) -> Frame: ...
+
+
+def image_in_instances(context: HasFrame, exprs: Sequence[Expr], keep: Sequence[Var], domain: Regions) -> Points:
     """The image of `exprs` for each value of the variables `keep`.
 
     Guarantee: an instance is empty if the facts exclude all its points, also by conditions on variables that `exprs` do

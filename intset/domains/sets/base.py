@@ -8,7 +8,6 @@ from typing import Any
 
 from intset.config import all_as_configured, as_configured
 from intset.deprecation import renamed
-from intset.domains.protocols import Domain, Points, RankedDomain, RegionDomain, Regions
 from intset.domains.sets import order
 from intset.domains.sets.bounds import (
     DimensionBounds,
@@ -401,18 +400,14 @@ def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:
 
 __all__ = [
     "Bounds",
-    "Domain",
     "End",
     "IntSet",
     "IntervalSet",
-    "Points",
-    "RankedDomain",
-    "RegionDomain",
-    "Regions",
     "ShapeSet",
     "as_end",
     "empty_set",
 ]
 
 
-__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain"})
+_PROTOCOLS = {name: f"intset.domains.protocols:{name}" for name in ("Domain", "Points", "RegionDomain", "Regions")}
+__getattr__ = renamed(globals(), {**_PROTOCOLS, "ClimbingDomain": "intset.domains.protocols:RankedDomain"})

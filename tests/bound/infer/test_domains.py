@@ -10,12 +10,12 @@ import pytest
 from bound import infer_bound, te
 from bound.infer import BoundsMap
 from intset import Context, Range, Var
-from intset.domains.isl.domain import IslDomain
 from intset.domains.isl.shape import IslShape
 from intset.domains.points import PointSet
+from intset.domains.protocols import Points, RankedDomain, RegionDomain
 from intset.domains.query import Query
-from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
-from intset.domains.sets.base import IntervalSet, IntSet, Points, RankedDomain, RegionDomain
+from intset.domains.registry import IslDomain, domain_named, regions_of, register, strongest, unregister
+from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import ShapeRegion
 from intset.errors import DomainError
 from tests.bound.corpus import CASES
