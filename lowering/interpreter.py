@@ -1,31 +1,40 @@
-"""`run`: a nest executed on numpy arrays, as generated Python."""
+"""`run`: a nest executed on numpy arrays, as generated Python or as compiled C."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
 from intset.expr.arguments import a_name, mapped
-from intset.expr.ops import trunc_div, trunc_mod, wrap
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr, Var, as_int
+from intset.expr.ops import wrap
 from intset.expr.text import shown
-from lowering.binding import bound_values, by_tensor
-from lowering.codegen.python_floats import float32_rounding, float_functions, host_functions, of_rounding
+from intset.expr.walk import opaque_terms, without_assertions
 from lowering.codegen.python_nest import PythonNest
-from lowering.errors import AccessError, CheckError
-from lowering.native.call import run_native
-from lowering.nest.ir import Allocate, Evaluate, Function, checked_function
+from lowering.codegen.python_runtime import (
+    Unknown,
+    environment,
+    flat_view,
+    float32_rounding,
+    host_functions,
+    of_rounding,
+    of_unknown,
+    plain,
+    poison,
+)
+from lowering.native import run_native
+from lowering.nest.ir import Allocate, Assert, Evaluate, Function, ShapeOf, checked_function
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import is_operand, operands, statements
-from lowering.unknown import Unknown, filled, of_unknown, plain
 
 BACKENDS: Final = ("python", "c")
+_SEARCHED: Final = 1 << 16  # values that are tried for a size whose extent is nonlinear
 _SOURCES: dict[Any, Any] = {}
-Numbers = Sequence[int]
+Shapes = dict[Tensor, tuple[int, ...]]
 
 
 def run(
@@ -39,19 +48,19 @@ def run(
 ) -> dict[str, Any]:
     """Execute a lowered function.
 
-    Loops on threads run one after another. A stage that threads share is computed whole by each of them, so no barrier
-    is needed and every order gives the same result.
+    Loops on threads run one after another. Each thread computes a shared stage as a whole, so no barrier is needed and
+    every order gives the same result.
 
     Parameters
     ----------
-    f: what `lower` gave.
+    f: the result of `lower`, or of a pass.
     arrays: a numpy array for each parameter, by tensor or by name. Outputs are written in place; an output without an
         array gets a new one. Inputs are converted to the type of their tensor.
-    sizes: values of variables and scalar parameters, by themselves or by name, where no shape tells them.
-    functions: what extern calls do, by name: called with arrays for the tensors, it fills those it computes.
-    checked: whether every access is checked against the storage of its tensor and what was written there. Unchecked,
-        an access outside may give any value, but never touches memory outside the storage.
-    undef: gives a value of a type for each `undef()` that is executed; without it, 0.
+    sizes: values of sizes that no shape determines, and of scalar parameters, by object or by name.
+    functions: extern functions by name; each is called with arrays for its tensors, and fills those it computes.
+    checked: whether every access is checked against the storage of its tensor and the elements written so far.
+        An unchecked access outside may give any value, but never touches memory outside the storage.
+    undef: draws a value of a type for each executed `undef()`; by default 0.
     backend: "python", the checked interpreter; or "c": the function is compiled (by `CC`, else the compiler that is
         found), kept in the user's cache, and called. Shapes, assertions and assumptions are checked alike, accesses are
         not, and `undef()` is 0.
@@ -78,19 +87,19 @@ def run(
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {shown(backend)}")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
-    made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
-    for tensor in (*f.params, *made):
+    allocated = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
+    for tensor in (*f.params, *allocated):
         dtypes.check_executed(tensor.dtype, tensor.name)
     passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
     hosts = {} if functions is None else mapped(functions, "functions", "a mapping from names to functions")
     for name in hosts:
         a_name(name, "a name in functions")
     values, shapes = bound_values(f, passed, sizes)
-    given = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
+    buffers = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":
-        run_native(f, given, values, shapes)
+        run_native(f, buffers, values, shapes)
     else:
-        flat = {tensor: _flat(array, tensor.dtype) for tensor, array in given.items()}
+        flat = {tensor: flat_view(array) for tensor, array in buffers.items()}
         kernel = _kernel(f, checked, hosts, undef)
         states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
         try:
@@ -100,9 +109,9 @@ def run(
             raise UndefinedError(f"{f.name} divides an integer by 0") from None
     results: dict[str, Any] = {}
     for tensor in f.outputs:
-        target = passed.get(tensor, given[tensor])
-        if target is not given[tensor]:
-            target[...] = given[tensor]
+        target = passed.get(tensor, buffers[tensor])
+        if target is not buffers[tensor]:
+            target[...] = buffers[tensor]
         results.update({key: target for key, t in f.labels.items() if t is tensor and isinstance(key, str)})
         results[tensor.name] = target
     return results
@@ -121,26 +130,26 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
     if is_unknown:
         env = of_unknown(env)
     env |= constants
-    env["evaluate"] = lambda stmt, given, storage: _evaluate(stmt, [*map(plain, given)], storage, functions)
+    env["evaluate"] = lambda stmt, args, storage: _evaluate(stmt, [*map(plain, args)], storage, functions)
     env["undef"] = lambda dtype: Unknown(_drawn(draw, dtype)) if is_unknown else _drawn(draw, dtype)
     exec(code, env)
     return env["kernel"]
 
 
-def checked_array(name: str, dtype: str, given: Any, is_output: bool = False) -> Any:
-    """What was given for a tensor as a numpy array, if it is one and its type goes with the tensor's.
+def checked_array(name: str, dtype: str, value: Any, is_output: bool = False) -> Any:
+    """An argument of the user as a numpy array whose type converts to the tensor's.
 
     Raises
     ------
-    InputError: it is no array, has another kind of type, or is to be written and no numpy array.
+    InputError: it is no array, has another kind of type, or is an output and no numpy array.
     """
     import numpy as np
 
-    if is_output and not isinstance(given, np.ndarray):
-        what = type(given).__name__
+    if is_output and not isinstance(value, np.ndarray):
+        what = type(value).__name__
         raise InputError(f"the array for {name} is written: it must be a numpy array, not a {what}")
     try:
-        array = np.asarray(given)
+        array = np.asarray(value)
     except ValueError:
         raise InputError(f"the array for {name} is no array: its rows have different lengths") from None
     is_whole = dtypes.is_int(dtype) or dtype == "bool"
@@ -149,63 +158,13 @@ def checked_array(name: str, dtype: str, given: Any, is_output: bool = False) ->
     return array
 
 
-def _array(tensor: Tensor, given: Any, shape: tuple[int, ...]) -> Any:
-    """An array of the very type, by rows."""
+def _array(tensor: Tensor, passed: Any, shape: tuple[int, ...]) -> Any:
+    """A row-major array of the tensor's type; new if the user passed none."""
     import numpy as np
 
-    if given is None:
+    if passed is None:
         return np.full(shape, poison(tensor.dtype), tensor.dtype)
-    return np.ascontiguousarray(given, tensor.dtype).reshape(shape)
-
-
-def _flat(array: Any, dtype: str) -> Any:
-    """A view that gives and takes Python numbers; of float16, which views do not have, the numpy array."""
-    flat = array.reshape(-1)
-    return flat if dtype == "float16" else memoryview(flat)
-
-
-def poison(dtype: str) -> Any:
-    """What an element holds before it is computed: something that shows."""
-    if dtype == "bool":
-        return False
-    if dtypes.is_float(dtype):
-        return math.nan
-    low, high = dtypes.int_range(dtype)
-    return high - 22 if low == 0 else low + 23
-
-
-def _allocate(dtype: str, count: int) -> Any:
-    return memoryview(_template(dtype, count).copy()) if dtype != "float16" else _template(dtype, count).copy()
-
-
-@cache
-def _template(dtype: str, count: int) -> Any:
-    import numpy as np
-
-    return np.full(count, poison(dtype), dtype)
-
-
-def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
-    place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
-    if all(0 <= i < e for i, e in zip(indices, extents, strict=True)):
-        raise AccessError(f"{name}[{place}] is {how}, and lies in the padding of {name}, which may not be touched")
-    storage = ", ".join(f"{o}:{o + e}" for o, e in zip(origin, extents, strict=True))
-    raise AccessError(f"{name}[{place}] is {how} outside the storage {name}[{storage}]")
-
-
-def _unread(name: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
-    if any(not 0 <= i < e for i, e in zip(indices, extents, strict=True)):
-        _outside(name, "read", indices, extents, origin)
-    place = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
-    raise AccessError(f"{name}[{place}] is read before it is written")
-
-
-def _failed(message: str) -> NoReturn:
-    raise CheckError(f"an assertion does not hold: {message}")
-
-
-def _refuted(condition: str) -> NoReturn:
-    raise CheckError(f"an assumption does not hold: {condition}")
+    return np.ascontiguousarray(passed, tensor.dtype).reshape(shape)
 
 
 def _drawn(draw: Callable[[str], Any] | None, dtype: str) -> Any:
@@ -216,7 +175,7 @@ def _drawn(draw: Callable[[str], Any] | None, dtype: str) -> Any:
 
 
 def as_element(value: Any, dtype: str) -> Any:
-    """A number as an element of the type holds it; integers of 64 bits have a sign."""
+    """A number converted to a type; integers of 64 bits have a sign."""
     if dtypes.is_float(dtype):
         return dtypes.rounded(float(value), dtype)
     if dtype == "bool":
@@ -224,72 +183,149 @@ def as_element(value: Any, dtype: str) -> Any:
     return wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype) or dtypes.bits(dtype) >= 64)
 
 
-def _opaque(name: str) -> NoReturn:
-    raise InputError(f"the opaque symbol {name} has no value")
-
-
 def _evaluate(
-    stmt: Evaluate, given: Any, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]
+    stmt: Evaluate, numbers: Any, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]
 ) -> None:
+    """Call a function of the host on arrays and numbers."""
     import numpy as np
 
     if stmt.call.name not in functions:
         raise InputError(f"the nest calls {stmt.call.name}, which is not known: pass it in functions")
     arrays = {t: np.asarray(flat).reshape(shape) for t, (flat, shape) in storage.items()}
-    computed = iter(given)
+    computed = iter(numbers)
     args = [arrays[a] if isinstance(a, Tensor) else next(computed) if is_operand(a) else a for a in stmt.call.args]
     functions[stmt.call.name](*args)
 
 
-def _whole(x: float) -> int:
-    """A float without its fraction.
+# -- values of sizes and scalars -------------------------------------------------------------------------------
+
+
+def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
+    """The arrays by parameter; a key is the parameter, its name, or the tensor of the user's script."""
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"run takes arrays by tensor or name, a mapping, not a {type(arrays).__name__}")
+    names: dict[Any, Tensor] = {**f.labels, **{t.name: t for t in f.params}, **{t: t for t in f.params}}
+    known: dict[Tensor, Any] = {}
+    for key, array in arrays.items():
+        if key not in names:
+            label = key.name if isinstance(key, Tensor) else shown(key)
+            parameters = ", ".join(t.name for t in f.params)
+            raise InputError(f"{label} is no parameter of {f.name}: the parameters are {parameters}")
+        known[names[key]] = array
+    return known
+
+
+def bound_values(
+    f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any] | None
+) -> tuple[tuple[Any, ...], Shapes]:
+    """The values of `f.sizes` and `f.scalars`, and the shape of each parameter.
+
+    Sizes come from `sizes`, then from extents that are one size, then by solving extents for their only unknown.
 
     Raises
     ------
-    UndefinedError: it has none, or one that 64 bits do not hold, with a sign or without.
+    InputError: an array has the wrong number of dimensions or a wrong constant extent, or a size is not determined.
     """
-    if not math.isfinite(x):
-        raise UndefinedError(f"{x} has no integer part")
-    if not -(2.0**63) <= x < 2.0**64:
-        raise UndefinedError(f"{x} has an integer part that 64 bits do not hold")
-    return int(x)
+    sizes = {} if sizes is None else mapped(sizes, "sizes", "a mapping {size: integer}")
+    actual_shapes: Shapes = {}
+    for tensor in f.params:
+        if tensor in arrays:
+            actual_shapes[tensor] = _shape_of(tensor, arrays[tensor])
+        elif tensor not in f.outputs:
+            raise InputError(f"the array for {tensor.name} is missing")
+    known = {var: as_int(value, f"the size {var.name}") for var in f.sizes if (value := _find(var, sizes)) is not None}
+    pairs = [
+        (without_assertions(e), actual)
+        for t, shape in actual_shapes.items()
+        for e, actual in zip(t.extents, shape, strict=True)
+    ]
+    for extent, actual in pairs:
+        if isinstance(extent, Var) and extent not in known:
+            known[extent] = actual
+    progress = True
+    while progress:
+        progress = False
+        for extent, actual in pairs:
+            unknown = [var for var in extent.free_vars() if var not in known]
+            if len(unknown) == 1 and (value := _solved(extent, unknown[0], known, actual)) is not None:
+                known[unknown[0]] = value
+                progress = True
+    missing = [var.name for var in f.sizes if var not in known]
+    if missing:
+        raise InputError(f"the size {missing[0]} is not determined by the shapes of the arrays: pass it in sizes")
+    shapes = {t: actual_shapes[t] if t in actual_shapes else _computed(t, known) for t in f.params}
+    _compare(f, actual_shapes, known)
+    scalars = [_scalar(p, sizes) for p in f.scalars]
+    return (*(known[var] for var in f.sizes), *scalars), shapes
 
 
-def _shl(a: int, b: int) -> int:
-    """`a << b`; shifts beyond 64 places leave the same low 64 bits."""
-    return a << min(_places(b), 64)
-
-
-def _shr(a: int, b: int) -> int:
-    return a >> _places(b)
-
-
-def _places(b: int) -> int:
-    if b < 0:
-        raise UndefinedError(f"a shift by {b} places has no value")
-    return b
-
-
-def _ceildiv(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-@cache
-def environment() -> dict[str, Any]:
-    """What the source of a nest refers to, besides what belongs to one run."""
-    return {
-        **float_functions(),
-        "allocate": _allocate,
-        "failed": _failed,
-        "refuted": _refuted,
-        "outside": _outside,
-        "unread": _unread,
-        "filled": filled,
-        "opaque": _opaque,
-        "ceildiv": _ceildiv,
-        "shl": _shl,
-        "shr": _shr,
-        "whole": _whole,
-        "truncdiv": trunc_div,
-        "truncmod": trunc_mod,
+def _compare(f: Function, actual_shapes: Shapes, known: Mapping[Var, int]) -> None:
+    """Refuse arrays whose shapes differ from their tensors', unless the nest itself asserts the shape."""
+    asserted = {
+        term.data.tensor
+        for stmt in statements(f.body)
+        if isinstance(stmt, Assert)
+        for term in opaque_terms(stmt.cond)
+        if isinstance(term.data, ShapeOf)
     }
+    for tensor, shape in actual_shapes.items():
+        if tensor not in asserted:
+            for k, (extent, actual) in enumerate(zip(_computed(tensor, known), shape, strict=True)):
+                if extent != actual:
+                    raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {shown(extent)}")
+
+
+def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:
+    shape = tuple(int(k) for k in getattr(array, "shape", ()))
+    if len(shape) != tensor.ndim:
+        raise InputError(f"the array for {tensor.name} has {len(shape)} dimensions, not {tensor.ndim}")
+    for k, (extent, actual) in enumerate(zip(tensor.extents, shape, strict=True)):
+        if extent.is_const and extent.data != actual:
+            raise InputError(f"extent {k} of the array for {tensor.name} is {actual}, not {extent.data}")
+    return shape
+
+
+def _find(var: Any, sizes: Mapping[Any, Any]) -> Any:
+    """The value of a size that the user passed; `None` without one."""
+    for key, value in sizes.items():
+        size = without_assertions(key) if isinstance(key, Expr) else key  # an extent of `T.shape` asserts n >= 0
+        if size is var or (isinstance(size, str) and size == var.name):
+            return value
+    return None
+
+
+def _scalar(param: Any, sizes: Mapping[Any, Any]) -> Any:
+    name = param.data[0]
+    for key, value in sizes.items():
+        if key is param or (isinstance(key, str) and key == name):
+            return _number(value, param.dtype, name)
+    raise InputError(f"the scalar {name} has no value: pass it in sizes")
+
+
+def _number(value: Any, dtype: str, name: str) -> float | bool:
+    """The value of a scalar converted to its type."""
+    try:
+        return bool(value) if dtype == "bool" else dtypes.rounded(float(value), dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"the scalar {name} has the type {dtype}: {shown(value)} is no such number") from None
+
+
+def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> int | None:
+    """The only value of `var` that makes an extent equal to the actual one; by linear interpolation, else by trial."""
+
+    def at(value: int) -> int:
+        return int(evaluate(extent, {**{v: known[v] for v in extent.free_vars() if v is not var}, var: value}))
+
+    try:
+        start, step = at(0), at(1) - at(0)
+        if step and at(2) == start + 2 * step and at(-3) == start - 3 * step:
+            value, rest = divmod(actual - start, step)
+            return None if rest else value
+        solutions = [value for value in range(min(actual, _SEARCHED) + 1) if at(value) == actual]
+    except ArithmeticError:
+        return None
+    return solutions[0] if len(solutions) == 1 else None
+
+
+def _computed(tensor: Tensor, known: Mapping[Var, int]) -> tuple[int, ...]:
+    return tuple(max(0, evaluate(e, {v: known[v] for v in e.free_vars()})) for e in tensor.extents)

@@ -18,8 +18,7 @@ from lowering.cli.corpus import Problem, Row
 from lowering.cli.outside import outside_entries
 from lowering.cli.script import Case
 from lowering.cli.stages import inferred
-from lowering.codegen.c import to_c
-from lowering.codegen.c_main import program_text
+from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
 from lowering.lower import before_divisions, lower
 from lowering.passes import lowered_parts

@@ -1,4 +1,4 @@
-"""Nests as statements of C."""
+"""The statements of a nest in C."""
 
 from __future__ import annotations
 
@@ -7,179 +7,162 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final, NamedTuple
 
-import intset
-from bound import dtypes
 from bound.declare import placeholder
-from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand, Value, ValueOp, constant, load
-from bound.tir.value import make as make_value
-from intset.config import Effort, tiers_within
+from bound.tir.value import Operand, Value, constant
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Expr, Var, const, constant_value
-from intset.expr.node import make as make_node
+from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import opaque_terms, postorder
-from lowering.codegen.assigned import conditional_storage
-from lowering.codegen.c_ops import CSyntax
-from lowering.codegen.c_parts import is_part, part_of
+from lowering.codegen.c_analysis import conditional_storage, is_simd, reduction_of
+from lowering.codegen.c_operands import CSyntax
+from lowering.codegen.c_outlining import is_outlined, outlined
 from lowering.codegen.c_storage import CStorage, count
-from lowering.codegen.c_text import comment
-from lowering.codegen.c_types import c_type
-from lowering.codegen.held import held
-from lowering.codegen.place import place_of
-from lowering.codegen.simd import is_simd, reduction_of
-from lowering.codegen.straight import Straight
-from lowering.codegen.tables import Table, tables_below
-from lowering.codegen.text import compared, opened
+from lowering.codegen.c_words import c_type
+from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored
+from lowering.codegen.flat_access import ConstantTable, constant_tables, flat_index, flattened
+from lowering.codegen.spelling import comment, compared, indented, opened
 from lowering.nest.combine import update_of
+from lowering.nest.driver import Cursor, inside
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
-from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
-from lowering.nest.walk import Visit, drive, free_variables, needed_variables, range_ends, statements, touched
-from lowering.passes.values.index_width import offset
+from lowering.nest.walk import free_variables, needed_variables, range_ends, statements, touched
 from lowering.storage.plan import parallel_plan
 
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
 
 
-class _NamingLines(NamedTuple):
-    """The lines from `start` up to `stop` that give a value its name."""
+class _Definition(NamedTuple):
+    """The lines from `start` up to `stop`, which define a name and do nothing else."""
 
     start: int
     stop: int
     name: str
 
 
-class CNest:
-    """The statements of a function, one text a line, without indentation of the whole."""
+class CNest(Emitter[Cursor]):
+    """The body of a function in C.
+
+    Attributes
+    ----------
+    label: the prefix of the names of outlined functions.
+    parallel, plan, storage: the parallel loops, where allocations lie, and the texts of the arena.
+    shapes: the extents of the tensors in sight.
+    heap: arrays to be freed on every way out, in the order of their allocation.
+    checks, messages: the number of assertions; what does not hold where the function returns 1, 2, ...
+    tables: definitions of constant tables of the function that is being emitted.
+    outlined: definitions of functions that stand in front of this one.
+    """
+
+    syntax: CSyntax
 
     def __init__(self, f: Function, syntax: CSyntax, label: str) -> None:
-        self.f = f
-        self.label = label  # what the names of its parts begin with
-        self.syntax = syntax
+        self.f, self.syntax, self.label = f, syntax, label
         self.parallel, self.plan = parallel_plan(f)
         self.storage = CStorage(self.plan, syntax)
         self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.extents for t in f.params}
+        self.heap: list[str] = []
         self.checks = 0
-        self.heap: list[str] = []  # arrays to be freed at the end, once they are there
         self.messages: list[str] = []
-        self.tables: list[str] = []  # their definitions
-        self.parts: list[str] = []  # functions that stand in front of this one
-        self._is_in_part = False
-        self._is_in_parallel = False
-        self._scope = scope_of(f)
-        syntax.may_be_zero = self._may_be_zero
-        self._stored: set[Tensor] = set()  # allocated tensors that are not on the stack
+        self.tables: list[str] = []
+        self.outlined: list[str] = []
+        self._is_outlining = False
+        self._stored: set[Tensor] = set()  # allocated tensors in sight that are not on the stack
         self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
-        self._spans: dict[Var, tuple[int, int]] = {}  # of the loops around, where they are known
         self._table_of: dict[Any, Tensor] = {}
-        self.needed = needed_variables(f.body)
-        self.conditional = conditional_storage(f.body)
+        self._needed = needed_variables(f.body)
+        self._conditional = conditional_storage(f.body)
+
+    @property
+    def rules(self) -> EmissionRules[Cursor]:
+        return {
+            Seq: self.sequence,
+            For: self.loop,
+            If: self.branch,
+            Store: self.store,
+            Allocate: self.allocate,
+            Let: self.let,
+            Assert: self.check,
+            Evaluate: self.call,
+        }
 
     def lines(self) -> list[str]:
-        """The body."""
-        stmts = self.f.body.stmts if isinstance(self.f.body, Seq) else (self.f.body,)
-        begin = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
-        lines, names = drive(self._statements(stmts[:begin]))
-        for stmt in stmts[:begin]:
-            self._scope = self._scope.after(stmt)
-        lines += self.storage.head()
-        if self.storage.held:
-            self.heap.append(self.storage.held)
-        lines += drive(self._sequence(stmts[begin:]))
-        lines = _without_unused(lines, names)
-        lines += self._frees(0)
-        if not self.syntax.undefined:
+        """The lines of the body."""
+        root = Cursor.root(self.f)
+        lines = self.emitted(_block(self.f.body), root)
+        self.syntax.scope = root.scope
+        undefined = self.syntax.undefined
+        if not undefined:
             return [*lines, "return 0;"]
         self.messages.append(divides_by_0(self.f))
-        return [
-            f"int {self.syntax.undefined}[1] = {{0}};",
-            *lines,
-            f"return {self.syntax.undefined}[0] ? {self.checks + 1} : 0;",
-        ]
+        return [f"int {undefined}[1] = {{0}};", *lines, f"return {undefined}[0] ? {self.checks + 1} : 0;"]
 
-    def _may_be_zero(self, divisor: Expr) -> bool:
-        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-            return not self._scope.ctx.prove(divisor.ne(0))
+    def operands(self, cursor: Cursor, *operands: Operand) -> tuple[list[str], list[str]]:
+        self.syntax.scope = cursor.scope
+        flat = [flattened(self._tabulated(e, cursor), self.shapes, cursor.scope) for e in operands]
+        return super().operands(cursor, *flat)
 
-    def _sequence(self, stmts: Sequence[Stmt]) -> Visit[list[str]]:
-        """Statements one after another, without the names that none of their lines uses: compilers warn of those.
+    # -- blocks -------------------------------------------------------------------------------------------------
 
-        An index may need fewer names in C than in the nest: what is known at an access shortens its place.
-        """
-        lines, names = yield self._statements(stmts)
-        return _without_unused(lines, names)
-
-    def _statements(self, stmts: Sequence[Stmt]) -> Visit[tuple[list[str], list[_NamingLines]]]:
-        """The lines of statements one after another, and those of them that only give a name to a value."""
+    def sequence(self, seq: Seq, cursor: Cursor) -> Emission[Cursor]:
+        """The statements of a block; the body of the function takes its arena behind the leading assertions."""
+        is_body, stmts = not cursor.path, seq.stmts
+        first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
+        live, begun = len(self.heap), self.syntax.names.begin()
         lines: list[str] = []
-        names: list[_NamingLines] = []
-        outside = self._scope
-        brief = self._brief(stmts)
-        for stmt in stmts:
-            if isinstance(stmt, Allocate) and stmt in brief.values():
-                self._note_shape(stmt)
+        definitions: list[_Definition] = []
+        arena = self._shared_storage(stmts)
+        for k, (stmt, here) in enumerate(inside(seq, cursor)):
+            if is_body and k == first:
+                lines += self._arena(here)
+            if isinstance(stmt, Allocate) and stmt in arena.values():
+                self._declare_shape(stmt)
                 continue
-            if self._is_part(stmt):
-                lines.append((yield self._part(stmt, brief)))
+            if self._is_outlined(stmt, here):
+                lines += yield from self._outlined(stmt, here, arena)
                 continue
             if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
                 self.syntax.scalars.add(stmt.tensor)
-            made = yield self._stmt(stmt)
-            if isinstance(stmt, Let) and made:
-                names.append(_NamingLines(len(lines), len(lines) + len(made), self._name(stmt.var)))
-            used = [brief[t] for t in touched(stmt) if t in brief] if brief else []
-            pointers = [text for a in dict.fromkeys(used) if (text := self.storage.pointer(a)) is not None]
-            lines += ["{", *_in([*pointers, *made]), "}"] if pointers else self._declared(lines, made)
-            self._scope = self._scope.after(stmt)
-        self._scope = outside
-        return lines, names
+            inner = yield stmt, here
+            if isinstance(stmt, Let) and inner:
+                definitions.append(_Definition(len(lines), len(lines) + len(inner), self._name(stmt.var)))
+            used = dict.fromkeys(arena[t] for t in touched(stmt) if t in arena) if arena else {}
+            pointers = [text for a in used if (text := self.storage.pointer(a)) is not None]
+            lines += ["{", *indented([*pointers, *inner]), "}"] if pointers else _declared(lines, inner)
+        if is_body and first == len(stmts):
+            lines += self._arena(cursor)
+        lines = _without_unused(lines, definitions)
+        if not is_body:
+            self.syntax.names.end(begun)
+        lines += self._frees(0 if is_body else live)
+        del self.heap[live:]
+        return lines
 
-    def _declared(self, lines: list[str], made: list[str]) -> list[str]:
-        """The lines that follow, the first of them in one with the declaration before it where it gives its value."""
-        found = re.fullmatch(r"(\w+) (\w+);", lines[-1]) if lines and made else None
-        if found is None or not made[0].startswith(f"{found[2]} = "):
-            return made
-        lines.pop()
-        return [f"{found[1]} {made[0]}", *made[1:]]
+    def _arena(self, cursor: Cursor) -> list[str]:
+        """The lines that allocate the arena of the function."""
+        self.syntax.scope = cursor.scope
+        lines = self.storage.head()
+        self.heap += [self.storage.malloced] if self.storage.malloced else []
+        return lines
 
-    def _is_part(self, stmt: Stmt) -> bool:
-        """Whether a statement is to be a function: not one with parallel loops, whose bodies are functions instead, or
-        that gives a variable of its surroundings a value."""
-        if self._is_in_part or any(s in self.parallel or self._gives(s) for s in statements(stmt)):
-            return False
-        return is_part(stmt, self._stored, self.plan.stack, self._is_in_parallel)
+    def _frees(self, live: int) -> list[str]:
+        return [f"free({name});" for name in reversed(self.heap[live:])]
 
-    def _gives(self, stmt: Stmt) -> bool:
-        return isinstance(stmt, Store) and stmt.tensor in self.syntax.scalars
+    def _left(self, code: int) -> list[str]:
+        """The lines that leave the function with a code, as a block unless one line suffices."""
+        lines = [*self._frees(0), f"return {code};"]
+        return lines if len(lines) == 1 else ["{", *indented(lines), "}"]
 
-    def _part(self, stmt: Stmt, brief: Mapping[Tensor, Allocate]) -> Visit[str]:
-        """The call of a function that does what a statement says."""
-        tables, known = self.tables, self._table_of
-        self.tables, self._table_of, self._is_in_part = [], {}, True
-        made = yield self._stmt(stmt)
-        addresses = {t: text for t, a in brief.items() if (text := self.storage.address(a)) is not None}
-        body, scalars = [*self.tables, *made], self.syntax.scalars
-        undefined = self.syntax.undefined if any(self.syntax.undefined in line for line in body) else ""
-        definition, call = part_of(
-            self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, scalars, undefined
-        )
-        self.parts += [*definition, ""]
-        self.tables, self._table_of, self._is_in_part = tables, known, False
-        return call
+    def _unless(self, cond: str, code: int) -> list[str]:
+        """The lines that leave the function with a code if a condition holds."""
+        first, *rest = self._left(code)
+        return [f"if ({cond}) {first}", *rest]
 
-    def _name(self, thing: Any) -> str:
-        return self.syntax.names.of(thing, thing.name) if isinstance(thing, Tensor) else str(self.syntax.leaf(thing))
+    def _shared_storage(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
+        """The allocations that share bytes, each with a pointer that is in scope only in statements that use it.
 
-    def _type_of(self, var: Any) -> str:
-        return self._types.get(var, self.syntax.index)
-
-    def _brief(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
-        """The allocations that share their bytes: a pointer to one is in scope only in statements that use it.
-
-        So each pointer is the only one to its bytes while it is in scope, which `restrict` says.
+        So each pointer is the only one to its bytes while it is in scope, as `restrict` states.
         """
         shared = {s.tensor: s for s in stmts if isinstance(s, Allocate) and self.storage.is_shared(s)}
         if shared:
@@ -189,149 +172,137 @@ class CNest:
                         shared.pop(tensor, None)
         return shared
 
-    def _stmt(self, stmt: Stmt) -> Visit[list[str]]:
-        lines: list[str]
-        if isinstance(stmt, Seq):
-            live = len(self.heap)
-            lines = yield self._sequence(stmt.stmts)
-            lines += self._frees(live)
-            del self.heap[live:]
-            return lines
-        if isinstance(stmt, For):
-            lines = yield self._loop(stmt)
-            return lines
-        if isinstance(stmt, If):
-            before, (cond,) = self._operands(stmt.cond)
-            then = yield self._block(stmt.then)
-            lines = [*before, f"if ({opened(cond)}) {{", *_in(then)]
-            if stmt.orelse is not None:
-                lines += ["} else {", *_in((yield self._block(stmt.orelse)))]
-            return [*lines, "}"]
-        return self._simple(stmt)
+    def _is_outlined(self, stmt: Stmt, cursor: Cursor) -> bool:
+        """Whether a statement becomes a function of its own: it holds no parallel loop, whose body becomes one instead,
+        and stores to no variable of its surroundings."""
+        scalars = self.syntax.scalars
+        if self._is_outlining or any(
+            s in self.parallel or (isinstance(s, Store) and s.tensor in scalars) for s in statements(stmt)
+        ):
+            return False
+        return is_outlined(stmt, self._stored, self.plan.stack, any(loop in self.parallel for loop in cursor.loops))
 
-    def _block(self, stmt: Stmt) -> Visit[list[str]]:
-        live, begun = len(self.heap), self.syntax.names.begin()
-        lines: list[str] = yield self._sequence(stmt.stmts if isinstance(stmt, Seq) else (stmt,))
-        lines += self._frees(live)
-        del self.heap[live:]
-        self.syntax.names.end(begun)
-        return lines
+    def _outlined(self, stmt: Stmt, cursor: Cursor, arena: Mapping[Tensor, Allocate]) -> Emission[Cursor]:
+        """The call of a function that executes a statement."""
+        tables, table_of = self.tables, self._table_of
+        self.tables, self._table_of, self._is_outlining = [], {}, True
+        inner = yield stmt, cursor
+        addresses = {t: text for t, a in arena.items() if (text := self.storage.address(a)) is not None}
+        body, scalars = [*self.tables, *inner], self.syntax.scalars
+        undefined = self.syntax.undefined if self._is_noting(body) else ""
+        definition, call = outlined(
+            self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, scalars, undefined
+        )
+        self.outlined += [*definition, ""]
+        self.tables, self._table_of, self._is_outlining = tables, table_of, False
+        return [call]
 
-    def _frees(self, live: int) -> list[str]:
-        return [f"free({name});" for name in reversed(self.heap[live:])]
+    def _is_noting(self, lines: Sequence[str]) -> bool:
+        """Whether lines take note of divisions by 0."""
+        return bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in lines)
 
-    def _loop(self, loop: For) -> Visit[list[str]]:
+    def _name(self, thing: Any) -> str:
+        return self.syntax.names.of(thing, thing.name) if isinstance(thing, Tensor) else str(self.syntax.leaf(thing))
+
+    def _type_of(self, var: Any) -> str:
+        return self._types.get(var, self.syntax.index)
+
+    # -- loops --------------------------------------------------------------------------------------------------
+
+    def branch(self, stmt: If, cursor: Cursor) -> Emission[Cursor]:
+        orelse = None if stmt.orelse is None else _block(stmt.orelse)
+        return (yield from super().branch(If(stmt.cond, _block(stmt.then), orelse), cursor))
+
+    def loop(self, loop: For, cursor: Cursor) -> Emission[Cursor]:
+        names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
-        if constant_value(extent) == 1 and not loop.carried and loop not in self.parallel and not _names(loop):
-            return ["{", *_in((yield self._block(loop.body))), "}"]  # an iteration with names of its own
+        is_parallel = loop in self.parallel
+        if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
+            return ["{", *indented((yield _block(loop.body), cursor.inside(loop))), "}"]  # a block for its names
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
-        before, (start, stop, *initial) = self._operands(low, end, *firsts)
-        index = self.syntax.index
-        lines = list(before)
-        if any(node.op is ops.SELECT for node in walk.nodes(end)):  # else compilers do not see how often it runs
-            stop, text = self.syntax.names.local("end"), stop
+        lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
+        if any(node.op is ops.SELECT for node in walk.nodes(end)):  # else compilers do not see the number of iterations
+            stop, text = names.local("end"), stop
             lines.append(f"const {index} {stop} = {opened(text)};")
-        names = [self.syntax.names.local(c.var.name, c.var) for c in loop.carried]  # they are declared around the loop
-        begun = self.syntax.names.begin()
-        var = self.syntax.names.local(loop.var.name, loop.var)
-        for name, first, text in zip(names, firsts, initial, strict=True):
+        carried = [names.local(c.var.name, c.var) for c in loop.carried]  # declared around the loop
+        begun = names.begin()
+        var = names.local(loop.var.name, loop.var)
+        for name, first, text in zip(carried, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
         own = self.storage.thread_head(loop)
-        if loop.range.ends is not None:
-            self._spans[loop.var] = loop.range.ends
-        outside, self._scope = self._scope, self._scope.inside(loop)
-        around, self._is_in_parallel = self._is_in_parallel, self._is_in_parallel or loop in self.parallel
-        body = yield self._block(loop.body)
-        self._scope, self._is_in_parallel = outside, around
-        self._spans.pop(loop.var, None)
-        if names:
-            more, following = self._operands(*(c.following for c in loop.carried))
-            fresh = [self.syntax.names.local("next") for _ in names]
+        body = yield _block(loop.body), cursor.inside(loop)
+        if carried:
+            more, following = self.operands(cursor, *(c.following for c in loop.carried))
+            fresh = [names.local("next") for _ in carried]
             update = [*more, *(f"const {index} {t} = {opened(x)};" for t, x in zip(fresh, following, strict=True))]
-            update += [f"{name} = {t};" for name, t in zip(names, fresh, strict=True)]
-            if not all(c.after_last for c in loop.carried):
-                update = [f"if ({var} + 1 < {compared(stop)}) {{", *_in(update), "}"]
-            body += update
+            update += [f"{name} = {t};" for name, t in zip(carried, fresh, strict=True)]
+            is_safe = all(c.after_last for c in loop.carried)
+            body += update if is_safe else self.syntax.branch(f"{var} + 1 < {compared(stop)}", update, [])
         head = f"for ({index} {var} = {opened(start)}; {var} < {compared(stop)}; ++{var}) {{"
-        nest = [head, *_in(body), "}"]
-        if loop in self.parallel:
-            nest = (
-                [*pragma("parallel"), "{", *_in([*own, *pragma("for"), *nest]), "}"]
-                if own
-                else [*pragma("parallel for"), *nest]
-            )
+        nest = [head, *indented(body), "}"]
+        if not is_parallel:
+            nest = [*self._loop_remark(loop, body), *nest]
+        elif own:
+            nest = [_pragma("parallel"), "{", *indented([*own, _pragma("for"), *nest]), "}"]
         else:
-            is_noting = bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in body)
-            simd = [] if is_noting else self._simd(loop)
-            nest = [*(simd or self._remark(loop)), *nest]
-        self.syntax.names.end(begun)
+            nest = [_pragma("parallel for"), *nest]
+        names.end(begun)
         lines += nest
-        return ["{", *_in(lines), "}"] if names else lines
+        return ["{", *indented(lines), "}"] if carried else lines
 
-    def _simd(self, loop: For) -> list[str]:
-        """What says that iterations of a loop may run side by side."""
-        if is_simd(loop, self.shapes):
-            return pragma("simd")
-        combined = reduction_of(loop) if self.f.reassociate else None
-        if combined is None or combined[1] not in self.syntax.scalars:
-            return []
-        operator, tensor = combined
-        return pragma(f"simd reduction({operator}:{self.syntax.names.of(tensor, tensor.name)})")
-
-    def _remark(self, loop: For) -> list[str]:
-        what = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
-        return [comment(what)] if what else []
+    def _loop_remark(self, loop: For, body: Sequence[str]) -> list[str]:
+        """The pragma of a loop whose iterations may run side by side; for other loops, a comment with their kind."""
+        if not self._is_noting(body):
+            if is_simd(loop, self.shapes):
+                return [_pragma("simd")]
+            combined = reduction_of(loop) if self.f.reassociate else None
+            if combined is not None and combined[1] in self.syntax.scalars:
+                return [_pragma(f"simd reduction({combined[0]}:{self._name(combined[1])})")]
+        kind = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
+        return [comment(kind)] if kind else []
 
     # -- simple statements --------------------------------------------------------------------------------------
 
-    def _simple(self, stmt: Stmt) -> list[str]:
-        if isinstance(stmt, Store):
-            return self._store(stmt)
-        if isinstance(stmt, Allocate):
-            return self._allocate(stmt)
-        if isinstance(stmt, Assert):
-            return self._assert(stmt)
-        if isinstance(stmt, Let):
-            if stmt.var not in self.needed:  # a compiler would warn
-                return []
-            before, (value,) = self._operands(stmt.value)
-            label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
-            name = self.syntax.names.local(label, stmt.var)
-            self._types[stmt.var] = self._let_type(stmt)
-            self.syntax.spans.name(stmt.var, stmt.value)
-            return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
-        assert isinstance(stmt, Evaluate)
+    def call(self, stmt: Evaluate, cursor: Cursor) -> list[str]:
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
+
+    def let(self, stmt: Let, cursor: Cursor) -> list[str]:
+        if stmt.var not in self._needed:  # a compiler would warn
+            return []
+        before, (value,) = self.operands(cursor, stmt.value)
+        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
+        name = self.syntax.names.local(label, stmt.var)
+        self._types[stmt.var] = self._let_type(stmt)
+        self.syntax.spans.name(stmt.var, stmt.value)
+        return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
 
     def _let_type(self, stmt: Let) -> str:
         if isinstance(stmt.value, Expr):
             return "int64_t" if opaque_terms(stmt.value) else self.syntax.type_of(stmt.value)
         return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
 
-    def _store(self, stmt: Store) -> list[str]:
+    def store(self, stmt: Store, cursor: Cursor) -> list[str]:
         tensor = stmt.tensor
-        place = place_of(stmt.indices, self.shapes[tensor], self._scope)
-        operator, operand = update_of(stmt) or ("", held(stmt.value, tensor.dtype))
-        before, (value, where) = self._operands(operand, place)
-        is_plain = isinstance(stmt.value, Expr) and constant_value(stmt.value) is not None
-        if isinstance(stmt.value, Expr) and not is_plain:
+        index = flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
+        operator, operand = update_of(stmt) or ("", as_stored(stmt.value, tensor.dtype))
+        before, (value, where) = self.operands(cursor, operand, index)
+        if isinstance(stmt.value, Expr) and constant_value(stmt.value) is None:
             value = f"({c_type(tensor.dtype, tensor.name)}){value}"
         return [*before, f"{self.syntax.element(tensor, where)} {operator}= {opened(value)};"]
 
-    def _assert(self, stmt: Assert) -> list[str]:
+    def check(self, stmt: Assert, cursor: Cursor) -> list[str]:
         if any(node.op is ops.LOAD and isinstance(node.data, ShapeOf) for node in postorder((stmt.cond,))):
             return [comment(f"the caller sees to it that {stmt.message}")]
-        before, (cond,) = self._operands(stmt.cond)
+        before, (cond,) = self.operands(cursor, stmt.cond)
         self.checks += 1
         self.messages.append(stmt.message)
-        leave = [*self._frees(0), f"return {self.checks};"]
-        if len(leave) == 1:
-            return [*before, f"if (!({opened(cond)})) {leave[0]}"]
-        return [*before, f"if (!({opened(cond)})) {{", *_in(leave), "}"]
+        return [*before, *self._unless(f"!({opened(cond)})", self.checks)]
 
-    def _note_shape(self, stmt: Allocate) -> tuple[Expr, ...]:
+    # -- storage ------------------------------------------------------------------------------------------------
+
+    def _declare_shape(self, stmt: Allocate) -> tuple[Expr, ...]:
         tensor = stmt.tensor
         self.syntax.names.local(tensor.name, tensor)
         for r in stmt.ranges:
@@ -342,98 +313,88 @@ class CNest:
             self._stored.add(tensor)
         return extents
 
-    def _allocate(self, stmt: Allocate) -> list[str]:
+    def allocate(self, stmt: Allocate, cursor: Cursor) -> list[str]:
         tensor = stmt.tensor
-        extents = self._note_shape(stmt)
+        extents = self._declare_shape(stmt)
         pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
         if pointer is not None:
             return [pointer]
-        dtype = c_type(tensor.dtype, tensor.name)
-        name = self.syntax.names.of(tensor, tensor.name)
+        dtype, name = c_type(tensor.dtype, tensor.name), self._name(tensor)
+        is_conditional = tensor in self._conditional
+        if tensor in self.syntax.scalars:
+            return [f"{dtype} {name}{' = 0' if is_conditional else ''};"]
         if stmt in self.plan.stack:
             number = prod(max(0, constant_value(e) or 0) for e in extents)
-            if tensor in self.syntax.scalars:
-                return [f"{dtype} {name}{' = 0' if tensor in self.conditional else ''};"]
-            # filled under conditions, a small array looks uninitialised to compilers that keep it in registers
-            is_zeroed = number <= ZEROED and tensor in self.conditional
-            return [f"{dtype} {name}[{max(1, number)}]{' = {0}' if is_zeroed else ''};"]
-        before, sizes = self._operands(*extents)
+            # compilers that keep a small array in registers warn if only conditional stores fill it
+            return [f"{dtype} {name}[{max(1, number)}]{' = {0}' if is_conditional and number <= ZEROED else ''};"]
+        lines, sizes = self.operands(cursor, *extents)
         counts = [count(e, text) for e, text in zip(extents, sizes, strict=True) if constant_value(e) != 1]
         factors = " * ".join(counts) or "1"
-        lines = [*before, f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);"]
-        leave = [*self._frees(0), "return -1;"]
+        lines.append(f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);")
+        lines += self._unless(f"{name} == NULL", -1)
         self.heap.append(name)
-        if len(leave) == 1:
-            return [*lines, f"if ({name} == NULL) return -1;"]
-        return [*lines, f"if ({name} == NULL) {{", *_in(leave), "}"]
+        return lines
 
-    # -- operands -----------------------------------------------------------------------------------------------
+    # -- constant tables ----------------------------------------------------------------------------------------
 
-    def _operands(self, *operands: Operand) -> tuple[list[str], list[str]]:
-        return Straight(self.syntax).emit([flat(self._tabulated(e), self.shapes, self._scope) for e in operands])
-
-    def _tabulated(self, operand: Operand) -> Operand:
+    def _tabulated(self, operand: Operand, cursor: Cursor) -> Operand:
         """The operand with selections between constants as elements of tables."""
         if not isinstance(operand, Value):
             return operand
-        found = tables_below(operand, self._spans)
-        if not found:
+        limits = {loop.var: loop.range.ends for loop in cursor.loops if loop.range.ends is not None}
+        tables = constant_tables(operand, limits)
+        if not tables:
             return operand
-        new: Operand = walk.rewrite(operand, {node: self._element(table) for node, table in found.items()})
+        new: Operand = walk.rewrite(
+            operand, {node: table.element(self._table(table)) for node, table in tables.items()}
+        )
         return new
 
-    def _element(self, table: Table) -> Value:
+    def _table(self, table: ConstantTable) -> Tensor:
         key = (table.values, table.dtype)
         if key not in self._table_of:
             tensor = self._table_of[key] = placeholder((len(table.values),), table.dtype, name="table")
             self.shapes[tensor] = tensor.extents
-            name = self.syntax.names.of(tensor, "table")
             values = ", ".join(str(self.syntax.leaf(constant(value, table.dtype))) for value in table.values)
             ctype = c_type(table.dtype, "a constant table")
-            self.tables.append(f"static const {ctype} {name}[{len(table.values)}] = {{{values}}};")
-        indices = [simple.sub(v, low) for v, low in zip(table.variables, table.firsts, strict=True)]
-        place = offset(indices, [const(n) for n in table.extents])
-        return load(self._table_of[key], (place,))
+            self.tables.append(f"static const {ctype} {self._name(tensor)}[{len(table.values)}] = {{{values}}};")
+        return self._table_of[key]
 
 
-def _without_unused(lines: list[str], names: Sequence[_NamingLines]) -> list[str]:
-    """The lines without those that name a value which no later line uses."""
-    kept = list(lines)
-    for start, stop, name in reversed(names):  # a name may be used for another that nothing uses
-        if not any(re.search(rf"\b{name}\b", line) for line in kept[stop:]):
-            del kept[start:stop]
-    return kept
+def _block(stmt: Stmt) -> Seq:
+    return stmt if isinstance(stmt, Seq) else Seq((stmt,))
 
 
-def _names(loop: For) -> bool:
-    """Whether the variable of a loop is used in it."""
+def _declared(lines: list[str], following: list[str]) -> list[str]:
+    """The following lines; the first joins the declaration before it if it gives the declared variable its value."""
+    declaration = re.fullmatch(r"(\w+) (\w+);", lines[-1]) if lines and following else None
+    if declaration is None or not following[0].startswith(f"{declaration[2]} = "):
+        return following
+    lines.pop()
+    return [f"{declaration[1]} {following[0]}", *following[1:]]
+
+
+def _without_unused(lines: list[str], definitions: Sequence[_Definition]) -> list[str]:
+    """The lines without definitions of names that no later line uses: compilers warn of those.
+
+    C may need fewer names than the nest: facts at an access shorten its index.
+    """
+    used = list(lines)
+    for start, stop, name in reversed(definitions):  # a definition may use names that nothing else uses
+        if not any(re.search(rf"\b{name}\b", line) for line in used[stop:]):
+            del used[start:stop]
+    return used
+
+
+def _uses_its_variable(loop: For) -> bool:
     return loop.var in free_variables(loop.body)
 
 
 def divides_by_0(f: Function) -> str:
-    """What does not hold where a division by 0 was noted."""
+    """The message of the code that a function returns after a division by 0."""
     return f"{f.name} divides an integer by 0"
 
 
-def pragma(what: str) -> list[str]:
-    """An OpenMP pragma, which compilers without OpenMP ignore: see `lowering.codegen.c.QUIET`."""
-    return [f"#pragma omp {what}"]
-
-
-def flat(operand: Operand, shapes: dict[Tensor, tuple[Expr, ...]], scope: Scope | None = None) -> Any:
-    """An operand that reads elements by their number in storage."""
-
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
-        if tensor not in shapes:
-            raise InputError(f"{tensor.name} is read where it has no storage")
-        place = place_of(indices, shapes[tensor], scope)
-        if dtypes.is_int(tensor.dtype):
-            answer: Operand = make_node(ops.LOAD, (place,), tensor.element)
-            return answer
-        return make_value(ValueOp.LOAD, (place,), tensor.dtype, tensor)
-
-    return walk.rewrite(operand, on_load=on_load)
-
-
-def _in(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+def _pragma(directive: str) -> str:
+    """An OpenMP pragma; compilers without OpenMP ignore it, silenced by `lowering.codegen.c.QUIET`."""
+    return f"#pragma omp {directive}"

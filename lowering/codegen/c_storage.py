@@ -1,32 +1,19 @@
-"""Storage in C: the arena of a function, and the pointers into it."""
+"""The arena of a function in C, and the pointers into it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from bound.tensor import Tensor
 from intset.expr.node import Expr, constant_value
-from lowering.codegen.c_ops import CSyntax
-from lowering.codegen.c_types import c_type
-from lowering.codegen.straight import Straight
-from lowering.codegen.text import compared
+from lowering.codegen.c_operands import CSyntax
+from lowering.codegen.c_words import SIZE_HELPERS, c_type
+from lowering.codegen.spelling import compared
+from lowering.codegen.straight_line import straight_line
 from lowering.nest.ir import Allocate, For
 from lowering.storage.placement import ALIGNMENT
 from lowering.storage.plan import Arena, Plan, Size
 
-_TIMES: Final = (
-    "static inline size_t times_size(size_t a, size_t b) { return b && a > SIZE_MAX / 2 / b ? SIZE_MAX / 2 : a * b; }"
-)
-_AFTER: Final = (
-    "static inline size_t after_size(size_t at, size_t n) "
-    f"{{ return n > SIZE_MAX / 2 - at ? SIZE_MAX / 2 : (at + n + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}; }}"
-)
-_LARGER: Final = "static inline size_t larger_size(size_t a, size_t b) { return a > b ? a : b; }"
-_START: Final = (
-    "static inline char *aligned_start(char *p) "
-    f"{{ return p + ({ALIGNMENT} - (uintptr_t)p % {ALIGNMENT}) % {ALIGNMENT}; }}"
-)
 THREADS: Final = (
     "#ifdef _OPENMP",
     "#include <omp.h>",
@@ -42,136 +29,123 @@ THREADS: Final = (
 class CStorage:
     """The texts of one function's arena.
 
-    Parameters
+    Attributes
     ----------
-    plan: where allocations lie.
-    syntax: of the function.
+    malloced: the name of the pointer to be freed; empty without an arena.
     """
 
     def __init__(self, plan: Plan, syntax: CSyntax) -> None:
-        self.plan = plan
-        self.syntax = syntax
-        self.held = ""  # what is given back, empty without an arena
+        self.plan, self.syntax = plan, syntax
+        self.malloced = ""
         self._bases: dict[Arena, str] = {}
         self._slots: dict[Arena, list[str]] = {}
         self._strides: dict[For, tuple[str, str]] = {}
 
     def head(self) -> list[str]:
-        """The lines that take the arena."""
+        """The lines that allocate the arena; the part of each thread lies behind the common part."""
         if not self.plan.arena and not self.plan.private:
             return []
         names = self.syntax.names
-        self._need("aligned", _START)
-        lines, end = self._layout(self.plan.arena, "0")
+        self.malloced = names.fresh("storage")
+        first = self._call("aligned_start", self.malloced)
+        lines, end = self._layout(self.plan.arena)
         if self.plan.private:
-            starts = end
-            wholes = []
+            start = end
+            parts = []
             for loop, arena in self.plan.private.items():
-                more, size = self._layout(arena, "0")
+                more, size = self._layout(arena)
                 stride = names.fresh("stride")
-                self._need("after", _AFTER)
-                self._need("times", _TIMES)
-                lines += [*more, f"const size_t {stride} = after_size({size}, 0);"]
-                self._strides[loop] = (stride, starts)
-                wholes.append(f"times_size({stride}, INTSET_THREADS)")
+                lines += [*more, f"const size_t {stride} = {self._call('after_size', size, '0')};"]
+                self._strides[loop] = (stride, start)
+                parts.append(self._call("times_size", stride, "INTSET_THREADS"))
             end = names.fresh("end")
-            whole = wholes[0]
-            for text in wholes[1:]:
-                self._need("larger", _LARGER)
-                whole = f"larger_size({whole}, {text})"
-            lines.append(f"const size_t {end} = after_size({starts}, {whole});")
-        self.held = names.fresh("storage")
-        base = names.fresh("arena")
-        self._bases[self.plan.arena] = base
+            lines.append(f"const size_t {end} = {self._call('after_size', start, self._largest(parts))};")
+        base = self._bases[self.plan.arena] = names.fresh("arena")
         return [
             *lines,
-            f"char *const {self.held} = (char *)malloc({end} + {ALIGNMENT});",
-            f"if ({self.held} == NULL) return -1;",
-            f"char *const {base} = aligned_start({self.held});",
+            f"char *const {self.malloced} = (char *)malloc({end} + {ALIGNMENT});",
+            f"if ({self.malloced} == NULL) return -1;",
+            f"char *const {base} = {first};",
         ]
 
     def thread_head(self, loop: For) -> list[str]:
-        """The line at the start of a parallel region that finds the thread's own part."""
+        """The line that finds the part of a thread, at the start of a parallel region."""
         arena = self.plan.private.get(loop)
         if arena is None:
             return []
         stride, start = self._strides[loop]
         base = self._bases[arena] = self.syntax.names.fresh("own")
-        whole = self._bases[self.plan.arena]
-        return [f"char *const {base} = {whole} + {start} + {stride} * INTSET_THREAD;"]
+        return [f"char *const {base} = {self._bases[self.plan.arena]} + {start} + {stride} * INTSET_THREAD;"]
 
     def is_shared(self, stmt: Allocate) -> bool:
-        """Whether others use the same bytes at other times."""
+        """Whether other allocations use the same bytes at other times."""
         arena = self._arena(stmt)
         return arena is not None and stmt in arena.shared
 
     def pointer(self, stmt: Allocate, is_alone: bool = True) -> str | None:
-        """The declaration of the pointer to an allocation in an arena, or `None`.
+        """The declaration of the pointer to an allocation in an arena; `None` if it lies elsewhere.
 
-        `is_alone`: whether no other pointer reaches these bytes where this one is in scope.
+        Parameters
+        ----------
+        is_alone: whether no other pointer in scope reaches these bytes.
         """
         address = self.address(stmt)
         if address is None:
             return None
-        tensor = stmt.tensor
-        restrict = "restrict " if is_alone else ""
-        return f"{c_type(tensor.dtype, tensor.name)} *{restrict}{self._name(tensor)} = {address};"
+        tensor: Tensor = stmt.tensor
+        name = self.syntax.names.of(tensor, tensor.name)
+        return f"{c_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
 
     def address(self, stmt: Allocate) -> str | None:
-        """Where an allocation in an arena lies, or `None`."""
+        """The address of an allocation in an arena; `None` if it lies elsewhere."""
         arena = self._arena(stmt)
         if arena is None:
             return None
-        place = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
+        offset = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
         base = self._bases[arena]
-        where = base if place == "0" else f"({base} + {place})"
-        return f"({c_type(stmt.tensor.dtype, stmt.tensor.name)} *){where}"
-
-    def _name(self, tensor: Tensor) -> str:
-        return self.syntax.names.of(tensor, tensor.name)
+        return f"({c_type(stmt.tensor.dtype, stmt.tensor.name)} *){base if offset == '0' else f'({base} + {offset})'}"
 
     def _arena(self, stmt: Allocate) -> Arena | None:
-        arenas: Iterable[Arena] = (self.plan.arena, *self.plan.private.values())
-        return next((arena for arena in arenas if stmt in arena), None)
+        return next((arena for arena in (self.plan.arena, *self.plan.private.values()) if stmt in arena), None)
 
-    def _layout(self, arena: Arena, start: str) -> tuple[list[str], str]:
-        """The lines that find where each slot begins, and where the arena ends."""
+    def _layout(self, arena: Arena) -> tuple[list[str], str]:
+        """The lines that compute the offset of each slot, and the text of the arena's end."""
         lines: list[str] = []
-        at = str(arena.fixed) if arena.fixed else start
+        end = str(arena.fixed)
         self._slots[arena] = []
         for slot in arena.slots:
-            begins = self.syntax.names.fresh("at")
-            lines.append(f"const size_t {begins} = {at};")
-            self._slots[arena].append(begins)
+            offset = self.syntax.names.fresh("at")
+            lines.append(f"const size_t {offset} = {end};")
+            self._slots[arena].append(offset)
             texts = []
             for size in slot.sizes:
                 before, text = self._bytes(size)
                 lines += before
                 texts.append(text)
-            whole = texts[0]
-            for text in texts[1:]:
-                self._need("larger", _LARGER)
-                whole = f"larger_size({whole}, {text})"
-            self._need("after", _AFTER)
-            at = f"after_size({begins}, {whole})"
-        return lines, at
+            end = self._call("after_size", offset, self._largest(texts))
+        return lines, end
 
     def _bytes(self, size: Size) -> tuple[list[str], str]:
-        lines, texts = Straight(self.syntax).emit(list(size.extents))
-        factors = [count(e, text) for e, text in zip(size.extents, texts, strict=True)]
+        lines, texts = straight_line(self.syntax, size.extents)
         whole = str(size.width)
-        for factor in factors:
-            self._need("times", _TIMES)
-            whole = f"times_size({whole}, {factor})"
+        for extent, text in zip(size.extents, texts, strict=True):
+            whole = self._call("times_size", whole, count(extent, text))
         return lines, whole
 
-    def _need(self, name: str, text: str) -> None:
-        self.syntax.helpers[name, "size"] = text
+    def _largest(self, sizes: list[str]) -> str:
+        whole = sizes[0]
+        for text in sizes[1:]:
+            whole = self._call("larger_size", whole, text)
+        return whole
+
+    def _call(self, helper: str, *args: str) -> str:
+        self.syntax.helpers[helper, "size"] = SIZE_HELPERS[helper]
+        return f"{helper}({', '.join(args)})"
 
 
 def count(extent: Expr, text: str) -> str:
-    """The number of places along an axis, at least 0."""
-    known = constant_value(extent)
-    if known is not None:
-        return str(max(0, known))
+    """The number of elements along an axis, at least 0."""
+    number = constant_value(extent)
+    if number is not None:
+        return str(max(0, number))
     return f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)"

@@ -1,24 +1,24 @@
-"""Nests as Python source: one function over flat memory views, more where Python's nesting limits need them."""
+"""Nests as Python source: a function over flat memory views, and outlined functions for deeply nested blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.expr.node import Expr
-from lowering.codegen.held import held
-from lowering.codegen.names import Names
-from lowering.codegen.python_ops import PythonSyntax, stored_text, wrapped
-from lowering.codegen.python_unknown import UnknownSyntax
-from lowering.codegen.straight import Straight
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, Stmt, Store
+from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored
+from lowering.codegen.python_operands import PythonSyntax, UnknownSyntax, stored_text, wrapped
+from lowering.codegen.spelling import Identifiers, indented
+from lowering.nest.driver import Descent, SynthesisRule
+from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, Store
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef, permission
-from lowering.nest.walk import Visit, drive, operands, range_ends, statements, tensors_read
+from lowering.nest.walk import operands, range_ends, statements, tensors_read
 
-# Python allows 20 blocks inside one another; a function of its own starts afresh.
-MAX_BLOCKS: Final = 12
+MAX_BLOCKS: Final = 11  # nested blocks of one function; Python allows 20
 _RESERVED: Final = (
     *"False None True and as assert async await break class continue def del elif else except finally for from".split(),
     *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
@@ -31,224 +31,227 @@ _RESERVED: Final = (
 )
 
 
-class PythonNest:
+class Blocks(Descent):
+    """The number of blocks around a statement."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+    def inside(self, loop: For) -> Blocks:
+        return Blocks(self.count + 1)
+
+    def then(self, branch: If) -> Blocks:
+        return Blocks(self.count + 1)
+
+    def otherwise(self, branch: If) -> Blocks:
+        return Blocks(self.count + 1)
+
+
+class PythonNest(Emitter[Blocks]):
     """The source of a function `kernel(shapes, storage, values, states)`.
 
-    `storage` maps tensors of the parameters to flat views, `values` holds sizes and scalars in the order of the head.
-    `states` maps those of which an element may be read before it is written to a byte for each element: 0 where
-    nothing is written, 2 where an `undef()` is, else 1. Where there are such, values made of one are `Unknown`.
+    `shapes` and `storage` hold the extents and a flat view of each parameter, `values` the sizes and scalars in the
+    order of the head. `states` holds, for each output that is read, a byte for each element: 0 before it is written, 2
+    for an `undef()`, else 1. In a nest with `undef()`, values computed from one are `Unknown`.
+
+    Attributes
+    ----------
+    constants: objects that the source refers to by name.
+    is_unknown: whether values may be `Unknown`.
     """
+
+    syntax: PythonSyntax
 
     def __init__(self, f: Function, checked: bool) -> None:
         self.f = f
         self.checked = checked
-        self.names = Names(_RESERVED)
-        self.constants: dict[str, Any] = {}  # objects that the source refers to by name
+        self.names = Identifiers(_RESERVED)
+        self.constants: dict[str, Any] = {}
         self.is_unknown = checked and any(has_undef(*operands(stmt)) for stmt in statements(f.body))
         self.syntax = (UnknownSyntax if self.is_unknown else PythonSyntax)(self.names, checked, self.constant)
         self.syntax.tracked = tracked_tensors(f) if checked else frozenset()
-        self.functions: list[str] = []
-        self.visible: list[str] = []
+        self._functions: list[str] = []
+        self._visible: list[str] = []  # the names that an outlined function takes
+
+    @property
+    def rules(self) -> EmissionRules[Blocks]:
+        return {
+            Seq: self.sequence,
+            For: self._outlining(self.loop),
+            If: self._outlining(self.branch),
+            Store: self.store,
+            Allocate: self.allocate,
+            Let: self.let,
+            Assert: self.check,
+            Assume: self.assume,
+            Evaluate: self.call,
+        }
 
     def source(self) -> str:
         """The text of the module."""
-        lines = ["def kernel(shapes, storage, values, states):"]
-        arguments = [self.syntax.leaf(v) for v in (*self.f.sizes, *self.f.scalars)]
-        self.visible = [a for a in arguments if a is not None] + ["shapes"]
-        if arguments:
-            lines.append(f"    {', '.join(map(str, arguments))}, = values")
+        arguments = [str(self.syntax.leaf(v)) for v in (*self.f.sizes, *self.f.scalars)]
+        self._visible = [*arguments, "shapes"]
+        lines = [f"{', '.join(arguments)}, = values"] if arguments else []
         for tensor in self.f.params:
-            lines += [f"    {line}" for line in self._parameter(tensor)]
-        lines += drive(self._stmt(self.f.body, 1, 1))
-        return "\n".join([*lines, *self.functions]) + "\n"
-
-    def _parameter(self, tensor: Tensor) -> list[str]:
-        base = self.names.of(tensor, tensor.name)
-        self.visible.append(base)
-        lines = [f"{base} = storage[{self.constant(tensor)}]"]
-        if tensor in self.syntax.tracked:
-            self.visible.append(f"{base}_w")
-            lines.append(f"{base}_w = states[{self.constant(tensor)}]")
-        lines += self._extents(tensor, [f"shapes[{self.constant(tensor)}][{k}]" for k in range(tensor.ndim)])
-        return [*lines, *self._padding(tensor, self.f.padding.get(tensor))]
-
-    def _padding(self, tensor: Tensor, padding: Padding | None) -> list[str]:
-        """A function that tells whether an element may not be touched."""
-        if padding is None or not self.checked:
-            return []
-        name = self.syntax.padding[tensor] = f"{self.names.of(tensor, tensor.name)}_p"
-        indices = ", ".join(str(self.syntax.leaf(v)) for v in padding.indices)
-        before, (cond,) = self._operands(padding.cond)
-        self.visible.append(name)
-        return [f"def {name}({indices}):", *_at(1, [*before, f"return {self.syntax.decided(cond)}"])]
-
-    def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
-        base = self.names.of(tensor, tensor.name)
-        lines = []
-        stride = ""
-        for k in range(len(extents) - 1, -1, -1):
-            lines.append(f"{base}_n{k} = {extents[k]}")
-            self.visible.append(f"{base}_n{k}")
-            if k < len(extents) - 1:
-                stride = f"{base}_n{k + 1} * {base}_s{k + 1}" if k < len(extents) - 2 else f"{base}_n{k + 1}"
-                lines.append(f"{base}_s{k} = {stride}")
-                self.visible.append(f"{base}_s{k}")
-        return lines
+            lines += self._parameter(tensor)
+        lines += self.emitted(self.f.body, Blocks())
+        return "\n".join(["def kernel(shapes, storage, values, states):", *indented(lines), *self._functions]) + "\n"
 
     def constant(self, thing: Any) -> str:
-        """A name under which the source finds `thing`."""
+        """The name of an object in the source."""
         name = self.names.of(("constant", thing), "c_" + str(getattr(thing, "name", "x")))
         self.constants[name] = thing
         return name
 
-    # -- statements; each gives lines at its own depth ----------------------------------------------------------
+    # -- storage ------------------------------------------------------------------------------------------------
 
-    def _stmt(self, stmt: Stmt, depth: int, blocks: int) -> Visit[list[str]]:
-        lines: list[str]
-        if isinstance(stmt, Seq):
-            lines = []
-            seen = len(self.visible)
-            for inner in stmt.stmts:
-                lines += yield self._stmt(inner, depth, blocks)
-            del self.visible[seen:]
-            return lines or [f"{'    ' * depth}pass"]
-        if isinstance(stmt, (For, If)) and blocks >= MAX_BLOCKS:
-            lines = yield self._outlined(stmt, depth)
-            return lines
-        if isinstance(stmt, For):
-            lines = yield self._loop(stmt, depth, blocks)
-            return lines
-        if isinstance(stmt, If):
-            before, (cond,) = self._operands(stmt.cond)
-            then = yield self._stmt(stmt.then, depth + 1, blocks + 1)
-            lines = [*_at(depth, [*before, f"if {self.syntax.decided(cond)}:"]), *then]
-            if stmt.orelse is not None:
-                lines += [*_at(depth, ["else:"]), *(yield self._stmt(stmt.orelse, depth + 1, blocks + 1))]
-            return lines
-        return _at(depth, self._simple(stmt))
+    def _assigned(self, name: str, value: str) -> str:
+        """The line that defines a name for the rest of its block."""
+        self._visible.append(name)
+        return f"{name} = {value}"
 
-    def _outlined(self, stmt: Stmt, depth: int) -> Visit[list[str]]:
-        name = self.names.fresh("block")
-        arguments = ", ".join(dict.fromkeys(self.visible))
-        body = yield self._stmt(stmt, 1, 1)
-        self.functions += [f"def {name}({arguments}):", *body]
-        return _at(depth, [f"{name}({arguments})"])
-
-    def _loop(self, loop: For, depth: int, blocks: int) -> Visit[list[str]]:
-        low, extent = range_ends(loop.range)
-        firsts = tuple(c.first for c in loop.carried)
-        before, (start, count, *initial) = self._operands(low, extent, *firsts)
-        name = self.syntax.leaf(loop.var)
-        carried = [str(self.syntax.leaf(c.var)) for c in loop.carried]
-        seen = len(self.visible)
-        self.visible += [str(name), *carried]
-        body = yield self._stmt(loop.body, depth + 1, blocks + 1)
-        del self.visible[seen:]
-        after: list[str] = []
-        if carried:
-            before += [f"{var} = {value}" for var, value in zip(carried, initial, strict=True)]
-            lines, following = self._operands(*(c.following for c in loop.carried))
-            after = [*lines, f"{', '.join(carried)}, = {', '.join(following)},"]
-        head = f"range({count})" if start == "0" else f"range({start}, {start} + {count})"
-        return [*_at(depth, [*before, f"for {name} in {head}:"]), *body, *_at(depth + 1, after)]
-
-    def _operands(self, *operands: Any) -> tuple[list[str], list[str]]:
-        return Straight(self.syntax).emit(operands)
-
-    def _simple(self, stmt: Stmt) -> list[str]:
-        if isinstance(stmt, Store):
-            return self._store(stmt)
-        if isinstance(stmt, Allocate):
-            return self._allocate(stmt)
-        if isinstance(stmt, Let):
-            before, (value,) = self._operands(stmt.value)
-            name = str(self.syntax.leaf(stmt.var))
-            self.visible.append(name)
-            self.syntax.spans.name(stmt.var, stmt.value)
-            return [*before, f"{name} = {value}"]
-        if isinstance(stmt, Assert):
-            before, (cond,) = self._operands(stmt.cond)
-            return [*before, f"if not {self.syntax.decided(cond)}: failed({stmt.message!r})"]
-        if isinstance(stmt, Assume):
-            if has_undef(stmt.cond):  # it says what may be read, not what is there
-                return self._permission(stmt)
-            before, (cond,) = self._operands(stmt.cond)
-            return [*before, f"if not {self.syntax.decided(cond)}: refuted({text(stmt.cond)!r})"]
-        assert isinstance(stmt, Evaluate)
-        before, args = self._operands(*operands(stmt))
-        given = "".join(f"{arg}, " for arg in args)
-        written = [self.names.of(t, t.name) for t in dict.fromkeys(stmt.writes) if t in self.syntax.tracked]
-        return [
-            *before,
-            f"evaluate({self.constant(stmt)}, ({given}), {{{self._whole(stmt)}}})",
-            *(f"filled({base}_w)" for base in written),
-        ]
-
-    def _permission(self, stmt: Assume) -> list[str]:
-        """`c or T[i] == undef()`: where c is false, the element may be read, whatever it holds."""
-        found = permission(stmt.cond)
-        if found is None or found[1] not in self.syntax.tracked:
-            return ["pass"]
-        guards, tensor, indices = found
-        before, texts = self._operands(*guards, *indices)
-        place, check, given = self.syntax.place(tensor, texts[len(guards) :])
-        base = self.names.of(tensor, tensor.name)
-        reached = " or ".join(texts[: len(guards)])
-        lines = [*([f"if not ({check}): outside({tensor.name!r}, 'read', {given})"] if check else [])]
-        lines.append(f"permit({base}_w, {place})")
-        return [*before, *([f"if not ({reached}):", *_at(1, lines)] if guards else lines)]
-
-    def _whole(self, stmt: Evaluate) -> str:
-        parts = []
-        for tensor in dict.fromkeys((*stmt.reads, *stmt.writes)):
-            base = self.names.of(tensor, tensor.name)
-            shape = "".join(f"{base}_n{k}, " for k in range(tensor.ndim))
-            parts.append(f"{self.constant(tensor)}: ({base}, ({shape}))")
-        return ", ".join(parts)
-
-    def _store(self, stmt: Store) -> list[str]:
-        before, (value, *indices) = self._operands(held(stmt.value, stmt.tensor.dtype), *stmt.indices)
-        place, check, given = self.syntax.place(stmt.tensor, indices)
-        dtype = stmt.tensor.dtype
-        if dtypes.is_int(dtype):
-            is_const = isinstance(stmt.value, Expr) and stmt.value.is_const
-            value = value if is_const else wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))
-        value = stored_text(stmt.value, value, dtype)
-        lines = [*before, f"if not ({check}): outside({stmt.tensor.name!r}, 'written', {given})"] if check else before
-        return [*lines, *self.syntax.store(stmt.tensor, place, value)]
-
-    def _allocate(self, stmt: Allocate) -> list[str]:
-        ends = [e for r in stmt.ranges for e in range_ends(r)]
-        before, texts = self._operands(*ends)
-        tensor = stmt.tensor
-        base = self.names.of(tensor, tensor.name)
-        starts, extents = texts[::2], texts[1::2]
-        lines = [*before]
-        mins = []
-        for k, start in enumerate(starts):
-            if start == "0":
-                mins.append("")
-                continue
-            lines.append(f"{base}_m{k} = {start}")
-            mins.append(f"{base}_m{k}")
-        self.visible += [m for m in mins if m]
-        self.syntax.storage[tensor] = tuple(mins)
-        lines += self._extents(tensor, [f"max(0, {e})" if not e.isdigit() else e for e in extents])
-        count = " * ".join(f"{base}_n{k}" for k in range(len(extents))) or "1"
-        self.visible.append(base)
-        lines.append(f"{base} = allocate({tensor.dtype!r}, {count})")
+    def _parameter(self, tensor: Tensor) -> list[str]:
+        base, key = self.syntax.base(tensor), self.constant(tensor)
+        lines = [self._assigned(base, f"storage[{key}]")]
         if tensor in self.syntax.tracked:
-            self.visible.append(f"{base}_w")
-            lines.append(f"{base}_w = bytearray({count})")
+            lines.append(self._assigned(f"{base}_w", f"states[{key}]"))
+        lines += self._extents(tensor, [f"shapes[{key}][{k}]" for k in range(tensor.ndim)])
+        return [*lines, *self._padding(tensor, self.f.padding.get(tensor))]
+
+    def _padding(self, tensor: Tensor, padding: Padding | None) -> list[str]:
+        """A function of indices that tells whether an element is untouchable."""
+        if padding is None or not self.checked:
+            return []
+        name = self.syntax.padding[tensor] = f"{self.syntax.base(tensor)}_p"
+        indices = ", ".join(str(self.syntax.leaf(v)) for v in padding.indices)
+        before, (cond,) = self.operands(Blocks(), padding.cond)
+        self._visible.append(name)
+        return [f"def {name}({indices}):", *indented([*before, f"return {self.syntax.decided(cond)}"])]
+
+    def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
+        """The lines that define extents `_n` and strides `_s`, the last dimension first."""
+        base = self.syntax.base(tensor)
+        lines = []
+        for k in reversed(range(len(extents))):
+            lines.append(self._assigned(f"{base}_n{k}", extents[k]))
+            if k < len(extents) - 1:
+                inner = f" * {base}_s{k + 1}" if k < len(extents) - 2 else ""
+                lines.append(self._assigned(f"{base}_s{k}", f"{base}_n{k + 1}{inner}"))
+        return lines
+
+    def allocate(self, stmt: Allocate, blocks: Blocks) -> list[str]:
+        tensor, base = stmt.tensor, self.syntax.base(stmt.tensor)
+        lines, texts = self.operands(blocks, *(e for r in stmt.ranges for e in range_ends(r)))
+        mins = [f"{base}_m{k}" if start != "0" else "" for k, start in enumerate(texts[::2])]
+        lines += [self._assigned(name, start) for name, start in zip(mins, texts[::2], strict=True) if name]
+        self.syntax.storage[tensor] = tuple(mins)
+        lines += self._extents(tensor, [f"max(0, {e})" if not e.isdigit() else e for e in texts[1::2]])
+        count = " * ".join(f"{base}_n{k}" for k in range(len(mins))) or "1"
+        lines.append(self._assigned(base, f"allocate({tensor.dtype!r}, {count})"))
+        if tensor in self.syntax.tracked:
+            lines.append(self._assigned(f"{base}_w", f"bytearray({count})"))
         return [*lines, *self._padding(tensor, stmt.padding)]
 
+    # -- blocks -------------------------------------------------------------------------------------------------
 
-def _at(depth: int, lines: list[str]) -> list[str]:
-    return [f"{'    ' * depth}{line}" for line in lines]
+    def sequence(self, stmt: Seq, blocks: Blocks) -> Emission[Blocks]:
+        visible = len(self._visible)
+        lines: list[str] = []
+        for inner in stmt.stmts:
+            lines += yield inner, blocks
+        del self._visible[visible:]
+        return lines or ["pass"]
+
+    def _outlining(self, rule: Callable[[Any, Blocks], Emission[Blocks]]) -> SynthesisRule[Blocks, list[str]]:
+        """The rule, with a function of its own for every statement at the limit of nested blocks."""
+
+        def apply(stmt: For | If, blocks: Blocks) -> Emission[Blocks]:
+            emission = rule(stmt, blocks)
+            if not blocks.count or blocks.count % MAX_BLOCKS:
+                return (yield from emission)
+            name = self.names.fresh("block")
+            arguments = ", ".join(dict.fromkeys(self._visible))
+            body = yield from emission
+            self._functions += [f"def {name}({arguments}):", *indented(body)]
+            return [f"{name}({arguments})"]
+
+        return apply
+
+    def loop(self, loop: For, blocks: Blocks) -> Emission[Blocks]:
+        low, extent = range_ends(loop.range)
+        lines, (start, count, *initial) = self.operands(blocks, low, extent, *(c.first for c in loop.carried))
+        name = str(self.syntax.leaf(loop.var))
+        carried = [str(self.syntax.leaf(c.var)) for c in loop.carried]
+        visible = len(self._visible)
+        self._visible += [name, *carried]
+        body = yield loop.body, blocks.inside(loop)
+        del self._visible[visible:]
+        if carried:
+            lines += [f"{var} = {value}" for var, value in zip(carried, initial, strict=True)]
+            before, following = self.operands(blocks, *(c.following for c in loop.carried))
+            body = [*body, *before, f"{', '.join(carried)}, = {', '.join(following)},"]
+        head = f"range({count})" if start == "0" else f"range({start}, {start} + {count})"
+        return [*lines, f"for {name} in {head}:", *indented(body)]
+
+    # -- simple statements --------------------------------------------------------------------------------------
+
+    def let(self, stmt: Let, blocks: Blocks) -> list[str]:
+        before, (value,) = self.operands(blocks, stmt.value)
+        self.syntax.spans.name(stmt.var, stmt.value)
+        return [*before, self._assigned(str(self.syntax.leaf(stmt.var)), value)]
+
+    def check(self, stmt: Assert, blocks: Blocks) -> list[str]:
+        return self._unless(stmt.cond, f"failed({stmt.message!r})", blocks)
+
+    def assume(self, stmt: Assume, blocks: Blocks) -> list[str]:
+        if has_undef(stmt.cond):  # it permits reads and states nothing about values
+            return self._permission(stmt, blocks)
+        return self._unless(stmt.cond, f"refuted({text(stmt.cond)!r})", blocks)
+
+    def _unless(self, cond: Operand, otherwise: str, blocks: Blocks) -> list[str]:
+        before, (holds,) = self.operands(blocks, cond)
+        return [*before, f"if not {self.syntax.decided(holds)}: {otherwise}"]
+
+    def _permission(self, stmt: Assume, blocks: Blocks) -> list[str]:
+        """The lines of `c or T[i] == undef()`: unless c holds, the element may be read whatever it holds."""
+        permitted = permission(stmt.cond)
+        if permitted is None or permitted[1] not in self.syntax.tracked:
+            return ["pass"]
+        guards, tensor, indices = permitted
+        before, texts = self.operands(blocks, *guards, *indices)
+        index, check, message = self.syntax.access(tensor, texts[len(guards) :])
+        lines = [f"if not ({check}): outside({tensor.name!r}, 'read', {message})"] if check else []
+        lines.append(f"permit({self.syntax.base(tensor)}_w, {index})")
+        reached = " or ".join(texts[: len(guards)])
+        return [*before, *([f"if not ({reached}):", *indented(lines)] if guards else lines)]
+
+    def call(self, stmt: Evaluate, blocks: Blocks) -> list[str]:
+        before, args = self.operands(blocks, *operands(stmt))
+        values = "".join(f"{arg}, " for arg in args)
+        arrays = []
+        for tensor in dict.fromkeys((*stmt.reads, *stmt.writes)):
+            base = self.syntax.base(tensor)
+            shape = "".join(f"{base}_n{k}, " for k in range(tensor.ndim))
+            arrays.append(f"{self.constant(tensor)}: ({base}, ({shape}))")
+        written = [self.syntax.base(t) for t in dict.fromkeys(stmt.writes) if t in self.syntax.tracked]
+        call = f"evaluate({self.constant(stmt)}, ({values}), {{{', '.join(arrays)}}})"
+        return [*before, call, *(f"filled({base}_w)" for base in written)]
+
+    def store(self, stmt: Store, blocks: Blocks) -> list[str]:
+        tensor, dtype = stmt.tensor, stmt.tensor.dtype
+        lines, (value, *indices) = self.operands(blocks, as_stored(stmt.value, dtype), *stmt.indices)
+        index, check, message = self.syntax.access(tensor, indices)
+        if dtypes.is_int(dtype) and not (isinstance(stmt.value, Expr) and stmt.value.is_const):
+            value = wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))
+        if check:
+            lines.append(f"if not ({check}): outside({tensor.name!r}, 'written', {message})")
+        return [*lines, *self.syntax.store(tensor, index, stored_text(stmt.value, value, dtype))]
 
 
 def tracked_tensors(f: Function) -> frozenset[Tensor]:
-    """The tensors of which an element could be read before it is written: what is allocated or put out, and read."""
+    """The tensors whose elements could be read before they are written: allocated tensors and outputs that are read."""
     read = {t for stmt in statements(f.body) for t in tensors_read(*operands(stmt))}
-    made = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
-    return frozenset(read & (made | set(f.outputs)))
+    allocated = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
+    return frozenset(read & (allocated | set(f.outputs)))

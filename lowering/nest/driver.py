@@ -157,6 +157,9 @@ def done(stmt: Stmt) -> Parts:
 
 StmtRule: TypeAlias = Callable[[Any, D], Stmt]
 StmtRules: TypeAlias = Mapping[type[Stmt], tuple[StmtRule[D], ...]]
+R = TypeVar("R")
+Synthesis: TypeAlias = Generator[tuple[Stmt, D], R, R]
+SynthesisRule: TypeAlias = Callable[[Any, D], R | Synthesis[D, R]]
 
 
 def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: StmtRules[D] | None = None) -> Stmt:
@@ -177,6 +180,35 @@ def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
         return map_operands(stmt, lambda operand: change(operand, descent))
 
     return on_operands
+
+
+def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule[D, R]]) -> R:
+    """The value of a nest, computed by rules from the values of the statements inside.
+
+    A synthesized attribute (Knuth, *Semantics of context-free languages*, 1968). A rule returns the value of its
+    statement; a rule that needs values from inside is a generator that yields `(inner, descent)` for each and receives
+    its value.
+
+    Parameters
+    ----------
+    descent: what is known at `root`.
+    rules: one rule for each kind of statement that occurs.
+    """
+
+    def visit(stmt: Stmt, here: D) -> Generator[Any, Any, R]:
+        value = rules[type(stmt)](stmt, here)
+        if not isinstance(value, Generator):
+            return value
+        received: Any = None
+        while True:
+            try:
+                inner, below = value.send(received)
+            except StopIteration as stop:
+                answer: R = stop.value
+                return answer
+            received = yield visit(inner, below)
+
+    return drive(visit(root, descent))
 
 
 def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:

@@ -9,9 +9,9 @@ from bound import dtypes
 from bound.tir.value import Operand, Value, constant
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.ops import wrap
-from lowering.codegen.names import Names
-from lowering.codegen.python_ops import PythonSyntax
-from lowering.interpreter import environment
+from lowering.codegen.python_operands import PythonSyntax
+from lowering.codegen.python_runtime import environment
+from lowering.codegen.spelling import Identifiers
 
 Number: TypeAlias = "int | float | bool"
 
@@ -46,7 +46,7 @@ def function_of(node: Operand) -> Callable[..., Number]:
     found = _FUNCTIONS.get(key)
     if found is None:
         names = [f"a{k}" for k in range(len(kinds))]
-        text = PythonSyntax(Names(()), False, str).operation(node, names)
+        text = PythonSyntax(Identifiers(), False, str).operation(node, names)
         found = _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", environment())
     return found
 

@@ -9,7 +9,8 @@ from bound.reference import Functions
 from bound.tensor import Tensor
 from intset.errors import InputError
 from intset.expr.text import shown
-from lowering.interpreter import checked_array, poison, run
+from lowering.codegen.python_runtime import poison
+from lowering.interpreter import checked_array, run
 from lowering.padding.arithmetic import held
 from lowering.padding.moves import Move
 from lowering.padding.packed import Grid

@@ -23,10 +23,10 @@ from intset.expr.build import logical_or
 from intset.expr.node import Expr, Var, as_expr, truth
 from intset.expr.text import shown
 from intset.expr.walk import substitute
-from lowering.binding import bound_values, by_tensor
+from lowering.codegen.python_runtime import poison
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
-from lowering.interpreter import checked_array, poison, run
+from lowering.interpreter import bound_values, by_tensor, checked_array, run
 from lowering.layout import IndexMap
 from lowering.layout.contents import Contents, assuming_nest, index_variables, inside_loops, narrowed
 from lowering.layout.padding_value import Filling, map_indices, storage_indices

@@ -8,8 +8,7 @@ import pytest
 
 from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
-from lowering.codegen.names import Names
-from lowering.codegen.text import infix
+from lowering.codegen.spelling import Identifiers, infix
 from tests.lowering.lowered import compilers
 
 
@@ -104,7 +103,7 @@ def test_names_are_given_again_and_constants_stand_once() -> None:
 
 
 def test_a_name_in_sight_is_not_given_again() -> None:
-    names = Names()
+    names = Identifiers()
     assert [names.fresh("x"), names.fresh("x"), names.local("x")] == ["x", "x_1", "x_2"]
     begun = names.begin()
     key = object()

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from bound import te
 from intset.errors import InputError
 from lowering import lower, parse_nest, run, to_c
-from lowering.codegen.c_main import program_text
-from lowering.codegen.c_reserved import BUILT_IN, FILE_SCOPE, MACROS
-from lowering.codegen.c_text import comment
-from lowering.codegen.c_types import KEYWORDS
+from lowering.codegen.c import program_text
+from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZE_HELPERS
+from lowering.codegen.spelling import comment
 
 HOSTILE = [
     "*\\\n/ int injected(void) { return 1; } /*",
@@ -111,6 +110,17 @@ def test_every_hostile_name_compiles(options):
 def test_a_function_named_like_one_that_the_compiler_knows_compiles(name):
     f = parse_nest(f"def {name}(A: int32[8], B: int32[8]):\n    for i in [0, 8):\n        B[i] = A[i] + i\n")
     compiles(to_c(f), "-std=c99")
+
+
+@pytest.mark.parametrize("name", SIZE_HELPERS)
+def test_a_tensor_does_not_hide_the_helpers_of_the_arena(name):
+    n = te.size_var("n")
+    A = te.placeholder((n, 4), name=name)
+    B = te.compute((n, 4), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i, 0] + B[n - 1 - i, 3], name="C")
+    text = to_c(lower(te.create_schedule(C.op), [A, C]))
+    assert "aligned_start(" in text
+    compiles(text, "-std=c99")
 
 
 def test_any_function_name_runs():

@@ -16,7 +16,7 @@ import pytest
 
 from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
-from lowering.codegen.c_main import program_text
+from lowering.codegen.c import program_text
 from lowering.nest.ir import Function
 from tests.lowering.lowered import compilers
 

@@ -15,7 +15,7 @@ from bound.errors import ScheduleError
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
 from lowering import CheckError, CompilerError, lower, parse_nest, run, to_c
-from lowering.native.compiler import compiled_library
+from lowering.native import compiled_library
 from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, compilers, problem
 from tests.sweeps import daily

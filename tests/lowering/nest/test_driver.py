@@ -10,8 +10,20 @@ from hypothesis import strategies as st
 
 from intset import Range, Var
 from lowering import parse_nest
-from lowering.nest.driver import Cursor, Descent, StmtRules, each_operand, rewritten, walked
-from lowering.nest.ir import Assert, For, If, Let, Seq, Stmt, seq
+from lowering.nest.driver import (
+    Cursor,
+    Descent,
+    StmtRules,
+    Synthesis,
+    SynthesisRule,
+    cursors,
+    each_operand,
+    inside,
+    rewritten,
+    synthesized,
+    walked,
+)
+from lowering.nest.ir import Assert, For, If, Let, Seq, Stmt, Store, seq
 from lowering.nest.walk import children, statements
 
 NEST = """
@@ -143,6 +155,35 @@ def leaves(root: Stmt) -> Iterator[Stmt]:
 def test_without_rules_nothing_changes_and_each_statement_is_seen_once(nest: Stmt) -> None:
     assert list(leaves(rewritten(nest, Descent()))) == list(leaves(nest))
     assert [stmt for stmt, _ in walked(nest, Descent())] == list(statements(nest))
+
+
+def test_a_synthesized_value_is_computed_from_those_inside_under_their_descents() -> None:
+    f = parse_nest(NEST)
+
+    def sequence(stmt: Seq, cursor: Cursor) -> Synthesis[Cursor, list[str]]:
+        values: list[str] = []
+        for inner, here in inside(stmt, cursor):
+            values += yield inner, here
+        return values
+
+    def branch(stmt: If, cursor: Cursor) -> Synthesis[Cursor, list[str]]:
+        assert stmt.orelse is not None
+        then = yield stmt.then, cursor.then(stmt)
+        return [*then, "else", *(yield stmt.orelse, cursor.otherwise(stmt))]
+
+    def loop(stmt: For, cursor: Cursor) -> Synthesis[Cursor, list[str]]:
+        return [stmt.var.name, *(yield stmt.body, cursor.inside(stmt))]
+
+    def simple(stmt: Stmt, cursor: Cursor) -> list[str]:
+        return [f"{type(stmt).__name__}{cursor.path}"]
+
+    rules: dict[type[Stmt], SynthesisRule[Cursor, list[str]]] = {
+        Seq: sequence, If: branch, For: loop, Assert: simple, Let: simple, Store: simple
+    }  # fmt: skip
+    seen = synthesized(f.body, Cursor.root(f), rules)
+    simple_ones = [c for c in cursors(f) if not isinstance(c.stmt, (For, If))]
+    assert seen[0] == "i" and "else" in seen
+    assert [one for one in seen if "(" in one] == [f"{type(c.stmt).__name__}{c.path}" for c in simple_ones]
 
 
 def test_depth_is_no_limit() -> None:

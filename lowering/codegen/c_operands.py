@@ -1,89 +1,96 @@
-"""Operands in C: indices at the width of the function, what depends on data in 64 bits, floats as they are."""
+"""Operands in C.
+
+Guarantee: an operation has the arithmetic of its machine type. Indices are computed at the width of the function,
+integers that depend on data in 64 bits, floats in their own type.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
+import intset
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
-from bound.tir.value import INFIX, Value, ValueOp
+from bound.tir.value import COMPARISONS, INFIX, Value, ValueOp
 from bound.tir.walk import loaded_tensor
+from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
 from intset.expr.ops import Op
-from lowering.codegen.c_reserved import MACROS
-from lowering.codegen.c_types import (
+from lowering.codegen.c_words import (
     LANGUAGE,
+    MACROS,
     PREDICATES,
     TYPES,
     c_type,
     float_constant,
+    function_name,
     helper_text,
     integer_constant,
     library_function,
-    suffix,
 )
-from lowering.codegen.names import Names
-from lowering.codegen.spans import INT64, WordSpans, is_plain_shift, is_unsigned
-from lowering.codegen.text import infix, opened
+from lowering.codegen.spelling import Identifiers, indented, infix, opened
+from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift, is_unsigned
+from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
 
-_INFIX: Final[dict[Op, str]] = {
+_INFIX: Final[dict[Op | ValueOp, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
     ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHR: ">>",
     ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
-    ops.AND: "&&", ops.OR: "||",
+    ops.AND: "&&", ops.OR: "||", ValueOp.AND: "&&", ValueOp.OR: "||",
+    **{op: str(op) for op in (*INFIX, *COMPARISONS)},
 }  # fmt: skip
-_PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!"}
-_HELPER: Final[dict[Op, str]] = {
+_PREFIX: Final[dict[Op | ValueOp, str]] = {
+    ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!", ValueOp.NEG: "-", ValueOp.NOT: "!"
+}  # fmt: skip
+_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+_REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
+_HELPERS: Final[dict[Op | ValueOp, str]] = {
     ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
+    ValueOp.MIN: "fmin", ValueOp.MAX: "fmax", ValueOp.FLOORDIV: "fquotient", ValueOp.FLOORMOD: "fmodulo",
 }  # fmt: skip
-_SHIFTS: Final[dict[Op, str]] = {ops.SHL: "shl", ops.SHR: "shr"}
-_REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
-_WRAPPED: Final[dict[Op, str]] = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}
-_VALUE_INFIX: Final = {
-    **{op: str(op) for op in INFIX},
-    **{op: str(op) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE)},
-    ValueOp.AND: "&&",
-    ValueOp.OR: "||",
+_OF_CONSTANT: Final = {ValueOp.MIN: "atmost", ValueOp.MAX: "atleast"}  # one comparison keeps NaN
+_LIBRARY: Final = {ValueOp.TRUNCMOD: "fmod", ValueOp.ABS: "fabs"}
+_FAR_SHIFTS: Final = {ops.SHL: "shl_far", ops.SHR: "shr_far"}
+_WRAPPED: Final = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}  # where the result may leave 64 bits
+_WRAPPED_LEAST: Final = {  # where an operand may be the least number of 64 bits
+    op: f"{op.name}_wrap" for op in (ops.ABS, *ops.DIVISIONS)
 }
-_WRAPPING: Final[dict[Op, str]] = {
-    ops.ABS: "abs_wrap", ops.FLOORDIV: "floordiv_wrap", ops.CEILDIV: "ceildiv_wrap", ops.TRUNCDIV: "truncdiv_wrap",
-    ops.FLOORMOD: "floormod_wrap", ops.TRUNCMOD: "truncmod_wrap",
-}  # fmt: skip
 
 
 class CSyntax:
-    """C texts of operands whose elements are read by their number in storage.
+    """C texts of operands whose loads read elements by their number in storage.
 
-    Parameters
+    Attributes
     ----------
-    names: of variables, parameters and tensors.
+    names: identifiers of variables, parameters and tensors.
     bits: the width of indices.
     where: the name of the function, for messages.
+    helpers, externs: definitions and declarations that the texts rely on.
+    scalars: allocations of one element that are plain variables.
+    scope: the scope of the operands that are being emitted.
+    undefined: the array of one element that takes note of a division by 0; empty as long as there is none.
     """
 
-    def __init__(self, names: Names, bits: int, where: str) -> None:
-        self.names = names
-        self.bits = bits
-        self.where = where
+    def __init__(self, names: Identifiers, bits: int, where: str) -> None:
+        self.names, self.bits, self.where = names, bits, where
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
-        self.scalars: set[Tensor] = set()  # allocations of one element that are plain variables
+        self.scalars: set[Tensor] = set()
         self.spans = WordSpans(bits)
-        self.may_be_zero: Callable[[Expr], bool] = lambda _: False  # of divisors: whether that is to be noted
-        self.undefined = ""  # the array of one element in which it is
+        self.scope: Scope | None = None
+        self.undefined = ""
 
     @property
     def index(self) -> str:
         return f"int{self.bits}_t"
 
-    # -- the words of `Syntax` ----------------------------------------------------------------------------------
+    # -- the methods of `Syntax` --------------------------------------------------------------------------------
 
     def leaf(self, node: Any) -> str | None:
         if node.op is ops.CONST:
@@ -94,28 +101,29 @@ class CSyntax:
             c_type(node.dtype, f"a constant in {self.where}")
             return float_constant(node.data, node.dtype)
         if is_undef(node):
-            return self._any_value(node)
+            dtype = "int32" if node.op is ops.LOAD else node.dtype
+            return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
         if node.op is ValueOp.PARAM:
             return self.names.of(node, node.data[0])
         return None
 
-    def element(self, tensor: Tensor, place: str) -> str:
-        """The element at a place of the storage of a tensor."""
+    def element(self, tensor: Tensor, index: str) -> str:
+        """The element with a number in the storage of a tensor."""
         name = self.names.of(tensor, tensor.name)
-        return name if tensor in self.scalars else f"{name}[{opened(place)}]"
-
-    def _any_value(self, node: Any) -> str:
-        dtype = "int32" if node.op is ops.LOAD else node.dtype
-        return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
+        return name if tensor in self.scalars else f"{name}[{opened(index)}]"
 
     def operation(self, node: Any, args: list[str]) -> str:
-        if isinstance(node, Value):
-            return self._value(node, args)
-        if isinstance(node, Cond):
-            return self._condition(node, args)
-        return self._integer(node, args)
+        special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
+        text = special(node, args)
+        if text is not None:
+            return text
+        if node.op in _SELECTS:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if node.op in _PREFIX:
+            return f"({_PREFIX[node.op]}{args[0]})"
+        return infix(args[0], _INFIX[node.op], args[1])
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.local("t")
@@ -131,8 +139,8 @@ class CSyntax:
         return f"{name} = {opened(text)};"
 
     def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
-        lines = [f"if ({opened(cond)}) {{", *(f"    {line}" for line in then)]
-        return [*lines, "} else {", *(f"    {line}" for line in orelse), "}"] if orelse else [*lines, "}"]
+        lines = [f"if ({opened(cond)}) {{", *indented(then)]
+        return [*lines, "} else {", *indented(orelse), "}"] if orelse else [*lines, "}"]
 
     def negated(self, text: str) -> str:
         return f"!{text}"
@@ -149,18 +157,11 @@ class CSyntax:
 
     # -- integers -----------------------------------------------------------------------------------------------
 
-    def _condition(self, node: Cond, args: list[str]) -> str:
-        if node.op is ops.NOT:
-            return f"(!{args[0]})"
-        if node.op in ops.COMPARISONS and args[0] == args[1]:  # of one thing with itself: compilers warn
-            return "true" if node.op in _REFLEXIVE else "false"
-        return infix(args[0], _INFIX[node.op], args[1])
-
-    def _integer(self, node: Expr, args: list[str]) -> str:
+    def _integer(self, node: Expr, args: list[str]) -> str | None:
         op = node.op
         overflows = self.spans.enter(node)
         if op is ops.LOAD:
-            return self._element(node, args)
+            return self._loaded(node, args)
         if op is ops.ASSERTING:
             return args[0]
         if op is ops.CAST:
@@ -169,42 +170,39 @@ class CSyntax:
             if dtype not in TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
             return f"(int64_t)({TYPES[dtype]}){args[0]}"
-        wide = self.spans.is_wide(node)
+        width = 64 if self.spans.is_wide(node) else self.bits
         if op in ops.DIVISIONS:
-            args = [args[0], self._divisor(node.args[1], args[1], 64 if wide else self.bits)]
+            args[1] = self._divisor(node.args[1], args[1], width)
         if overflows and op in _WRAPPED:
-            return self._call(_WRAPPED[op], "int64", args, f"{_WRAPPED[op]}_wrap")
+            return self._call(_WRAPPED[op], "int64", args)
         if overflows and op is ops.NEG:
-            return self._call("sub", "int64", ["0", *args], "sub_wrap")
-        if op in _WRAPPING and self._may_overflow(node):
-            return self._call(_WRAPPING[op], "int64", args, _WRAPPING[op])
-        if op is ops.SELECT:
-            return f"({args[0]} ? {args[1]} : {args[2]})"
-        if op in _PREFIX:
-            return f"({_PREFIX[op]}{args[0]})"
-        width = 64 if wide else self.bits
-        if op in _SHIFTS and not is_plain_shift(node, width):
-            return self._call(f"{_SHIFTS[op]}_far", f"int{width}", args)
-        if op in _HELPER:
-            return self._call(_HELPER[op], f"int{width}", args)
-        return infix(args[0], _INFIX[op], args[1])
+            return self._call("sub", "int64", ["0", *args])
+        if op in _WRAPPED_LEAST and self._may_overflow(node):
+            return self._call(_WRAPPED_LEAST[op], "int64", args)
+        if op in _FAR_SHIFTS and not is_plain_shift(node, width):
+            return self._call(_FAR_SHIFTS[op], f"int{width}", args)
+        return self._call(_HELPERS[op], f"int{width}", args) if op in _HELPERS else None
 
     def _divisor(self, node: Expr, text: str, bits: int) -> str:
-        """The text of a divisor; where it may be 0, such that the machine does not stop at it."""
+        """The text of a divisor; if it may be 0, a helper replaces 0 and takes note, so the processor does not trap."""
         low, high = self.spans.of(node)
-        if low > 0 or high < 0 or node.is_const or not self.may_be_zero(node):
+        if low > 0 or high < 0 or node.is_const or self.scope is None or self._is_nonzero(node, self.scope):
             return text
         if not self.undefined:
             self.undefined = self.names.fresh("undefined")
         other = "1" if high > 0 else "-1"
         return self._call("nonzero", f"int{bits}", [text, other, self.undefined])
 
+    def _is_nonzero(self, divisor: Expr, scope: Scope) -> bool:
+        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+            return bool(scope.ctx.prove(divisor.ne(0)))
+
     def _may_overflow(self, node: Expr) -> bool:
-        """Whether an operand may be the least number of 64 bits, and is negated or divided by -1."""
+        """Whether a node may negate the least number of 64 bits, or divide it by -1."""
         spans = [self.spans.of(arg) for arg in node.args]
         return spans[0][0] <= INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
-    def _element(self, node: Expr, args: list[str]) -> str:
+    def _loaded(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)
         if tensor is not None:
             return f"(int64_t){self.element(tensor, args[0])}"
@@ -214,8 +212,9 @@ class CSyntax:
 
     # -- values -------------------------------------------------------------------------------------------------
 
-    def _value(self, node: Value, args: list[str]) -> str:
+    def _value(self, node: Value, args: list[str]) -> str | None:
         op, dtype = node.op, node.dtype
+        f = "f" if dtype == "float32" else ""
         if op is ValueOp.LOAD:
             return self.element(node.data, args[0])
         if op is ValueOp.CAST:
@@ -225,30 +224,15 @@ class CSyntax:
             if dtype == "uint64":
                 return self._call("whole", getattr(node.args[0], "dtype", "float64"), args)
             return f"(int64_t){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({target})(int64_t){args[0]}"
-        if op is ValueOp.SELECT:
-            return f"({args[0]} ? {args[1]} : {args[2]})"
         if op is ValueOp.CALL:
             return self._function(node, args)
-        if op is ValueOp.NEG or op is ValueOp.NOT:
-            return f"({'-' if op is ValueOp.NEG else '!'}{args[0]})"
-        if op is ValueOp.MIN or op is ValueOp.MAX:
-            name = str(op)
-            if node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:  # one comparison keeps NaN
-                name = "atmost" if op is ValueOp.MIN else "atleast"
-                return self._call(name, dtype, args, f"{name}_{suffix(dtype)}")
-            return self._call(f"f{name}", dtype, args, f"{name}_{suffix(dtype)}")
-        if op is ValueOp.FLOORMOD:
-            return self._call("fmodulo", dtype, args, f"modulo_{suffix(dtype)}")
-        if op is ValueOp.FLOORDIV:
-            return self._call("fquotient", dtype, args, f"quotient_{suffix(dtype)}")
-        f = "f" if dtype == "float32" else ""
+        if op in _OF_CONSTANT and node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:
+            return self._call(_OF_CONSTANT[op], dtype, args)
+        if op in _HELPERS:
+            return self._call(_HELPERS[op], dtype, args)
         if op is ValueOp.TRUNCDIV:
             return f"trunc{f}({args[0]} / {args[1]})"
-        if op is ValueOp.TRUNCMOD:
-            return f"fmod{f}({', '.join(map(opened, args))})"
-        if op is ValueOp.ABS:
-            return f"fabs{f}({opened(args[0])})"
-        return infix(args[0], _VALUE_INFIX[op], args[1])
+        return f"{_LIBRARY[op]}{f}({', '.join(map(opened, args))})" if op in _LIBRARY else None
 
     def _function(self, node: Value, args: list[str]) -> str:
         name, dtype = node.data, node.dtype
@@ -257,8 +241,8 @@ class CSyntax:
             return f"({PREDICATES[name]}({inner}) != 0)"
         if name == "popcount":
             width = dtypes.bits(dtype)
-            held = args if width >= 64 else [f"{args[0]} & {integer_constant((1 << width) - 1, 64)}"]
-            return self._call("popcount", "int64", held, "popcount")
+            word = args if width >= 64 else [f"{args[0]} & {integer_constant((1 << width) - 1, 64)}"]
+            return self._call("popcount", "int64", word)
         if dtypes.is_float(dtype):
             c_type(dtype, f"{name} in {self.where}")
             f = "f" if dtype == "float32" else ""
@@ -282,10 +266,14 @@ class CSyntax:
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"
         is_narrow = dtypes.is_int(node.dtype) and dtypes.bits(node.dtype) < 64
-        held = f"(int64_t)({c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
-        return f"{held}{node.data}({inner})"
+        cast = f"(int64_t)({c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
+        return f"{cast}{node.data}({inner})"
 
-    def _call(self, helper: str, dtype: str, args: list[str], name: str | None = None) -> str:
-        text = helper_text(helper, dtype)
-        self.helpers[helper, dtype] = text
-        return f"{name or f'{helper}_{suffix(dtype)}'}({', '.join(map(opened, args))})"
+    def _call(self, helper: str, dtype: str, args: list[str]) -> str:
+        definition = self.helpers[helper, dtype] = helper_text(helper, dtype)
+        return f"{function_name(definition)}({', '.join(map(opened, args))})"
+
+
+def _comparison(node: Cond, args: list[str]) -> str | None:
+    """The truth of a comparison of equal texts, of which compilers warn."""
+    return None if node.op not in ops.COMPARISONS or args[0] != args[1] else str(node.op in _REFLEXIVE).lower()

@@ -1,8 +1,8 @@
-"""Ranges of integers that depend on data, and where 64 bits do not hold a result.
+"""Ranges of integers that depend on data, and which results may leave 64 bits.
 
 Machine arithmetic of a nest: an integer that depends on data is a signed number of 64 bits, whatever its elements'
-type, and wraps around; storing it to an element, or a cast, keeps the low bits of that type. Index arithmetic is the
-mathematical one. Both backends ask this module which results may wrap, so they wrap the same ones.
+type, and wraps around; a store to an element, or a cast, keeps the low bits of that type. Index arithmetic is
+mathematical. Both backends ask this module which results may wrap, so they wrap the same ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INT64: Final[Span] = (-(1 << 63), (1 << 63) - 1)
 
 
 class WordSpans:
-    """Bounds of the integers of a nest, entered operands first.
+    """Bounds of the integers of a nest; operands are entered before their operations.
 
     Invariant: a node that depends on data ("wide") has a span within 64 bits that contains its value; every other
     integer is an index of `bits` bits.
@@ -39,18 +39,18 @@ class WordSpans:
         return node in self._known
 
     def of(self, node: Any) -> Span:
-        """Bounds of an integer: those of its machine type, where nothing better is known."""
+        """Bounds of an integer; by default those of its machine type."""
         if node.op is ops.CONST:
             return (node.data, node.data)
         return self._known.get(node, (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1))
 
     def enter(self, node: Expr) -> bool:
-        """Enter an integer whose operands were entered; gives whether its exact value may leave 64 bits."""
+        """Enter an integer; returns whether its exact value may leave 64 bits."""
         op = node.op
         if op is ops.LOAD:
-            known = _loaded(node)
-            if known is not None:
-                self._known[node] = known
+            span = _loaded(node)
+            if span is not None:
+                self._known[node] = span
             return False
         if op is ops.CAST:
             bits, signed = node.data
@@ -74,29 +74,29 @@ class WordSpans:
 
 
 def is_plain_shift(node: Node, bits: int) -> bool:
-    """Whether a shift at this width is by a constant below the width, which C defines."""
+    """Whether a shift at this width is by a constant below the width; C defines no other shift."""
     places = constant_value(node.args[1])
     return places is not None and 0 <= places < bits
 
 
 def is_unsigned(node: Any) -> bool:
-    """Whether a conversion to a float reads an integer as a number of 64 bits without a sign."""
+    """Whether a conversion to a float treats an integer as unsigned."""
     return isinstance(node, Expr) and dtype_of(node) == "uint64"
 
 
 def _loaded(node: Expr) -> Span | None:
-    """The values of an element, or of an integer function of data; `None` of what is no data, as an extent."""
+    """Bounds of an element, or of an integer function of data; `None` for loads of no data, such as extents."""
     tensor = loaded_tensor(node)
     if tensor is not None:
         return _within_64(tensor.value_range or dtypes.int_range(tensor.dtype))
     if isinstance(node.data, IntFunction):
-        is_held = dtypes.bits(node.data.dtype) < 64 and node.data.body.op is not ValueOp.SELECT
-        return dtypes.int_range(node.data.dtype) if is_held else INT64
+        is_narrow = dtypes.bits(node.data.dtype) < 64 and node.data.body.op is not ValueOp.SELECT
+        return dtypes.int_range(node.data.dtype) if is_narrow else INT64
     return None
 
 
 def _within_64(span: Span) -> Span:
-    """The numbers of a span as 64 bits hold them."""
+    """A span reduced to signed 64 bits, in which larger numbers wrap around."""
     return span if INT64[0] <= span[0] and span[1] <= INT64[1] else INT64
 
 
@@ -131,6 +131,6 @@ def _exact(op: Op, spans: list[Span]) -> Span:
         return (0, max(abs(first[0]), abs(first[1])))
     if op in _QUOTIENTS:
         largest = max(abs(first[0]), abs(first[1]))
-        is_flipped = spans[1][0] <= -1 <= spans[1][1]  # by -1 the least number of 64 bits leaves them
-        return (-largest, largest if is_flipped else min(largest, INT64[1]))
+        may_negate = spans[1][0] <= -1 <= spans[1][1]  # the least number of 64 bits divided by -1 leaves 64 bits
+        return (-largest, largest if may_negate else min(largest, INT64[1]))
     return _EXACT[op](first, spans[1]) if op in _EXACT else INT64

@@ -1,0 +1,109 @@
+"""What a C compiler must be told: which storage to initialise, and which loops may run as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.value import ValueOp
+from intset.expr.node import Expr, constant_value
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from lowering.nest.combine import is_combining
+from lowering.nest.ir import Allocate, For, If, LoopKind, Seq, Stmt, Store
+from lowering.nest.walk import folded, operands, range_ends, statements
+from lowering.passes.values.index_width import offset
+
+_REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words
+
+
+def conditional_storage(root: Stmt) -> frozenset[Tensor]:
+    """The allocated tensors that a C compiler may believe to be read before they are stored.
+
+    These are tensors stored under a condition, and tensors without a certain store: a copy of a nest may have lost its
+    stores because a false condition guards the reads. A loop that may not run counts as a store to an array, which
+    compilers follow less closely than a variable.
+    """
+    allocations = [stmt for stmt in statements(root) if isinstance(stmt, Allocate)]
+    allocated = {stmt.tensor for stmt in allocations}
+    arrays = {stmt.tensor for stmt in allocations if any(constant_value(range_ends(r)[1]) != 1 for r in stmt.ranges)}
+    branches = (stmt for stmt in statements(root) if isinstance(stmt, If))
+    guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, Store)}
+    certain: set[Tensor] = set()
+
+    def surely_stored(stmt: Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
+        """The tensors that a statement stores to whenever it runs; storage allocated before such a store is certain."""
+        if isinstance(stmt, Store):
+            return frozenset((stmt.tensor,))
+        if isinstance(stmt, Seq):
+            stored = frozenset[Tensor]().union(*inside)
+            certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, Allocate)))
+            return stored
+        if isinstance(stmt, For):
+            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else inside[0] & arrays
+        if isinstance(stmt, If) and stmt.orelse is not None:
+            return inside[0] & inside[1]
+        return frozenset()
+
+    folded(root, surely_stored)
+    return frozenset((guarded & allocated) | (allocated - certain))
+
+
+def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
+    """Whether iterations of a vectorized loop may run side by side.
+
+    Guarantee: the loop holds stores alone, and no two iterations touch an element that one of them stores.
+
+    Parameters
+    ----------
+    shapes: extents of tensors as they are stored.
+    """
+    if loop.kind is not LoopKind.VECTORIZED or loop.carried:
+        return False
+    inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    stores = [stmt for stmt in inside if isinstance(stmt, Store)]
+    if len(stores) < len(inside):
+        return False
+    forms = Normalizer({})
+    for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
+        stored = [s.indices for s in stores if s.tensor is tensor]
+        nodes = (node for stmt in stores for node in walk.nodes(*operands(stmt)))
+        read = [walk.read_indices(node) for node in nodes if walk.loaded_tensor(node) is tensor]
+        accesses = [forms.form(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
+        if not all(_is_apart(loop, store, accesses) for store in accesses[: len(stored)]):
+            return False
+    return True
+
+
+def _is_apart(loop: For, store: Linear, accesses: Sequence[Linear]) -> bool:
+    """Whether a store in one iteration and accesses in another never meet: their distance is constant and no multiple
+    of the stride, or exceeds the length of the loop."""
+    stride = store.terms.get(loop.var, 0)
+    if not stride or any(loop.var in atom.free_vars() for atom in store.terms if atom is not loop.var):
+        return False
+    _, extent = range_ends(loop.range)
+    length = Normalizer({}).form(extent).scale(abs(stride))
+    distances = [access.minus(store) for access in accesses]
+    return all(
+        (distance.is_const and (distance.const == 0 or distance.const % stride != 0))
+        or any((beyond := distance.scale(sign).minus(length)).is_const and beyond.const >= 0 for sign in (1, -1))
+        for distance in distances
+    )
+
+
+def reduction_of(loop: For) -> tuple[str, Tensor] | None:
+    """The operator, as OpenMP spells it, and the tensor of a loop that only combines floats into one fixed element.
+
+    Reordering its iterations changes rounding alone.
+    """
+    store = loop.body
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or loop.carried or not isinstance(store, Store):
+        return None
+    value = store.value
+    if not is_combining(store) or value.op not in _REDUCTIONS or any(constant_value(i) is None for i in store.indices):
+        return None
+    if any(walk.loaded_tensor(node) is store.tensor for node in walk.nodes(value.args[1])):
+        return None
+    return _REDUCTIONS[value.op], store.tensor

@@ -1,0 +1,362 @@
+"""The names that the source of a nest refers to: float functions of C, machine integers, checks, unknown values.
+
+Guarantee: a function has the result of the same function in C, for each float type.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Final, NoReturn
+
+from bound import dtypes
+from bound.arrays import call_table
+from intset.errors import InputError, UndefinedError
+from intset.expr.ops import trunc_div, trunc_mod
+from lowering.errors import AccessError, CheckError
+
+Function = Callable[..., Any]
+Rounding = Callable[[float], float]
+Numbers = Sequence[int]
+
+_EXACT_INTEGERS: Final = 1 << 53  # a Python float represents every integer up to this one
+_NARROW: Final = ("float16", "float32")
+_MATH: Final = {
+    "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "sin": math.sin, "cos": math.cos,
+}  # fmt: skip
+
+
+@cache
+def environment() -> dict[str, Any]:
+    """The names of every source, without those of one run."""
+    return {
+        **float_functions(),
+        "allocate": _allocate,
+        "failed": _failed,
+        "refuted": _refuted,
+        "outside": _outside,
+        "unread": _unread,
+        "filled": filled,
+        "opaque": _opaque,
+        "ceildiv": lambda a, b: -(-a // b),
+        "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
+        "shr": lambda a, b: a >> _shift(b),
+        "whole": _whole,
+        "truncdiv": trunc_div,
+        "truncmod": trunc_mod,
+    }
+
+
+# -- storage and checks -----------------------------------------------------------------------------------------
+
+
+def poison(dtype: str) -> Any:
+    """The conspicuous value of elements before they are computed."""
+    if dtype == "bool":
+        return False
+    if dtypes.is_float(dtype):
+        return math.nan
+    low, high = dtypes.int_range(dtype)
+    return high - 22 if low == 0 else low + 23
+
+
+def flat_view(array: Any) -> Any:
+    """A view of Python numbers; of float16, which memory views do not have, the flat numpy array."""
+    flat = array.reshape(-1)
+    return flat if array.dtype == "float16" else memoryview(flat)
+
+
+def _allocate(dtype: str, count: int) -> Any:
+    return flat_view(_template(dtype, count).copy())
+
+
+@cache
+def _template(dtype: str, count: int) -> Any:
+    import numpy as np
+
+    return np.full(count, poison(dtype), dtype)
+
+
+def _outside(name: str, how: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
+    point = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
+    if all(0 <= i < e for i, e in zip(indices, extents, strict=True)):
+        raise AccessError(f"{name}[{point}] is {how}, and lies in the padding of {name}, which may not be touched")
+    storage = ", ".join(f"{o}:{o + e}" for o, e in zip(origin, extents, strict=True))
+    raise AccessError(f"{name}[{point}] is {how} outside the storage {name}[{storage}]")
+
+
+def _unread(name: str, indices: Numbers, extents: Numbers, origin: Numbers) -> NoReturn:
+    if any(not 0 <= i < e for i, e in zip(indices, extents, strict=True)):
+        _outside(name, "read", indices, extents, origin)
+    point = ", ".join(str(i + o) for i, o in zip(indices, origin, strict=True))
+    raise AccessError(f"{name}[{point}] is read before it is written")
+
+
+def _failed(message: str) -> NoReturn:
+    raise CheckError(f"an assertion does not hold: {message}")
+
+
+def _refuted(condition: str) -> NoReturn:
+    raise CheckError(f"an assumption does not hold: {condition}")
+
+
+def _opaque(name: str) -> NoReturn:
+    raise InputError(f"the opaque symbol {name} has no value")
+
+
+# -- integers ---------------------------------------------------------------------------------------------------
+
+
+def _whole(x: float) -> int:
+    """A float without its fraction.
+
+    Raises
+    ------
+    UndefinedError: it is not finite, or 64 bits do not hold its integer part, with a sign or without.
+    """
+    if not math.isfinite(x):
+        raise UndefinedError(f"{x} has no integer part")
+    if not -(2.0**63) <= x < 2.0**64:
+        raise UndefinedError(f"{x} has an integer part that 64 bits do not hold")
+    return int(x)
+
+
+def _shift(b: int) -> int:
+    if b < 0:
+        raise UndefinedError(f"a shift by {b} places has no value")
+    return b
+
+
+# -- floats -----------------------------------------------------------------------------------------------------
+
+
+def float32_rounding() -> Rounding:
+    """A fast function that rounds to `float32`; not for several threads at once."""
+    cell = memoryview(bytearray(4)).cast("f")
+
+    def rounding(x: float) -> float:
+        cell[0] = x
+        return cell[0]
+
+    return rounding
+
+
+def of_rounding(to_float32: Rounding) -> dict[str, Function]:
+    """The functions that round or convert to a narrow float type."""
+    roundings: dict[str, Rounding] = {"float16": partial(dtypes.rounded, dtype="float16"), "float32": to_float32}
+    table: dict[str, Function] = {f"round_{dtype}": rounding for dtype, rounding in roundings.items()}
+
+    def conversion(dtype: str, rounding: Rounding) -> Function:
+        def converted(n: int) -> float:
+            return rounding(n) if -_EXACT_INTEGERS <= n <= _EXACT_INTEGERS else dtypes.rounded(n, dtype)
+
+        return converted
+
+    return table | {f"to_{dtype}": conversion(dtype, rounding) for dtype, rounding in roundings.items()}
+
+
+@cache
+def float_functions() -> dict[str, Function]:
+    """Operations and functions on floats."""
+    import numpy as np
+
+    table = of_rounding(lambda x: dtypes.rounded(x, "float32"))
+    table |= {
+        "to_float64": float,
+        "divide": _safe(lambda a, b: a / b, np.divide),
+        "fmod": _safe(math.fmod, np.fmod),
+        "float_floordiv": _safe(lambda a, b: a // b, np.floor_divide),
+        "float_floormod": _safe(lambda a, b: a % b, np.mod),
+        "truncated": lambda x: math.copysign(math.trunc(x), x) if math.isfinite(x) else x,
+        "float_min": lambda a, b: a if a < b or a != a else b,
+        "float_max": lambda a, b: a if a > b or a != a else b,
+    }
+    calls = dict(_calls())
+    table |= {f"call_{name}": function for name, function in calls.items()}
+    composed = _composed(calls)
+    for dtype in _NARROW:
+        rounding = table[f"round_{dtype}"]
+        # numpy rounds every step of these in the type
+        table[f"float_floordiv_{dtype}"] = _in_type(np.floor_divide, dtype)
+        table[f"float_floormod_{dtype}"] = _in_type(np.mod, dtype)
+        table |= {f"call_{name}_{dtype}": _rounded(function, rounding) for name, function in calls.items()}
+        table |= {f"call_{name}_{dtype}": partial(function, rounding) for name, function in composed.items()}
+        table[f"call_nextafter_{dtype}"] = _in_type(np.nextafter, dtype)
+    return table
+
+
+def host_functions(functions: Mapping[str, Function]) -> dict[str, Function]:
+    """Functions of the host, by their names in the source; one may replace a known function."""
+    known = float_functions()
+    table = {f"call_{name}": function for name, function in functions.items()}
+    for name, function in functions.items():
+        for dtype in _NARROW:
+            if f"call_{name}_{dtype}" in known:
+                table[f"call_{name}_{dtype}"] = _rounded(function, known[f"round_{dtype}"])
+    return table
+
+
+def _calls() -> Iterator[tuple[str, Function]]:
+    """The known functions on doubles."""
+    import numpy as np
+
+    for name, array in call_table().items():
+        exact = _MATH.get(name)
+        yield name, _in_type(array, "float64") if exact is None else _safe(exact, getattr(np, name))
+    yield "erf", math.erf
+
+
+def _composed(calls: dict[str, Function]) -> dict[str, Function]:
+    """Functions that C computes in several rounded steps; they take the rounding before their arguments."""
+    import numpy as np
+
+    divide = _safe(lambda a, b: a / b, np.divide)
+    exp, exp2, sqrt = calls["exp"], calls["exp2"], calls["sqrt"]
+    return {
+        "rsqrt": lambda r, x: r(divide(1.0, r(sqrt(x)))),
+        "sigmoid": lambda r, x: r(divide(1.0, r(1 + r(exp(-x))))),
+        "ldexp": lambda r, x, e: r(x * r(exp2(e))),
+    }
+
+
+def _safe(exact: Function, array: Function) -> Function:
+    """A function of Python; numpy's where Python's raises."""
+    import numpy as np
+
+    def function(*args: float) -> Any:
+        try:
+            return exact(*args)
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return array(*(np.float64(a) for a in args)).item()
+
+    return function
+
+
+def _in_type(array: Function, dtype: str) -> Function:
+    """A function of numpy on numbers of a type."""
+    import numpy as np
+
+    kind = np.dtype(dtype).type
+    return lambda *args: np.asarray(array(*(kind(a) for a in args))).item()
+
+
+def _rounded(function: Function, rounding: Rounding) -> Function:
+    return lambda *args: rounding(float(function(*args)))
+
+
+# -- unknown values ---------------------------------------------------------------------------------------------
+
+WRITTEN: Final = 1  # states of elements; 0 before anything is written
+UNKNOWN: Final = 2
+
+
+class Unknown:
+    """A number or truth value computed from an `undef()`.
+
+    Invariant: every operation on it gives an `Unknown`, and it controls neither execution nor an access.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+
+def plain(x: Any) -> Any:
+    """A number, or the number that was drawn for an `Unknown`."""
+    return x.value if isinstance(x, Unknown) else x
+
+
+def lifted(function: Function) -> Function:
+    """The function on numbers and `Unknown`s."""
+
+    def lift(*args: Any) -> Any:
+        if not any(isinstance(a, Unknown) for a in args):
+            return function(*args)
+        return Unknown(function(*map(plain, args)))
+
+    return lift
+
+
+def _operator(name: str) -> None:
+    function = lifted(getattr(operator, name))
+    setattr(Unknown, name, lambda self, other: function(self, other))
+    if name not in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
+        setattr(Unknown, f"__r{name[2:]}", lambda self, other: function(other, self))
+
+
+for _name in "add sub mul floordiv mod truediv and or xor lshift rshift lt le gt ge eq ne".split():
+    _operator(f"__{_name}__")
+for _name in ("__neg__", "__invert__", "__abs__"):
+    setattr(Unknown, _name, lifted(getattr(operator, _name)))
+
+
+def known(index: Any) -> Any:
+    """An index, or the end of a range."""
+    if isinstance(index, Unknown):
+        raise CheckError("an index, or the end of a range, depends on an undef()")
+    return index
+
+
+def decided(cond: Any) -> bool:
+    """A condition that controls execution."""
+    if isinstance(cond, Unknown):
+        raise CheckError("a condition depends on an undef()")
+    return bool(cond)
+
+
+def both(a: Any, b: Callable[[], Any]) -> Any:
+    """`a and b`."""
+    if isinstance(a, Unknown):
+        return Unknown(bool(a.value and plain(b())))
+    return a and b()
+
+
+def either(a: Any, b: Callable[[], Any]) -> Any:
+    """`a or b`."""
+    if isinstance(a, Unknown):
+        return Unknown(bool(a.value or plain(b())))
+    return a or b()
+
+
+def store(elements: Any, states: bytearray | None, index: int, value: Any) -> None:
+    """Put a value into an element, and note its state."""
+    elements[index] = plain(value)
+    if states is not None:
+        states[index] = UNKNOWN if isinstance(value, Unknown) else WRITTEN
+
+
+def permit(states: bytearray, index: int) -> None:
+    """Let an element be read before it is written."""
+    states[index] = states[index] or UNKNOWN
+
+
+def filled(states: bytearray) -> None:
+    """Note that a host call has written every element."""
+    states[:] = bytes([WRITTEN]) * len(states)
+
+
+def of_unknown(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a source whose values may be unknown."""
+    return {
+        **{name: lifted(f) if callable(f) and name not in _PLAIN else f for name, f in names.items()},
+        **{f.__name__: lifted(f) for f in (min, max, abs, float)},
+        "range": lambda *ends: range(*map(known, ends)),
+        "known": known,
+        "decided": decided,
+        "both": both,
+        "either": either,
+        "negated": lifted(operator.not_),
+        "popcount": lifted(int.bit_count),
+        "keep": lambda value, state: Unknown(value) if state == UNKNOWN else value,
+        "store": store,
+        "permit": permit,
+    }
+
+
+_PLAIN: Final = frozenset(("allocate", "failed", "refuted", "outside", "unread", "opaque", "filled"))
