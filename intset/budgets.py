@@ -89,10 +89,12 @@ MISSING_FACTS: Final = 40
 """Facts that the search for a missing one proposes."""
 MISSING_PAIRS: Final = 80
 """Pairs of them that it tries."""
-MISSING_WORK: Final = 20_000
+MISSING_WORK: Final = 8_000
 """Facts and pairs that it tries, times the square of the goal's nodes: what a proof takes."""
-MISSING_Z3: Final = 100_000
+MISSING_Z3: Final = 50_000
 """z3's resource units for each of its proofs."""
+MISSING_ISL: Final = 4_000
+"""isl's operations for each of its proofs."""
 PIVOT_STEPS: Final = 400_000
 """`intset.prover.combination`: Of the pivots of one system."""
 COMBINED_MONOMIALS: Final = 2_000
@@ -194,8 +196,10 @@ TRACE_STEPS: Final = 400_000
 """`lowering.padding.trace`: Nodes of operands that are evaluated."""
 WORLDS: Final = 60_000
 """`lowering.padding.planner`: That are looked at."""
-DIVISION_Z3: Final = 200_000
+DIVISION_Z3: Final = 100_000
 """`lowering.division.scope`: Lowering asks many small questions: each gets a small share."""
+DIVISION_ISL: Final = 6_000
+"""`lowering.division.scope`: isl's operations for each of them."""
 STRENGTH_Z3: Final = 200_000
 """`lowering.passes.loops.strength_reduction`: z3's units for one question."""
 FUSED_PAIRS: Final = 400

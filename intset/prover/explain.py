@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.budgets import EXPLAINED_DIVISIONS as MAX_DIVISIONS
-from intset.budgets import MISSING_FACTS, MISSING_NODES, MISSING_PAIRS, MISSING_WORK, MISSING_Z3
-from intset.config import using
+from intset.budgets import MISSING_FACTS, MISSING_ISL, MISSING_NODES, MISSING_PAIRS, MISSING_WORK, MISSING_Z3
+from intset.config import current, using
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
@@ -197,7 +197,9 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
     tried = max(1, MISSING_WORK // nodes**2)
     most = min(MISSING_FACTS, tried)
     facts = [fact for fact in itertools.islice(_candidates(goal, ctx), most) if fact is not goal or _is_sign(fact)]
-    with using(z3_rlimit=MISSING_Z3):
+    config = current()
+    shares = min(config.z3_rlimit, MISSING_Z3), min(config.isl_operations, MISSING_ISL)
+    with using(z3_rlimit=shares[0], isl_operations=shares[1]):
         if ctx.prove(goal):
             return None
         useful = [fact for fact in facts if not ctx.prove(fact) and not ctx.prove(~fact)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import intset
-from intset.budgets import DIVISION_Z3 as Z3_RLIMIT
+from intset.budgets import DIVISION_ISL, DIVISION_Z3
 from intset.config import Effort, current, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -141,8 +141,8 @@ def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
     effort = Effort.SETS if _is_exact_division(cond) else Effort.SEARCH
     tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else effort)
-    share = Z3_RLIMIT // NONLINEAR if _is_nonlinear(cond) else Z3_RLIMIT
-    with intset.using(z3_rlimit=min(config.z3_rlimit, share), tiers=tiers):
+    units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if _is_nonlinear(cond) else DIVISION_Z3)
+    with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield
 
 

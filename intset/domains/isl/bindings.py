@@ -92,9 +92,17 @@ def sizes(call: Any, failure: Failure) -> Method:
     return method
 
 
-def texts(call: Any, failure: Failure) -> Method:
+def texts(call: Any, limits: Limits, failure: Failure) -> Method:
+    """Without a limit of operations: isl can end the process where it meets the limit while it prints."""
+
     def method(*given: Any) -> str:
-        text = call(*given)
+        context = limits.context_of(given[0])
+        limit = limits.read(context)
+        limits.write(context, 0)
+        try:
+            text = call(*given)
+        finally:
+            limits.write(context, limit)
         if text:
             return ctypes.string_at(text).decode()
         raise failure(given)
@@ -108,6 +116,14 @@ def names(call: Any, _: Failure) -> Method:
         return None if name is None else name.decode()
 
     return method
+
+
+class Limits(NamedTuple):
+    """Access to the largest number of operations of the context of an object; 0 for none."""
+
+    context_of: Callable[[Any], Any]
+    read: Any
+    write: Any
 
 
 class Reads(NamedTuple):
@@ -262,6 +278,10 @@ class _Maker:
             self._function("isl_val_free", None, c_void_p),
         )
         self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
+        self._limits = (
+            self._function("isl_ctx_get_max_operations", c_void_p, c_void_p),
+            self._function("isl_ctx_set_max_operations", None, c_void_p, c_void_p),
+        )
         # isl caches memory blocks, and counts each allocation as an operation.
         self.without_blocks = self._function("isl_blk_clear_cache", None, c_void_p)
         self._name = self._function("isl_id_alloc", c_void_p, c_void_p, c_char_p, c_void_p)
@@ -315,7 +335,7 @@ class _Maker:
     def _context_class(self) -> type[c_void_p]:
         make = self._function("isl_ctx_alloc", c_void_p)
         begins = [self._function("isl_ctx_reset_operations", None, c_void_p), self._reset]
-        unlimited = self._function("isl_ctx_set_max_operations", None, c_void_p, c_void_p)
+        _, unlimited = self._limits
 
         class Context(c_void_p):
             """What isl's objects of one thread share."""
@@ -369,7 +389,8 @@ class _Maker:
             result, answer = _ANSWERS[line.result]
             return answer(self._function(line.function, result, *arguments), failure)
         if line.result == "text":
-            return texts(self._function(line.function, self._text, *arguments), failure)
+            limits = Limits(context_of, *self._limits)
+            return texts(self._function(line.function, self._text, *arguments), limits, failure)
         if line.result == "number":
             call = self._function(line.function, c_void_p, *arguments)
             return numbers(call, self.classes["Val"], self._reads, failure)

@@ -256,44 +256,46 @@ def budget_aside(max_operations: int) -> Budget:
     return Budget(max_operations, aside=True)
 
 
-class weighed:  # noqa: N801  # read as a statement: `with weighed(...)`
+class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
     """Count isl's operations several times while the block runs: what solves integer programs takes longer for each.
 
     Guarantee: what the block does is charged `weight` times to the budgets around it, and stops where these would be
-    spent. Without a budget in force it changes nothing.
+    spent, whatever budgets it enters itself. Without a budget in force it changes nothing.
 
     Raises
     ------
     BudgetError: at the end of the block, as a budget does.
     """
 
-    __slots__ = ("_before", "_limits", "_outer", "_weight")
+    __slots__ = ("_allowance", "_weight")
 
     def __init__(self, weight: int) -> None:
-        self._weight = weight
+        super().__init__(None)
+        self._weight, self._allowance = weight, 0
 
     def __enter__(self) -> None:
-        ctx, self._outer = context(), _innermost() if self._weight > 1 else None
-        if self._outer is None or not self._outer.limit:
-            self._outer = None
-            return
-        self._before = _count(ctx, self._outer)
-        ctx.set_max_operations(self._allowed())
+        super().__enter__()
+        if self._weight > 1 and self.limit:
+            used = _count(self._context, self)
+            self._allowance = max(1, (self.limit - used) // self._weight)
+            self.limit = used + self._allowance
+            self._context.set_max_operations(self.limit)
 
-    def _allowed(self) -> int:
-        assert self._outer is not None
-        left = max(0, self._outer.limit - self._before)
-        return self._before + max(1, left // self._weight)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._outer is None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        extra = 0
+        if self._allowance:
+            spent = not _works(self._context)
+            left = 0 if spent else self.limit - _count(self._context, self)
+            extra = (self._allowance - left) * (self._weight - 1)
+        self._leave()
+        if not extra:
             return
-        ctx, allowed = context(), self._allowed()
-        spent = not _works(ctx)
-        used = (allowed if spent else _count(ctx, self._outer)) - self._before
         for outer in _limited():
-            outer.limit = max(1, outer.limit - used * (self._weight - 1))
-        ctx.set_max_operations(self._outer.limit)
+            outer.limit = max(1, outer.limit - extra)
+        assert self._outer is not None
+        self._context.set_max_operations(self._outer.limit)
         if spent and (error is None or isinstance(error, isl().Error)):
             raise BudgetError(f"isl gave up: these operations count {self._weight} times") from None
 

@@ -58,3 +58,31 @@ def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
         with pytest.raises(UndecidedError):
             ask()
     assert time.process_time() - start < 2.5
+
+
+def test_a_budget_inside_a_weighed_block_keeps_its_weight() -> None:
+    """A nested budget ends with the limit of the weighed block around it, not with that of the budget outside."""
+
+    def nested() -> None:
+        with budget(1_600), weighed(16):
+            with budget(50):
+                pass
+            work(150)
+
+    with pytest.raises(BudgetError):
+        nested()
+
+
+def test_a_set_is_printed_after_the_budget_is_spent() -> None:
+    """isl can end the process when it meets its limit while it prints."""
+    points = isl().Set.read_from_str(context(), "[n] -> { [i] : exists e : 0 <= i < n and i = 7e + 3 }")
+    texts = [str(points)]
+
+    def printed() -> None:
+        with budget(50):
+            work(60)
+            texts.append(str(points))
+
+    with pytest.raises(BudgetError):
+        printed()
+    assert texts[0] == texts[1]
