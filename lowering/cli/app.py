@@ -1,21 +1,30 @@
-"""The commands: what the user types; errors become one line and exit status 2."""
+"""The commands and their arguments. Guarantee: an error is one line on stderr, with exit status 2."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from intset import IntSetError
+from bound.schedule import Schedule
+from intset import InputError, IntSetError
+from intset.expr.text import shown
 from intset.installation import DISTRIBUTION
-from lowering.cli import commands
-from lowering.cli.lowered import Lowering
-from lowering.cli.tables import visible
+from intset.names import check_name
+from lowering.cli import reports, tables
+from lowering.cli.corpus import Row, read_rows
+from lowering.cli.reports import JsonObject, SizeValues
+from lowering.cli.script import load_script
+
+JSON_VERSION = 1
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -79,6 +88,121 @@ try:
 except metadata.PackageNotFoundError:
     version = "(not installed)"
 
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+
+def _checked(check: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    return lambda context, parameter, value: check(value)
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    """The parts of texts with commas between."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _integers(texts: Sequence[str], option: str) -> SizeValues:
+    """The values of texts such as `n=1024`."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals or not value.strip().removeprefix("-").isdecimal():
+            raise InputError(f"{option} takes NAME=VALUE with an integer, not {shown(text)}")
+        values[name.strip()] = int(value)
+    return values
+
+
+def _readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
+    """The path of a readable script or corpus."""
+    path = Path(name)
+    if not path.exists():
+        raise InputError(f"{name}: no such file")
+    if not path.is_file():
+        raise InputError(f"{name}: not a file")
+    if path.suffix not in (".py", ".json"):
+        raise InputError(f"{name}: a Python script (.py) or a corpus (.json) is expected")
+    if path.suffix not in suffixes:
+        raise InputError(f"{name}: a Python script that builds schedules is expected")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+    return path
+
+
+def _domain_names(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    parts = _listed([texts] if isinstance(texts, str) else texts or ())
+    return tuple(check_name(part, "--domain") for part in parts)
+
+
+_AT = click.option(
+    "--at",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_checked(partial(_integers, option="--at")),
+    help="Fix a size of schedules; repeatable.",
+)
+_ONE_DOMAIN = click.option(
+    "-d",
+    "--domain",
+    metavar="NAME",
+    callback=_checked(lambda name: None if name is None else check_name(name, "--domain")),
+    help="The domain that answers; default: auto.",
+)
+_MANY_DOMAINS = click.option(
+    "-d",
+    "--domain",
+    "domains",
+    metavar="NAME",
+    callback=_checked(_domain_names),
+    help="The domains to compare, with commas between; default: all.",
+)
+
+
+def _common(domain: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """The arguments that most commands share."""
+
+    def decorate(command: _Command) -> _Command:
+        files = click.argument(
+            "files",
+            metavar="FILE...",
+            nargs=-1,
+            required=True,
+            callback=_checked(lambda names: [_readable(name) for name in names]),
+        )
+        as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+        return files(domain(as_json(_AT(command))))
+
+    return decorate
+
+
+def _report(
+    files: Sequence[Path],
+    as_json: bool,
+    at: SizeValues,
+    of_schedule: Callable[[Schedule, SizeValues], JsonObject],
+    of_rows: Callable[[Sequence[Row]], JsonObject],
+    show: Callable[[JsonObject], None],
+) -> list[JsonObject]:
+    """Report on each file. JSON is printed once, at the end, so an error prints none."""
+    found = []
+    for path in files:
+        report: JsonObject = {"file": str(path), "kind": "corpus" if path.suffix == ".json" else "script"}
+        if path.suffix == ".json":
+            report |= of_rows(read_rows(path))
+        else:
+            report |= reports.schedule_reports(str(path), load_script(path), at, of_schedule)
+        found.append(report)
+        if not as_json:
+            show(report)
+    if as_json:
+        print(json.dumps({"version": JSON_VERSION, "files": found}, indent=1))
+    return found
+
+
+_COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagonals out of the storage.")
+
+# -- commands -----------------------------------------------------------------------------------------------------
+
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -88,53 +212,36 @@ def app() -> None:
     pass
 
 
-def _common(domain_help: str) -> Callable[[_Command], _Command]:
-    """The arguments that all commands share."""
-
-    def decorate(command: _Command) -> _Command:
-        decorators = (
-            click.argument("files", metavar="FILE...", nargs=-1, required=True),
-            click.option("-d", "--domain", metavar="NAME", help=domain_help),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable."),
-            click.option(
-                "--at", "at", metavar="NAME=VALUE", multiple=True, help="Fix a size of schedules; repeatable."
-            ),
-        )
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
-
-
-_ONE_DOMAIN = "The domain that answers; default: auto."
-_COMPACT = "Fold strides and diagonals out of the storage."
-_MANY_DOMAINS = "The domains to compare, with commas between; default: all."
-
-
 @app.command()
 @_common(_ONE_DOMAIN)
-@click.option("--compact", is_flag=True, help=_COMPACT)
-def bounds(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...], compact: bool) -> None:
-    """Print bounds: of every stage of a schedule, of every row of a corpus.
+@_COMPACT
+def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues, compact: bool) -> None:
+    """Print the bounds of schedules and of corpus rows.
 
     For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
-    the storage allocated; then the accesses that leave their tensors, or may, each at a point where it does.
+    the storage allocated; then every access that may leave its tensor, with an example point.
 
-    For a corpus: the two ends of each index expression by the chosen domain, and whether they are known to be attained;
-    for a condition whether it is always true, always false, or both occur.
+    For a corpus: both ends of each index expression by the chosen domain, and whether they are proved attained; a
+    condition is always true, always false, or both.
 
     \b
     Examples:
       intset bounds examples/matmul_cached.py
       intset bounds --domain interval --json corpus.json
     """
-    commands.bounds(files, domain, as_json, at, compact)
+    _report(
+        files,
+        as_json,
+        at,
+        lambda schedule, sizes: reports.schedule_bounds(schedule, sizes, domain, compact),
+        lambda rows: reports.row_bounds(rows, domain),
+        tables.show_bounds,
+    )
 
 
 @app.command()
 @_common(_MANY_DOMAINS)
-def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> int:
+def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: SizeValues) -> int:
     """Compare domains.
 
     On a corpus: the share of exact hulls, the mean ratio of the hull returned to the true one, the share of value sets
@@ -148,13 +255,21 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
       intset compare benchmarks/data/index_expressions.json
       intset compare --domain interval,auto examples/resnet_conv3x3.py
     """
-    return commands.compare(files, domain, as_json, at)
+    found = _report(
+        files,
+        as_json,
+        at,
+        lambda schedule, sizes: reports.schedule_comparison(schedule, sizes, domains),
+        lambda rows: reports.row_comparison(rows, domains),
+        tables.show_comparison,
+    )
+    return 1 if any(report.get("violations") for report in found) else 0
 
 
 @app.command()
 @_common(_ONE_DOMAIN)
 @click.option("--emit", type=click.Choice(["nest", "c"]), default="nest", help="Print the loop nest (default), or C.")
-@click.option("--compact", is_flag=True, help=_COMPACT)
+@_COMPACT
 @click.option(
     "--nests",
     type=click.Choice(["auto", "guard", "ends", "split", "partition"]),
@@ -171,36 +286,24 @@ def compare(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
 @click.option("--reassociate", is_flag=True, help="Let floats be combined in another order, which rounds otherwise.")
 @click.option("--main", "with_main", is_flag=True, help="With --emit c: a program that fills its inputs and is timed.")
 def lower(
-    files: tuple[str, ...],
-    domain: str | None,
-    as_json: bool,
-    at: tuple[str, ...],
-    emit: str,
-    compact: bool,
-    nests: str,
-    strength: bool,
-    unsafe: bool,
-    compute: str | None,
-    reassociate: bool,
-    with_main: bool,
+    files: list[Path], domain: str | None, as_json: bool, at: SizeValues, with_main: bool, **options: Any
 ) -> None:
     """Lower schedules to loop nests.
 
-    Divisions are lowered to truncating ones where that is proved right, and corrected where it is not; `intset explain`
-    says which fact is missing. With --strength, a loop in which i // n and i % n change by a fixed amount carries them
-    from one iteration to the next, and what it does not change is divided before it. Division by a constant is left to
-    the C compiler.
+    A floor division becomes a truncating one if that is proved equal, else a corrected one; `intset explain` names the
+    missing fact. With --strength, a loop in which i // n and i % n change by a fixed amount carries them from one
+    iteration to the next, and loop-invariant divisions move before the loop. Division by a constant is left to the C
+    compiler.
 
-    A schedule with an access outside its tensor is refused; where that depends on sizes, the function asserts them at
-    its head; where it depends on data, the access is checked before it is made. --unsafe leaves all of them unchecked.
+    A schedule with an access outside its tensor is refused. If sizes decide, the function asserts them at its head; if
+    data decides, a check precedes the access. --unsafe leaves all of them unchecked.
 
-    The C is C99: one function of pointers to the elements, then of the sizes; it returns 0, or the number of the
-    assertion that does not hold, or -1 without memory. Indices have 32 bits where that is proved to be enough. With
-    --main a program follows, which takes the sizes as arguments, fills its inputs, and prints seconds a call and a
-    checksum.
+    The C is C99: one function. Its parameters are pointers to the elements, then sizes; it returns 0, the number of a
+    failed assertion, or -1 without memory. Indices have 32 bits if that is proved sufficient. With --main a program
+    follows, which takes the sizes as arguments, fills its inputs, and prints seconds a call and a checksum.
 
-    A corpus has no loops: of its index expressions each is printed with its divisions lowered, and the rules that were
-    used; --emit, --compact, --nests, --strength, --unsafe and --at have no effect on it.
+    A corpus has no loops: each index expression is printed with its divisions lowered, and the rules used; --emit,
+    --compact, --nests, --strength, --unsafe and --at have no effect on it.
 
     \b
     Examples:
@@ -208,38 +311,69 @@ def lower(
       intset lower --emit c --main examples/matmul_cached.py > matmul.c && cc -O3 matmul.c -lm && ./a.out
       intset lower --strength examples/flatten_symbolic.py
     """
-    if with_main and emit != "c":
-        raise click.UsageError("--main is a program in C: it goes with --emit c")
-    options = Lowering("main" if with_main else emit, compact, nests, strength, unsafe, compute, reassociate)
-    commands.lower(files, domain, as_json, at, options)
+    if with_main:
+        if options["emit"] != "c":
+            raise click.UsageError("--main is a program in C: it goes with --emit c")
+        options["emit"] = "main"
+    _report(
+        files,
+        as_json,
+        at,
+        lambda schedule, sizes: reports.schedule_nest(schedule, sizes, domain, reports.LowerOptions(**options)),
+        lambda rows: reports.row_divisions(rows, domain),
+        tables.show_lowered,
+    )
 
 
 @app.command()
 @_common(_ONE_DOMAIN)
-def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple[str, ...]) -> None:
-    """Say why: the way to each answer, the facts used, and what was given up.
+def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues) -> None:
+    """Explain answers: derivations, facts used, and precision lost.
 
-    For a schedule each tensor's region is traced through the phases of bounds inference; then of each division in its
-    loop nest, what it becomes, by which facts, and where it needs a correction, which fact is missing and how to state
-    it; last, the accesses that leave their tensors. For a corpus each expression is traced through the tiers that were
-    tried.
+    For a schedule each tensor's region is traced through the phases of bounds inference. Each division in the loop nest
+    follows with its lowered form and facts; for a corrected division, the missing fact and how to state it. Accesses
+    that leave their tensors come last. For a corpus each expression is traced through the tiers tried.
 
     \b
     Example:
       intset explain examples/flatten_symbolic.py
     """
-    commands.explain(files, domain, as_json, at)
+    _report(
+        files,
+        as_json,
+        at,
+        lambda schedule, sizes: reports.schedule_explanation(schedule, sizes, domain),
+        lambda rows: reports.row_explanations(rows, domain),
+        tables.show_explained,
+    )
 
 
 @app.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", callback=_checked(partial(_readable, suffixes=(".py",))))
 @click.option("--stage", metavar="NAME", help="The stage; default: the first one computed inside another's loops.")
-@click.option("--axes", metavar="I,J", default="", help="Axes of its tensor, down and across; default: the last two.")
 @click.option(
-    "--instance", metavar="LOOP=VALUE,...", multiple=True, help="The loops around it; default: first in need."
+    "--axes",
+    metavar="I,J",
+    callback=_checked(lambda text: _listed([text or ""])),
+    help="Axes of its tensor, down and across; default: the last two.",
 )
-@click.option("-d", "--domain", "domains", metavar="NAME", multiple=True, help="One panel each; repeatable.")
-@click.option("--at", metavar="NAME=VALUE", multiple=True, help="Fix a size of the schedule; repeatable.")
+@click.option(
+    "--instance",
+    metavar="LOOP=VALUE,...",
+    multiple=True,
+    callback=_checked(lambda texts: _integers(_listed(texts), "--instance")),
+    help="The loops around it; default: first in need.",
+)
+@click.option(
+    "-d",
+    "--domain",
+    "domains",
+    metavar="NAME",
+    multiple=True,
+    callback=_checked(_domain_names),
+    help="One panel each; repeatable.",
+)
+@_AT
 @click.option("--schedule", metavar="NAME", help="One of several schedules of the script; default: the first.")
 @click.option(
     "--compute",
@@ -248,17 +382,7 @@ def explain(files: tuple[str, ...], domain: str | None, as_json: bool, at: tuple
     help="Nests guarded to what is required (default), or over its box.",
 )
 @click.option("-o", "--output", metavar="FILE", help="A .png or .svg file; default: SCRIPT-STAGE.png, here.")
-def plot(
-    file: str,
-    stage: str | None,
-    axes: str,
-    instance: tuple[str, ...],
-    domains: tuple[str, ...],
-    at: tuple[str, ...],
-    schedule: str | None,
-    compute: str,
-    output: str | None,
-) -> None:
+def plot(file: Path, **options: Any) -> None:
     """Draw what a stage requires, computes and allocates.
 
     Two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain (interval,
@@ -272,25 +396,25 @@ def plot(
     """
     from lowering.cli import plot as drawing
 
-    drawing.plot(file, domains, at, schedule, stage, axes, instance, compute, output)
+    drawing.plot(file, **options)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     digits = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)  # numbers of a file are read and printed whatever their length
+    sys.set_int_max_str_digits(0)  # integers of any length are read and printed
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            return _run(given)
+            return _run(words)
     finally:
         sys.set_int_max_str_digits(digits)
 
 
-def _run(given: list[str]) -> int:
+def _run(words: list[str]) -> int:
     try:
-        status = app.main(given, prog_name="intset", standalone_mode=False)
+        status = app.main(words, prog_name="intset", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
@@ -301,7 +425,7 @@ def _run(given: list[str]) -> int:
         return _fail(str(error))
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader went away: `intset bounds ... | head`
+    except BrokenPipeError:  # stdout was closed: `intset bounds ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status if isinstance(status, int) else 0
@@ -309,10 +433,10 @@ def _run(given: list[str]) -> int:
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     lines = str(message).splitlines()
-    print("intset: warning:", visible(lines[0] if lines else "", keep=""), file=sys.stderr)
+    print("intset: warning:", tables.visible(lines[0] if lines else "", keep=""), file=sys.stderr)
 
 
 def _fail(message: str, status: int = 2) -> int:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    print("intset: error:", visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
+    print("intset: error:", tables.visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
     return status

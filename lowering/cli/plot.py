@@ -1,16 +1,14 @@
-"""`intset plot`: the regions of a stage as a picture. matplotlib is imported when something is drawn."""
+"""`intset plot` draws the regions of a stage. It imports matplotlib only when it draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset import InputError
 from intset.installation import DISTRIBUTION
-from intset.names import check_name
-from lowering.cli.commands import existing, integers
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
 from lowering.cli.script import load_script
 from lowering.cli.tables import say, visible
@@ -19,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")
-MAX_CELLS = 64  # along one axis: longer views show rasters and boxes in place of single cells
+MAX_CELLS = 64  # along one axis; larger views show rasters and boxes instead of cells
 
 _COMPUTED, _REQUIRED, _ALLOCATED = "#b5d3ec", "#1f5f9e", "#dd6b10"
 _SPARE, _TEXT, _FAINT = "#fcebdb", "#1b1f24", "#5b6570"
 _TIMES = " \N{MULTIPLICATION SIGN} "
-_INSET = 0.62  # the side of a required element inside its cell
+_INSET = 0.62  # the side of a required element, as a share of its cell
 _STYLE = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -34,12 +32,12 @@ _STYLE = {
     "xtick.color": _FAINT,
     "ytick.color": _FAINT,
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "intset",  # the same picture is the same file
+    "svg.hashsalt": "intset",  # equal pictures give equal files
 }
 
 
 class _View(NamedTuple):
-    """What all panels show: the rows (of one axis: a single row) and the columns."""
+    """The visible rows and columns of all panels; a picture of one axis has a single row."""
 
     rows: Side
     columns: Side
@@ -47,60 +45,47 @@ class _View(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Width over height of a panel, within what is legible."""
+        """Width over height of a panel, clamped to a legible range."""
         return min(max(self.columns[1] / self.rows[1], 0.4), 5.0)
 
     @property
     def is_fine(self) -> bool:
-        """Whether single elements can be told apart."""
+        """Whether elements are drawn as single cells."""
         return max(self.rows[1], self.columns[1]) <= MAX_CELLS
 
 
 def plot(
-    file: str,
+    path: Path,
     domains: Sequence[str],
-    at: Sequence[str],
-    schedule: str | None = None,
-    stage: str | None = None,
-    axes: str = "",
-    instance: Sequence[str] = (),
-    compute: str = "exact",
-    output: str | None = None,
+    at: Mapping[str, int],
+    schedule: str | None,
+    stage: str | None,
+    axes: Sequence[str],
+    instance: Mapping[str, int],
+    compute: str,
+    output: str | None,
 ) -> None:
-    """`intset plot`: every argument is checked before bounds are asked for."""
-    names = [check_name(name, "--domain") for name in _parts(domains)] or DOMAINS
-    sizes, values = integers(at), integers(_parts(instance), "--instance")
+    """Draw one stage of a script's schedule to a file."""
     target = None if output is None else check_output(output)
-    path = existing(file)
-    if path.suffix != ".py":
-        raise InputError(f"{file}: a Python script that builds schedules is expected")
     require_matplotlib()
-    cases = load_script(path)
-    named = [case for case in cases if schedule in (None, case.name)]
+    entries = load_script(path)
+    named = [entry for entry in entries if schedule in (None, entry.name)]
     if not named:
-        raise InputError(f"--schedule: unknown schedule {schedule!r}; there are: {', '.join(c.name for c in cases)}")
-    case = next((case for case in named if case.schedule is not None), named[0])
-    if case.schedule is None:
-        raise InputError(case.refused)
-    picture = picture_of(case, {**case.sizes, **sizes}, names, stage, _parts([axes]), values, compute)
+        known = ", ".join(entry.name for entry in entries)
+        raise InputError(f"--schedule: unknown schedule {schedule!r}; there are: {known}")
+    entry = next((entry for entry in named if entry.schedule is not None), named[0])
+    if entry.schedule is None:
+        raise InputError(entry.refused)
+    domains = domains or DOMAINS
+    picture = picture_of(entry, {**entry.sizes, **at}, domains, stage, axes, instance, compute)
     target = target or Path(f"{path.stem}-{picture.tensor}.png".replace("/", "-"))
     save(picture, target)
     where = ", ".join(f"{name}={value}" for name, value in picture.instance)
-    say(f"{target}: {picture.tensor} of {case.name}{f' at {where}' if where else ''}, by {', '.join(names)}")
-
-
-def _parts(texts: Sequence[str]) -> list[str]:
-    """What is listed with commas between."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    say(f"{target}: {picture.tensor} of {entry.name}{f' at {where}' if where else ''}, by {', '.join(domains)}")
 
 
 def check_output(name: str) -> Path:
-    """The path to write to.
-
-    Raises
-    ------
-    InputError: neither .png nor .svg, or no such folder.
-    """
+    """The path of a picture; raises `InputError` unless it ends in .png or .svg and its folder exists."""
     path = Path(name)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"--output: {name}: a name ending in {' or '.join(SUFFIXES)} is expected")
@@ -110,12 +95,7 @@ def check_output(name: str) -> Path:
 
 
 def require_matplotlib() -> Any:
-    """The module `matplotlib`.
-
-    Raises
-    ------
-    InputError: it is not installed; the message says how to.
-    """
+    """The module `matplotlib`; raises `InputError` with install instructions if it is missing."""
     try:
         import matplotlib
     except ImportError:
@@ -124,7 +104,7 @@ def require_matplotlib() -> Any:
 
 
 def save(picture: Picture, path: Path) -> None:
-    """Draw a picture into a file."""
+    """Draw a picture to a file."""
     matplotlib = require_matplotlib()
     with matplotlib.rc_context(_STYLE):
         figure = draw(picture)
@@ -136,7 +116,7 @@ def save(picture: Picture, path: Path) -> None:
 
 
 def draw(picture: Picture) -> Figure:
-    """The figure: one panel a domain, all with the same axes, a title and a legend."""
+    """A figure with one panel per domain on equal axes, a title and a legend."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
@@ -155,7 +135,7 @@ def draw(picture: Picture) -> Figure:
     figure.suptitle(f"{title}\n{where}\n", x=0.015, ha="left", fontsize=10, linespacing=1.5)
     same = all(panel.required == panel.computed for panel in picture.panels)
     _draw_legend(figure, same and not view.is_fine)
-    for text in figure.findobj(Text):  # names of users are text, no formulas and no control characters
+    for text in figure.findobj(Text):  # user names contain neither formulas nor control characters
         text.set(parse_math=False, usetex=False, text=visible(text.get_text(), keep="\n"))
     return figure
 
@@ -233,11 +213,11 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
             axes.hlines(
                 [top + k + 0.5 for k in range(height - 1)], left - 0.5, left + width - 0.5, "white", lw=0.7, zorder=1
             )
-        enclosure = Rectangle(
+        outline = Rectangle(
             corner, columns[1], rows[1], fill=False, edgecolor=_ALLOCATED, linewidth=2, zorder=4, joinstyle="miter"
         )
-        enclosure.set_gid(f"{panel.domain}-allocated")
-        axes.add_patch(enclosure)
+        outline.set_gid(f"{panel.domain}-allocated")
+        axes.add_patch(outline)
     storage = _TIMES.join(f"{extent:,}" for extent in panel.extents)
     size = f"{storage} = {prod(panel.extents):,}" if len(panel.extents) > 1 else storage
     counts = f"required {_number(panel.required)} · computed {_number(panel.computed)}\nallocated {size}"
@@ -251,7 +231,7 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
 
 
 def _fill(axes: Any, elements: Elements, colour: str, name: str, inset: float, order: float, view: _View) -> None:
-    """Fill elements: cell by cell where they can be told apart, else as one box or one raster."""
+    """Fill elements as single cells, one box or a raster."""
     if elements.is_empty:
         return
     if view.is_fine and all(extent == 1 for extent in elements.block):
@@ -276,7 +256,7 @@ def _fill(axes: Any, elements: Elements, colour: str, name: str, inset: float, o
 
 
 def _raster(axes: Any, elements: Elements, colour: str, order: float) -> None:
-    """A picture of one pixel a block."""
+    """Fill blocks as an image with one pixel per block."""
     import numpy as np
     from matplotlib.colors import to_rgba
 
@@ -308,7 +288,7 @@ def _draw_legend(figure: Any, same: bool) -> None:
 
 
 def _two(box: tuple[Side, ...]) -> tuple[Side, Side]:
-    """Rows and columns; one axis is a single row."""
+    """Rows and columns of a box; a box of one axis is a single row."""
     return ((0, 1), box[0]) if len(box) == 1 else (box[0], box[1])
 
 

@@ -1,4 +1,4 @@
-"""What `intset plot` draws, as plain data: the regions of one tensor in one instance, by several domains."""
+"""Data of `intset plot`: the regions of one tensor in one instance, by several domains."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from intset.errors import BudgetError
 from intset.expr.text import shown
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
-from lowering.cli.script import Case
+from lowering.cli.script import ScriptSchedule
 
 DOMAINS = ("interval", "stride", "isl", "auto")
-MAX_BLOCKS = 160_000  # a region in a larger box, or a longer one, is shown in blocks of several elements
+MAX_BLOCKS = 160_000  # beyond it a block stands for several elements
 MAX_LENGTH = 1200  # in blocks along one axis
-MAX_OPERATIONS = 100_000_000  # of the domain, for one region
-MAX_INSTANCES = 4096  # that are tried in search of one with a need
+MAX_OPERATIONS = 100_000_000  # of a domain, per region
+MAX_INSTANCES = 4096  # searched for one with a nonempty region
 
-Side = tuple[int, int]  # the first element, the number of elements
+Side = tuple[int, int]  # first element, number of elements
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of a region as seen along the axes that are drawn; other axes are projected away.
+    """The elements of a region, projected to the axes drawn.
 
     Attributes
     ----------
-    count: how many the region has along all its axes; `None` where counting is out of budget.
+    count: the number of elements along all axes; `None` beyond the counting budget.
     box: the bounding box along the axes drawn.
-    block: the extents of a block: 1, except where the box is too large to list its elements.
-    blocks: the blocks, counted from the low corner of the box, that hold an element; `None`: all of the box is filled.
+    block: the extents of a block: 1, or more if the box has too many elements to list.
+    blocks: the nonempty blocks, counted from the low corner of the box; `None`: the box is full.
     """
 
     count: int | None
@@ -52,7 +52,7 @@ class Elements:
         return any(extent == 0 for _, extent in self.box)
 
     def cells(self) -> Iterator[tuple[Side, ...]]:
-        """The boxes of elements to fill: one an element where blocks are elements."""
+        """The boxes to fill, one per nonempty block."""
         if self.blocks is None:
             for point in itertools.product(*(range(low, low + extent) for low, extent in self.box)):
                 yield tuple((x, 1) for x in point)
@@ -63,7 +63,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The answer of one domain: what is required and computed, and the storage, `box` along the axes drawn."""
+    """One domain's required and computed elements and its storage; `box` is along the axes drawn."""
 
     domain: str
     required: Elements
@@ -88,7 +88,7 @@ class Picture:
 
 
 def picture_of(
-    case: Case,
+    entry: ScriptSchedule,
     sizes: Mapping[str, int],
     domains: Sequence[str] = DOMAINS,
     stage: str | None = None,
@@ -96,21 +96,21 @@ def picture_of(
     instance: Mapping[str, int] | None = None,
     compute: str = "exact",
 ) -> Picture:
-    """The regions of one stage.
+    """Infer the regions of one stage.
 
     Parameters
     ----------
     domains: one panel each; the last one picks the instance.
-    stage: name of a stage or of a tensor; default: the first one that is computed inside the loops of another.
-    axes: one or two, by name or number, the first drawn downwards; default: the last two that are longer than 1.
-    instance: values of loops of the attach path, by name; default: the first instance with a need.
+    stage: name of a stage or tensor; default: the first stage computed inside another's loops.
+    axes: one or two names or numbers, the first drawn downwards; default: the last two of extent above 1.
+    instance: values of loops of the attach path, by name; default: the first instance with a nonempty region.
 
     Raises
     ------
-    InputError: a name or a value is not known, or a size is free.
+    InputError: an unknown name or value, or a symbolic size.
     """
-    assert case.schedule is not None
-    answers = [infer_bound(case.schedule, at=dict(sizes) or None, domain=d, compute=compute) for d in domains]
+    assert entry.schedule is not None
+    answers = [infer_bound(entry.schedule, at=dict(sizes) or None, domain=d, compute=compute) for d in domains]
     chosen = _find(answers[-1], stage)
     names = _axis_names(chosen)
     if not names:
@@ -119,7 +119,7 @@ def picture_of(
     extents = [side.extent for side in answers[-1].allocated(chosen)]
     drawn = _axes(names, axes, extents)
     return Picture(
-        case.name,
+        entry.name,
         chosen.op.name,
         chosen.name,
         tuple(names[k] for k in drawn),
@@ -137,7 +137,7 @@ def picture_of(
 
 
 def _find(bounds: BoundsMap, name: str | None) -> Tensor:
-    """The tensor of that name, or the first of the stage of that name."""
+    """A tensor by its name, or the first tensor of a stage by the stage's name."""
     stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
     if name is None:
         made = [stage for stage in stages if not isinstance(stage.op, PlaceholderOp)]
@@ -157,7 +157,7 @@ def _find(bounds: BoundsMap, name: str | None) -> Tensor:
 
 
 def _axis_names(tensor: Tensor) -> list[str]:
-    """The names of the axes of a tensor; numbers where its operation names none."""
+    """The names of a tensor's axes; `axis 0`, ... without unique names."""
     axes = [axis.name for axis in getattr(tensor.op, "axis", ())]
     dims = len(tensor.shape)
     return axes if len(axes) == dims == len(set(axes)) else [f"axis {k}" for k in range(dims)]
@@ -183,7 +183,7 @@ def _axes(names: Sequence[str], given: Sequence[str], extents: Sequence[Any]) ->
 
 
 def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tuple[tuple[int, ...], list[str]]:
-    """The values of the loops around the stage, outermost first, and the names of these loops."""
+    """The values and names of the loops around a stage, outermost first."""
     region = bounds.required(tensor)
     named: dict[Var, str] = {leaf: bounds.loop_name(stage, leaf) for stage, leaf in bounds.attach_path(tensor)}
     labels = [named.get(v, v.name) for v in region.fixed]
@@ -207,7 +207,7 @@ def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tu
 
 
 def _instances(bounds: BoundsMap, loops: Sequence[Any], given: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
-    """The values that loops take together, the innermost fastest; an inner range may depend on an outer loop."""
+    """All joint values of nested loops, innermost fastest; an inner range may depend on outer loops."""
     if not loops:
         yield {}
         return
@@ -247,7 +247,7 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
     seen = elements_of(required, drawn)
     sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
     shown = [sides[k] for k in drawn]
-    for place, k in enumerate(drawn):  # a window that turns is where the elements are
+    for place, k in enumerate(drawn):  # a circular window is drawn at its elements
         if bounds.storage(tensor).is_circular and bounds.storage(tensor).folds[k] is not None:
             shown[place] = (seen.box[place][0], sides[k][1])
     return Panel(
@@ -261,7 +261,7 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
 
 
 def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOCKS) -> Elements:
-    """The elements of a region without parameters along the axes `drawn`."""
+    """The elements of a region, free of parameters, projected to the axes `drawn`."""
     try:
         whole = region.shape
         with whole.budget(MAX_OPERATIONS):
@@ -285,7 +285,7 @@ def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
 
 
 def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
-    """The extents of a block: the longest axis is halved until the blocks are few enough."""
+    """The extents of a block. Blocks double along the longest axis until they are few enough."""
     block, numbers = [1] * len(extents), list(extents)
     while max(numbers) > MAX_LENGTH or prod(numbers) > max_blocks:
         k = numbers.index(max(numbers))

@@ -1,4 +1,4 @@
-"""Scripts that build schedules: they are executed, and the schedules they define are found."""
+"""Execution of Python scripts that build schedules, and collection of these schedules."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MODULE = "intset_script"
 
 
 @dataclass(slots=True)
-class Case:
+class ScriptSchedule:
     """One schedule of a script.
 
     Attributes
     ----------
-    name: the variable, function or case it comes from.
-    schedule: `None` when the schedule language refused it.
-    sizes: values for symbolic sizes, by name, where the script gives any (`sub` of a case).
-    refused: why there is no schedule, in one line.
+    name: the name of its variable, function or entry in `CASES`.
+    schedule: `None` if the schedule language refused it.
+    sizes: values of symbolic sizes, by name (`sub` of an entry in `CASES`).
+    refused: the reason for a refusal, in one line.
     """
 
     name: str
@@ -36,9 +36,11 @@ class Case:
     refused: str = ""
 
 
-def load_script(path: Path) -> list[Case]:
-    """The schedules of a Python script: module-level `Schedule` objects, functions `schedule` and `schedule_...`
-    without arguments, and the entries of a list `CASES` (objects with `name`, `fn` and perhaps `sub`).
+def load_script(path: Path) -> list[ScriptSchedule]:
+    """Execute a Python script and return its schedules.
+
+    These are module-level `Schedule` objects, results of functions `schedule` and `schedule_...` without arguments,
+    and entries of a list `CASES` (dicts with `name`, `fn` and optionally `sub`).
 
     Raises
     ------
@@ -74,7 +76,7 @@ def _executed(path: Path) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _script_environment(path: Path) -> Iterator[None]:
-    """The script's folder first on the import path, and what it prints on stderr: stdout is for answers."""
+    """Put the script's folder first on the import path, and redirect its stdout to stderr."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -87,7 +89,7 @@ def _script_environment(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_line(path: Path) -> Iterator[None]:
-    """What a script raises, as an `InputError` that names the script's line."""
+    """Convert exceptions of a script to an `InputError` that names the script's line."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -98,42 +100,42 @@ def _one_line(path: Path) -> Iterator[None]:
         raise InputError(f"{path}{line}: the script raised {type(error).__name__}{message}") from error
 
 
-def _listed(path: Path, given: object) -> Iterator[Case]:
-    if given is None:
+def _listed(path: Path, entries: object) -> Iterator[ScriptSchedule]:
+    if entries is None:
         return
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"{path}: CASES must be a list, not {type(given).__name__}")
-    for number, entry in enumerate(given):
+    if not isinstance(entries, (list, tuple)):
+        raise InputError(f"{path}: CASES must be a list, not {type(entries).__name__}")
+    for number, entry in enumerate(entries):
         if not isinstance(entry, Mapping) or not callable(entry.get("fn")):
             raise InputError(f"{path}: CASES[{number}] must be a dict with a function 'fn'")
         name = str(entry.get("name") or getattr(entry["fn"], "__name__", f"case {number}"))
         yield _built(path, name, entry["fn"], entry.get("sub") or {})
 
 
-def _objects(namespace: Mapping[str, Any]) -> Iterator[Case]:
+def _objects(namespace: Mapping[str, Any]) -> Iterator[ScriptSchedule]:
     seen: list[Schedule] = []
     for name, value in namespace.items():
         if isinstance(value, Schedule) and not any(value is other for other in seen):
             seen.append(value)
-            yield Case(name, value)
+            yield ScriptSchedule(name, value)
 
 
-def _functions(path: Path, namespace: Mapping[str, Any]) -> Iterator[Case]:
+def _functions(path: Path, namespace: Mapping[str, Any]) -> Iterator[ScriptSchedule]:
     for name, value in namespace.items():
         if (name == "schedule" or name.startswith("schedule_")) and inspect.isfunction(value):
             yield _built(path, name, value, {})
 
 
-def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping[str, int]) -> Case:
-    """The schedule that `function` returns; what the schedule language refuses is kept as a refused case."""
+def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping[str, int]) -> ScriptSchedule:
+    """Call a function for its schedule; an error of the schedule language gives a refused one."""
     try:
         with _script_environment(path), _one_line(path):
-            found = function()
+            result = function()
     except InputError as error:
         if isinstance(error.__cause__, IntSetError):
-            return Case(name, None, sizes, str(error))
+            return ScriptSchedule(name, None, sizes, str(error))
         raise
-    schedule = found[0] if isinstance(found, tuple) and found else found
+    schedule = result[0] if isinstance(result, tuple) and result else result
     if not isinstance(schedule, Schedule):
         raise InputError(f"{path}: {name}() must return a Schedule, not {type(schedule).__name__}")
-    return Case(name, schedule, sizes)
+    return ScriptSchedule(name, schedule, sizes)

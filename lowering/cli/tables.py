@@ -1,10 +1,10 @@
-"""Tables and progress: drawn on a terminal, plain columns when piped; progress goes to stderr alone."""
+"""Output of the commands: tables of reports, drawn on a terminal and plain columns when piped; progress on stderr."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -14,11 +14,11 @@ from rich.text import Text
 
 T = TypeVar("T")
 
-_MIN_ITEMS = 20  # work on fewer items is over before a bar is read
+_MIN_ITEMS = 20  # fewer items show no progress bar
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
-    """Print a table; the columns numbered in `right` hold numbers."""
+    """Print a table, with the columns in `right` right-aligned."""
     listed = [["" if cell is None else visible(str(cell), keep="") for cell in row] for row in rows]
     say(title)
     if sys.stdout.isatty():
@@ -38,7 +38,7 @@ def _draw(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence
 
 
 def _write(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    """Aligned columns without lines: one row is one line, whatever its length."""
+    """Print aligned columns, one line per row of any length."""
     widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
     for row in (columns, *rows):
         cells = [
@@ -48,19 +48,19 @@ def _write(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
 
 
 def say(text: str) -> None:
-    """Print lines, what a terminal would obey made visible."""
+    """Print lines with control characters escaped."""
     print(visible(text))
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    """`text` with every character that is not printed (of a name, a file, an error) as its escape, but for `keep`."""
+    """`text` with unprintable characters, except those in `keep`, replaced by their escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def track(items: Iterable[T], total: int, label: str) -> Iterator[T]:
-    """`items`, with a progress bar on stderr while they are worked on, when stderr is a terminal."""
+    """Yield `items`, with a progress bar on stderr if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal or total < _MIN_ITEMS:
         yield from items
@@ -80,3 +80,148 @@ def duration(seconds: float | None) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+# -- reports ------------------------------------------------------------------------------------------------------
+
+
+def show_bounds(report: dict[str, Any]) -> None:
+    """Print the report of `intset bounds`."""
+    if report["kind"] == "corpus":
+        rows = []
+        for entry in report["rows"]:
+            if "holds" in entry:
+                answer, flag = f"true: {entry['holds']}", ""
+            else:
+                answer, flag = f"[{entry['min']}, {entry['max']}]", "tight" if entry["tight"] else "superset"
+            rows.append((entry["row"], entry["op"], entry["kind"], answer, flag, entry["by"], entry["expr"]))
+        columns = ("row", "operator", "kind", "bounds", "", "by", "expression")
+        table(f"{report['file']}: bounds by {report['domain']}", columns, rows, right=(0,))
+        return
+    for schedule in _headed(report):
+        stages = schedule["stages"]
+        table(
+            "tensors: what one instance requires and computes, and what is allocated; sides are [min; extent]",
+            ("tensor", "made", "required", "elements", "computed", "allocated", "elements"),
+            [_tensor_row(stage, entry) for stage in stages for entry in stage["tensors"]],
+            right=(3, 6),
+        )
+        table(
+            "loops: leaf axes, outermost first",
+            ("stage", "axis", "min", "extent"),
+            [(s["stage"], a["name"], a["min"], a["extent"]) for s in stages for a in s["axes"] if a["leaf"]],
+        )
+        _show_outside(schedule)
+
+
+def _headed(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Print a heading for each schedule, and yield the accepted ones."""
+    for schedule in report["schedules"]:
+        at = ", ".join(f"{name}={value}" for name, value in schedule.get("at", {}).items())
+        say(f"{report['file']}: {schedule['name']}{f' at {at}' if at else ''}")
+        if "refused" in schedule:
+            say(f"refused: {schedule['refused']}\n")
+        else:
+            yield schedule
+
+
+def _tensor_row(stage: dict[str, Any], entry: dict[str, Any]) -> tuple[object, ...]:
+    where = f"at {stage['attach'][0]}" if stage["attach"] else stage["kind"]
+    if stage["slid"]:
+        where += f", kept over {', '.join(reversed(stage['slid']))}"
+    required, computed, allocated = entry["required"], entry["computed"], entry["allocated"]
+    count = "" if required is None else required["count_max" if required["count_max"] is not None else "count"]
+    return (
+        entry["tensor"],
+        where,
+        "not read" if required is None else _box(required["box"]),
+        count,
+        "" if computed is None else "as required" if computed == required else _box(computed["box"]),
+        "" if allocated is None else _box(allocated),
+        "" if allocated is None else entry["allocated_elements"],
+    )
+
+
+def _box(sides: Sequence[dict[str, Any]]) -> str:
+    return " x ".join(f"[{side['min']}; {side['extent']}]" for side in sides) or "scalar"
+
+
+def _show_outside(schedule: dict[str, Any]) -> None:
+    if schedule["outside"]:
+        say("accesses outside their tensors")
+        for entry in schedule["outside"]:
+            say(f"  {entry['text']}")
+        say("")
+
+
+def show_comparison(report: dict[str, Any]) -> None:
+    """Print the report of `intset compare`."""
+    if report["kind"] == "corpus":
+        _show_corpus_comparison(report)
+        return
+    for schedule in _headed(report):
+        rows = [
+            (row["tensor"], domain, sizes["allocated"], sizes["required_max"], sizes["required_total"])
+            for row in schedule["tensors"]
+            for domain, sizes in row["domains"].items()
+        ]
+        columns = ("tensor", "domain", "allocated", "required in one instance", "required in all")
+        table("elements by domain", columns, rows, right=(2, 3, 4))
+
+
+def _show_corpus_comparison(report: dict[str, Any]) -> None:
+    heads = "domain|exact|mean ratio|unbounded|sets exact|sizes finite|sizes tight|wrong|median|total"
+    rows: list[tuple[object, ...]] = [
+        (
+            row["domain"],
+            percent(row["exact"]),
+            "-" if row["mean_ratio"] is None else f"{row['mean_ratio']:.3f}",
+            row["unbounded"],
+            percent(row["sets_exact"]),
+            percent(row["sized_finite"]),
+            percent(row["sized_tight"]),
+            *_outcome(row),
+        )
+        for row in report["domains"]
+    ]
+    table(f"{report['file']}: {report['rows']} rows", heads.split("|"), rows, right=tuple(range(1, 10)))
+    rows = [
+        (label, row["conditions"], percent(row["decided"]), *_outcome(row))
+        for label, row in (("of the corpus", report["predicates"]), ("from bounds", report["bound_predicates"]))
+    ]
+    columns = ("conditions", "number", "decided", "wrong", "median", "total")
+    table("conditions, by the prover; every counterexample was evaluated", columns, rows, right=(1, 2, 3, 4, 5))
+    for text in report["violations"]:
+        say(f"WRONG: {text}")
+
+
+def _outcome(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["violations"], duration(row["median_seconds"]), duration(row["total_seconds"])
+
+
+def show_lowered(report: dict[str, Any]) -> None:
+    """Print the report of `intset lower`; the text of a nest has no heading."""
+    if report["kind"] == "corpus":
+        rows = [(e["row"], e["op"], e["lowered"], ", ".join(e["rules"]), e["expr"]) for e in report["rows"]]
+        columns = ("row", "operator", "lowered", "rules", "expression")
+        table(f"{report['file']}: divisions lowered", columns, rows, right=(0,))
+        return
+    for schedule in report["schedules"]:
+        if "refused" in schedule:
+            say(f"{report['file']}: {schedule['name']}\nrefused: {schedule['refused']}\n")
+        else:
+            say(schedule["text"].rstrip("\n") + "\n")
+
+
+def show_explained(report: dict[str, Any]) -> None:
+    """Print the report of `intset explain`."""
+    if report["kind"] == "corpus":
+        for entry in report["rows"]:
+            say(f"row {entry['row']} ({entry['op']}): {entry['expr']}\n{entry['text']}\n")
+        return
+    for schedule in _headed(report):
+        for entry in schedule["tensors"]:
+            say(f"{entry['text']}\n")
+        for entry in schedule["divisions"]:
+            say(f"in the loop nest, {entry['text']}\n")
+        _show_outside(schedule)

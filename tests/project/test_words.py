@@ -33,9 +33,9 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Access Around Block Bound Case Choice Context Copy Ends Graph Line Lowering Made Maker Names Number Option Part
-    Parts Place Plan Points Reached Reader Relation Report Row Rule Scope Split Step Storage
-    Symbolic Term Unknown Values Verdict Visit
+    Access Around Block Bound Choice Context Copy Ends Graph Line Made Maker Names Number Option Part Parts
+    Place Plan Points Reached Reader Relation Report Row Rule Scope Split Step Storage Symbolic Term Unknown
+    Values Verdict Visit
     """.split()
 )
 
@@ -98,7 +98,7 @@ RETIRED = {
 }
 STILL_USED = frozenset(
     """
-    alike enclosure serving turned worlds
+    alike serving turned worlds
     """.split()
 )
 

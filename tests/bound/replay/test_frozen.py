@@ -10,7 +10,7 @@ from bound.errors import ScheduleError
 from bound.reference import evaluate
 from lowering import lower, run
 from lowering.cli.plot_data import picture_of
-from lowering.cli.script import Case
+from lowering.cli.script import ScriptSchedule
 from tests.bound.replay.programs import given, pointwise, positions, reduced, two_reductions
 from tests.bound.replay.test_random import dump
 
@@ -152,7 +152,7 @@ def test_explain_and_plots_name_the_stages():
     b = infer_bound(s)
     assert "T1: computed inside T1+T2+T3+T4.i0, T1+T2+T3.r1" in b.explain(ts[0])
     assert "T2: computed inside T1+T2+T3+T4.i0" in b.explain(ts[1])
-    picture = picture_of(Case("x", s), {}, stage="T1")
+    picture = picture_of(ScriptSchedule("x", s), {}, stage="T1")
     assert picture.instance == (("T1+T2+T3+T4.i0", 0), ("T1+T2+T3.r1", 0))
-    picture = picture_of(Case("x", s), {}, stage="T1", instance={"T1+T2+T3.r1": 4, "T1+T2+T3+T4.i0": 3})
+    picture = picture_of(ScriptSchedule("x", s), {}, stage="T1", instance={"T1+T2+T3.r1": 4, "T1+T2+T3+T4.i0": 3})
     assert dict(picture.instance) == {"T1+T2+T3+T4.i0": 3, "T1+T2+T3.r1": 4}

@@ -15,7 +15,7 @@ from bound import infer_bound, te, tir
 from intset import evaluate
 from lowering.cli import main
 from lowering.cli.plot_data import DOMAINS, Elements, Picture, elements_of, picture_of
-from lowering.cli.script import Case
+from lowering.cli.script import ScriptSchedule
 from tests import ROOT
 
 SCRIPT = """
@@ -67,7 +67,7 @@ def points(region: Any) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("instance", [{}, {"i.outer": 7, "C.j.outer": 7}, {"j.outer": 3}])
 def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[str, int]) -> None:
     s, B = tiles()
-    picture = picture_of(Case("s", s), {}, DOMAINS, "B", (), instance, compute)
+    picture = picture_of(ScriptSchedule("s", s), {}, DOMAINS, "B", (), instance, compute)
     assert [panel.domain for panel in picture.panels] == list(DOMAINS)
     assert (picture.axes, picture.hidden, picture.tensor) == (("i", "j"), (), "B")
     at = {name.removeprefix("C."): value for name, value in instance.items()}
@@ -92,7 +92,7 @@ def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[
 def test_one_axis_is_a_projection() -> None:
     s, _ = tiles()
     for axis, name, extent in (("j", "j", 10), ("1", "j", 10), ("0", "i", 12)):
-        picture = picture_of(Case("s", s), {}, ("isl",), "B", [axis])
+        picture = picture_of(ScriptSchedule("s", s), {}, ("isl",), "B", [axis])
         required = picture.panels[0].required
         assert picture.axes == (name,) and len(picture.hidden) == 1
         assert drawn(required) == {(x,) for x in range(extent)} and required.count == 112
@@ -100,7 +100,7 @@ def test_one_axis_is_a_projection() -> None:
 
 def test_axes_may_be_exchanged() -> None:
     s, _ = tiles()
-    there, back = (picture_of(Case("s", s), {}, ("isl",), "B", axes) for axes in (["i", "j"], ["j", "i"]))
+    there, back = (picture_of(ScriptSchedule("s", s), {}, ("isl",), "B", axes) for axes in (["i", "j"], ["j", "i"]))
     assert drawn(back.panels[0].required) == {(j, i) for i, j in drawn(there.panels[0].required)}
 
 
@@ -110,19 +110,19 @@ def test_the_first_instance_with_a_need_is_drawn() -> None:
     s = te.create_schedule(late.op)
     outer, _ = s[late].split(late.op.axis[0], 8)
     s[A].compute_at(s[late], outer)
-    picture = picture_of(Case("s", s), {}, ("isl", "auto"))
+    picture = picture_of(ScriptSchedule("s", s), {}, ("isl", "auto"))
     assert picture.instance == (("late.k.outer", 2),)
     assert all(drawn(panel.required) == {(k,) for k in range(20, 24)} for panel in picture.panels)
-    nothing = picture_of(Case("s", s), {}, ("auto",), instance={"k.outer": 0}).panels[0]
+    nothing = picture_of(ScriptSchedule("s", s), {}, ("auto",), instance={"k.outer": 0}).panels[0]
     assert nothing.required.is_empty and nothing.required.count == 0 and drawn(nothing.required) == set()
 
 
 def test_the_axes_drawn_by_default_are_long() -> None:
     A = te.compute((1, 6, 1, 5, 1), lambda a, b, c, d, e: a + b + c + d * e, name="A")
     s = te.create_schedule(A.op)
-    assert picture_of(Case("s", s), {}, ("interval",)).axes == ("b", "d")
+    assert picture_of(ScriptSchedule("s", s), {}, ("interval",)).axes == ("b", "d")
     B = te.compute((1, 1, 7), lambda a, b, c: a + b + c, name="B")
-    assert picture_of(Case("s", te.create_schedule(B.op)), {}, ("interval",)).axes == ("b", "c")
+    assert picture_of(ScriptSchedule("s", te.create_schedule(B.op)), {}, ("interval",)).axes == ("b", "c")
 
 
 def test_large_regions_are_blocks_that_cover_every_point() -> None:
@@ -185,7 +185,7 @@ def test_names_are_drawn_as_text(tmp_path: Path) -> None:
     from lowering.cli.plot import draw
 
     s, _ = tiles()
-    picture = replace(picture_of(Case("$\\frac{$\x1b[2J", s), {}, ("isl",), "B"), stage="$\\undefined{$")
+    picture = replace(picture_of(ScriptSchedule("$\\frac{$\x1b[2J", s), {}, ("isl",), "B"), stage="$\\undefined{$")
     path = tmp_path / "names.svg"
     draw(picture).savefig(path)
     ElementTree.parse(path)
@@ -197,7 +197,7 @@ def test_a_picture_has_few_parts_however_large_the_region() -> None:
 
     F = te.compute((4000, 1500), lambda i, j: i + j, name="F")
     G = te.compute((500, 500), lambda i, j: F[i * 3 + j, j * 2], name="G")
-    picture: Picture = picture_of(Case("s", te.create_schedule(G.op)), {}, ("interval", "isl"), "F")
+    picture: Picture = picture_of(ScriptSchedule("s", te.create_schedule(G.op)), {}, ("interval", "isl"), "F")
     figure = draw(picture)
     assert len(figure.axes) == 2
     assert all(len(axes.get_children()) < 40 for axes in figure.axes)

@@ -1,0 +1,353 @@
+"""Answers of the commands as plain data, ready for JSON or a table: reports on schedules and on rows of a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from math import prod
+from typing import Any, TypeAlias, TypeVar
+
+from bound.infer import BoundsMap, Outside, infer_bound
+from bound.infer.answers.outside import ALWAYS, SIZES
+from bound.itervar import IterVar
+from bound.operation import PlaceholderOp
+from bound.schedule import AttachType, Schedule
+from bound.schedule.stage import Stage
+from bound.tensor import Tensor
+from intset import Context, Expr, InputError, IntSetError, Range, domain_names, using
+from intset.config import current
+from intset.domains.sets.region import Region
+from intset.expr.node import Cond, Var
+from intset.infinity import Infinity
+from lowering.cli.corpus import Problem, Row
+from lowering.cli.script import ScriptSchedule
+from lowering.cli.tables import track
+from lowering.codegen.c import program_text, to_c
+from lowering.division import lower_division
+from lowering.lower import before_divisions, lower
+from lowering.passes import lowered_parts
+
+T = TypeVar("T")
+JsonObject: TypeAlias = "dict[str, Any]"
+SizeValues: TypeAlias = Mapping[str, int]
+
+SCHEDULE_DOMAINS = ("interval", "isl", "auto")
+_BY_NAME_ONLY = ("points",)  # enumeration is too slow for a default comparison
+_KINDS = {
+    AttachType.GROUP_ROOT: "root",
+    AttachType.INLINE: "inline",
+    AttachType.INLINED_ALREADY: "inlined",
+    AttachType.SCOPE: "attached",
+    AttachType.SCAN_UPDATE: "scan update",
+}
+
+# -- bounds of a schedule -----------------------------------------------------------------------------------------
+
+
+def schedule_bounds(schedule: Schedule, sizes: SizeValues, domain: str | None, compact: bool) -> JsonObject:
+    """The stages of a schedule with their axes, and the required, computed and allocated elements of each tensor."""
+    bounds = _inferred(schedule, sizes, domain, compact)
+    return {
+        "stages": [_stage(bounds, stage) for stage in bounds.schedule.stages],
+        "outside": [_outside(access) for access in bounds.outside],
+    }
+
+
+def _inferred(schedule: Schedule, sizes: SizeValues, domain: str | None, compact: bool = False) -> Any:
+    return infer_bound(schedule, at=dict(sizes) or None, domain=domain, compact=compact)
+
+
+def _stage(bounds: BoundsMap, stage: Stage) -> JsonObject:
+    op = stage.op
+    is_input = isinstance(op, PlaceholderOp)
+    leaves = list(stage.leaf_iter_vars)  # outermost first
+    axes = [] if is_input else [*leaves, *(axis for axis in stage.all_iter_vars if axis not in leaves)]
+    ranges = [(axis, _axis_range(bounds, axis)) for axis in axes]
+    attach_path = [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)]
+    return {
+        "stage": stage.name,
+        "kind": "placeholder" if is_input else _KINDS[stage.attach_type],
+        "scope": stage.scope,
+        "slid": attach_path[: len(bounds.slid(stage))],
+        "attach": attach_path,
+        "axes": [{"name": a.name, "leaf": a in leaves, **_range(limits)} for a, limits in ranges if limits is not None],
+        "tensors": [_tensor(bounds, tensor) for tensor in op.outputs],
+    }
+
+
+def _axis_range(bounds: BoundsMap, axis: IterVar) -> Range | None:
+    try:
+        return bounds[axis]
+    except (KeyError, IntSetError):
+        return None  # an axis of an inlined stage
+
+
+def _tensor(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
+    required, computed = (_attempt(partial(ask, tensor)) for ask in (bounds.required, bounds.computed))
+    allocated = _attempt(partial(bounds.allocated, tensor))
+    return {
+        "tensor": tensor.name,
+        "shape": [_value(extent) for extent in tensor.extents],
+        "dtype": str(tensor.dtype),
+        "required": None if required is None else _region(required),
+        "computed": None if computed is None else _region(computed),
+        "allocated": None if allocated is None else [_range(side) for side in allocated],
+        "allocated_elements": None if allocated is None else _elements(allocated),
+    }
+
+
+def _region(region: Region) -> JsonObject:
+    return {
+        "box": [_range(side) for side in region.box],
+        "params": [param.name for param in region.params],
+        "is_exact": region.is_exact,
+        "notes": list(region.notes),
+        "count": _attempt(lambda: _value(region.count())),
+        "count_max": _attempt(lambda: _value(region.count_max())),
+        "count_total": _attempt(lambda: _value(region.count_total())),
+    }
+
+
+def _elements(sides: Sequence[Range]) -> int | str:
+    """The number of elements of a box: an integer for constant extents, otherwise a formula."""
+    extents = [_value(side.extent) for side in sides]
+    if all(isinstance(extent, int) for extent in extents):
+        return prod(extent for extent in extents if isinstance(extent, int))
+    product: Any = 1
+    for side in sides:
+        product = side.extent * product
+    return str(Context().simplify(product)) if isinstance(product, Expr) else str(product)
+
+
+def _range(side: Range) -> JsonObject:
+    return {"min": _value(side.min), "extent": _value(side.extent)}
+
+
+def _value(value: object) -> int | str:
+    if isinstance(value, Expr):
+        return int(value) if value.is_const else str(value)
+    return value if isinstance(value, int) else str(value)
+
+
+def _attempt(ask: Callable[[], T]) -> T | None:
+    """An answer; `None` for an unread tensor, or a count without closed form."""
+    try:
+        return ask()
+    except (IntSetError, KeyError):
+        return None
+
+
+def _outside(access: Outside) -> JsonObject:
+    """An access that may leave its tensor."""
+    if access.depends == ALWAYS:
+        consequence = "an error, lower refuses it"
+    elif access.depends == SIZES:
+        consequence = f"the function asserts {access.requires}"
+    else:
+        consequence = "checked before it is read"
+    point = access.point
+    return {
+        "stage": access.stage.name,
+        "tensor": access.tensor.name,
+        "index": [str(e) for e in access.index],
+        "dim": access.dim,
+        "extent": _value(access.extent),
+        "point": None if point is None else {e.name if isinstance(e, Var) else str(e): k for e, k in point.items()},
+        "depends": access.depends,
+        "requires": None if access.requires is None else str(access.requires),
+        "text": f"{access}: {consequence}",
+    }
+
+
+# -- other reports on a schedule ----------------------------------------------------------------------------------
+
+
+def schedule_comparison(schedule: Schedule, sizes: SizeValues, domains: Sequence[str]) -> JsonObject:
+    """The elements that each domain requires and allocates, for every tensor with storage."""
+    rows: dict[str, JsonObject] = {}
+    for domain in domains or SCHEDULE_DOMAINS:
+        bounds = _inferred(schedule, sizes, domain)
+        for stage in bounds.schedule.stages:
+            if isinstance(stage.op, PlaceholderOp) or stage.attach_type is AttachType.INLINED_ALREADY:
+                continue
+            for tensor in stage.op.outputs:
+                entry = _tensor(bounds, tensor)
+                required = entry["required"] or {}
+                row = rows.setdefault(tensor.name, {"stage": stage.name, "tensor": tensor.name, "domains": {}})
+                row["domains"][domain] = {
+                    "allocated": entry["allocated_elements"],
+                    "required_max": required.get("count_max") or required.get("count"),
+                    "required_total": required.get("count_total"),
+                    "is_exact": required.get("is_exact"),
+                }
+    return {"tensors": list(rows.values())}
+
+
+@dataclass(frozen=True)
+class LowerOptions:
+    """The options of `intset lower`: `emit` ("nest", "c", "main" for C with a program), and keywords of `lower`."""
+
+    emit: str
+    compact: bool
+    nests: str
+    strength: bool
+    unsafe: bool
+    compute: str | None
+    reassociate: bool
+
+
+def schedule_nest(schedule: Schedule, sizes: SizeValues, domain: str | None, options: LowerOptions) -> JsonObject:
+    """The loop nest of a schedule, or its C, as text."""
+    with using(domain=domain) if domain else nullcontext():
+        function = lower(
+            schedule,
+            _arguments(schedule),
+            at=dict(sizes) or None,
+            compact=options.compact or None,
+            nests=options.nests,
+            strength=options.strength,
+            unsafe=options.unsafe,
+            compute=options.compute,
+            reassociate=options.reassociate,
+        )
+    if options.emit == "main":
+        text = program_text(function, sizes)
+    else:
+        text = to_c(function) if options.emit == "c" else str(function)
+    return {"emit": options.emit, "text": text}
+
+
+def _arguments(schedule: Schedule) -> list[Tensor]:
+    """The arguments of the lowered function: placeholders, then outputs."""
+    placeholders = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
+    return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
+
+
+def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | None) -> JsonObject:
+    """Explanations of each tensor's region and form, and of each lowered division."""
+    bounds = _inferred(schedule, sizes, domain)
+    bounds.forms = infer_bound(schedule, at=dict(sizes) or None, domain=domain, compute="auto").forms
+    stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+    tensors = [tensor for stage in stages for tensor in stage.op.outputs]
+    is_refused = any(access.depends == ALWAYS for access in bounds.outside)
+    function, bits = before_divisions(schedule, _arguments(schedule), bounds=bounds, unsafe=is_refused)
+    return {
+        "tensors": [{"tensor": tensor.name, "text": str(bounds.explain(tensor))} for tensor in tensors],
+        "divisions": [
+            {
+                "expr": str(part.asked[0]),
+                "lowered": str(part.expr),
+                "missing": [str(missing.fact) for missing in part.missing],
+                "text": part.explain(),
+            }
+            for part in lowered_parts(function, bits)
+        ],
+        "outside": [_outside(access) for access in bounds.outside],
+    }
+
+
+def schedule_reports(
+    path: str, schedules: Sequence[ScriptSchedule], sizes: SizeValues, ask: Callable[[Schedule, SizeValues], JsonObject]
+) -> JsonObject:
+    """One report for each schedule of a script; a refused schedule reports the reason.
+
+    Raises
+    ------
+    InputError: all schedules are refused.
+    """
+    reports: list[JsonObject] = []
+    for entry in track(schedules, len(schedules), path.rpartition("/")[2]):
+        refused = entry.refused
+        if entry.schedule is not None:
+            values = {**entry.sizes, **sizes}
+            try:
+                reports.append({"name": entry.name, "at": values, **ask(entry.schedule, values)})
+                continue
+            except IntSetError as error:
+                refused = str(error).splitlines()[0]
+        reports.append({"name": entry.name, "refused": refused})
+    if all("refused" in report for report in reports):
+        name, reason = reports[0]["name"], reports[0]["refused"]
+        raise InputError(reason if reason.startswith(path) else f"{path}: {name}: {reason}")
+    return {"schedules": reports}
+
+
+# -- rows of a corpus ---------------------------------------------------------------------------------------------
+
+
+def _problems(rows: Sequence[Row], domain: str | None, label: str) -> Iterator[tuple[Row, Context, str, Any]]:
+    """Each expression of each row, with its context and text."""
+    for row in track(rows, len(rows), label):
+        problem = Problem(row)
+        ctx = problem.context(domain)
+        yield from ((row, ctx, row.exprs[k], expr) for k, expr in enumerate(problem.exprs))
+
+
+def row_bounds(rows: Sequence[Row], domain: str | None) -> JsonObject:
+    """The bounds of each index expression, and the verdict on each condition."""
+    entries = [
+        {"row": row.number, "op": row.op, "kind": row.kind, "expr": text}
+        | (_verdict(ctx, expr) if row.is_predicate else _ends(ctx, expr))
+        for row, ctx, text, expr in _problems(rows, domain, "bounds")
+    ]
+    return {"rows": entries, "domain": domain or current().domain}
+
+
+def _ends(ctx: Context, expr: Expr) -> JsonObject:
+    ends = ctx.bounds(expr)
+    low, high = map(_end, ends)
+    return {"min": low, "max": high, "tight": ends.is_tight, "by": ends.by, "notes": list(ends.notes)}
+
+
+def _end(end: Expr | Infinity) -> int | str:
+    return int(end) if getattr(end, "is_const", False) else str(end)
+
+
+def _verdict(ctx: Context, condition: Cond) -> JsonObject:
+    with using(domain=ctx.domain or current().domain):
+        direct, opposite = ctx.prove(condition), ctx.prove(~condition)
+    holds = {"proved": "true", "refuted": "both" if opposite.status == "refuted" else "unknown"}
+    value = "false" if opposite.status == "proved" and not direct else holds.get(direct.status, "unknown")
+    fails_at, holds_at = (
+        None if proof.counterexample is None else {str(e): value for e, value in proof.counterexample.items()}
+        for proof in (direct, opposite)
+    )
+    return {"holds": value, "by": direct.by, "fails_at": fails_at, "holds_at": holds_at}
+
+
+def row_divisions(rows: Sequence[Row], domain: str | None) -> JsonObject:
+    """Each index expression with its divisions lowered, and the names of the rules used."""
+    entries: list[JsonObject] = []
+    for row, ctx, text, expr in _problems([row for row in rows if not row.is_predicate], domain, "lowering"):
+        result = lower_division(expr, ctx)
+        rules = list(dict.fromkeys(str(step.rule) for step in result.steps))
+        entry = {"row": row.number, "op": row.op, "expr": text, "lowered": str(result.expr), "rules": rules}
+        entries.append(entry | {"requires": [str(condition) for condition in result.requires]})
+    return {"rows": entries}
+
+
+def row_explanations(rows: Sequence[Row], domain: str | None) -> JsonObject:
+    """An explanation of each bound and verdict."""
+    return {
+        "rows": [
+            {"row": row.number, "op": row.op, "expr": text, "text": str(ctx.explain(expr))}
+            for row, ctx, text, expr in _problems(rows, domain, "explaining")
+        ]
+    }
+
+
+def row_comparison(rows: Sequence[Row], domains: Sequence[str]) -> JsonObject:
+    """The answers of several domains against the recorded truth; needs a checkout with `benchmarks/`."""
+    try:
+        scoring: Any = import_module("benchmarks.scoring")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("benchmarks"):
+            raise
+        raise InputError(
+            "compare holds a corpus against the truth by the folder benchmarks/: run it in a checkout of the project"
+        ) from None
+    names = domains or [name for name in domain_names() if name not in _BY_NAME_ONLY]
+    return {"rows": len(rows), **scoring.compare_rows(rows, names, track).as_json()}
