@@ -2,8 +2,8 @@
 
 Guarantee: a shape answers exactly or refuses with a `BudgetError`.
 
-shape.py      `Shape`: the abstract class, nine core methods
-derived.py    the other methods, by the core; products of intervals
+shape.py      `Shape`: the abstract class; nine core methods, and others that stand on them
+derived.py    products of intervals, counts of instances
 listed.py     finite sets as lists of points
 account.py    operations spent, and library answers refused
 

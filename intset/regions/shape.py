@@ -1,7 +1,7 @@
 """`Shape`: the abstract class of sets of integer points with parameters.
 
 A shape answers exactly or raises `BudgetError`; the caller (`Region`) then chooses a sound superset. A domain
-implements the nine core methods; the others are derived from them (`derived.py`), and may be overridden.
+implements the nine core methods; the others stand on them, and may be overridden.
 
 A complete implementation by a list of points:
 
@@ -21,22 +21,32 @@ A complete implementation by a list of points:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from itertools import product as points_of
+from math import prod
+from typing import Any, ClassVar, Final
 
 from intset.deprecation import adopt_old_names, serve_old_methods
-from intset.expr.node import Cond, Expr, IntLike, Var
-from intset.infinity import Infinity
-from intset.regions import derived
+from intset.errors import BudgetError, CountError, EvaluationError
+from intset.expr import ops
+from intset.expr.build import logical_and, logical_or, maximum
+from intset.expr.evaluate import compiled, evaluate
+from intset.expr.length import length
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.walk import substitute
+from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.assumptions import narrow
+from intset.linear.bounds import meet
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from intset.linear.lattice import Lattice, Vector
+from intset.linear.lattice import everything as whole_lattice
 from intset.regions.account import Account
-from intset.regions.derived import Product
+from intset.regions.derived import PerInstance, Product, coordinates, has_select, parts_of
 
-if TYPE_CHECKING:
-    from intset.linear.form import Linear
-    from intset.linear.lattice import Lattice, Vector
-    from intset.regions.derived import PerInstance
+MAX_POINTS = 40_000  # budget for the enumeration of a box
 
 End = Expr | Infinity
 _OLD_NAMES: Final = {
@@ -131,12 +141,16 @@ class Shape(ABC):
 
     def describe(self) -> str:
         """The set as a formula."""
-        point = derived.coordinates(self.dims)
+        point = coordinates(self.dims)
         return f"{{({', '.join(map(str, point))}): {self.condition(point)}}}"
 
     def product_with(self, other: Shape, shared: int) -> Shape:
         """The join on shared coordinates: `(x, y, z)` with `(x, y)` in this set and `(y, z)` in `other`."""
-        return derived.product_with(self, other, shared)
+        first = self.dims - shared
+        return self._of_condition(
+            first + other.dims,
+            lambda point: logical_and(self.condition(point[: self.dims]), other.condition(point[first:])),
+        )
 
     def budget(self, operations: int, account: Account | None = None) -> AbstractContextManager[None]:
         """Limit the domain to `operations` in a `with` block, and to the rest of `account`, which is charged.
@@ -156,15 +170,29 @@ class Shape(ABC):
 
         Empty unless all forms `where` are at least 0.
         """
-        return derived.box(self, sides, where)
+
+        def inside(point: Sequence[Var]) -> Cond:
+            parts = [form.expr() >= 0 for form in where]
+            for x, (lows, highs) in zip(point, sides, strict=True):
+                parts += [x >= form.expr() for form in lows] + [x <= form.expr() for form in highs]
+            return logical_and(*parts)
+
+        return self._of_condition(len(sides), inside)
 
     def listing(self, points: Sequence[tuple[int, ...]], names: Sequence[Var], dims: int) -> Shape:
         """The set of listed points, in sorted order; each begins with values of the parameters `names`."""
-        return derived.listing(self, points, names, dims)
+
+        def inside(point: Sequence[Var]) -> Cond:
+            place = [*names, *point]
+            return logical_or(*(logical_and(*(x.eq(v) for x, v in zip(place, row, strict=True))) for row in points))
+
+        return self._of_condition(dims, inside)
 
     def variables(self) -> tuple[Var, ...]:
         """The variables among the parameters."""
-        return derived.variables(self)
+        point = coordinates(self.dims)
+        inside = set(point)
+        return tuple(v for v in self.condition(point).free_vars() if v not in inside)
 
     def atoms(self) -> tuple[Expr, ...]:
         """The parameters: variables, and non-affine terms of variables."""
@@ -172,7 +200,9 @@ class Shape(ABC):
 
     def like(self, other: Shape) -> Shape:
         """Convert to the domain of `other`."""
-        return derived.like(self, other)
+        if type(self) is type(other):
+            return self
+        return other._of_condition(self.dims, self.condition)
 
     def includes(self, other: Shape) -> bool:
         """Whether `other` is a subset of this set, for all parameters."""
@@ -180,39 +210,72 @@ class Shape(ABC):
 
     def at(self, values: Mapping[Var, IntLike]) -> Shape:
         """Substitute values or expressions for parameters."""
-        return derived.at(self, values)
+        table = {var: as_expr(value) for var, value in values.items()}
+        return self._of_condition(self.dims, lambda point: substitute(self.condition(point), table))
 
     def intersect_params(self, allowed: Shape) -> Shape:
         """Filter the parameters: keep the instances in `allowed`, a set without coordinates."""
-        return derived.intersect_params(self, allowed)
+        point = coordinates(self.dims)
+        return self.filter(point, allowed.condition(()))
 
     def params_to_dims(self, params: Sequence[Var]) -> Shape:
         """Turn parameters into the first coordinates."""
-        return derived.params_to_dims(self, params)
+        first = len(params)
+
+        def inside(point: Sequence[Var]) -> Cond:
+            found: Cond = substitute(self.condition(point[first:]), dict(zip(params, point, strict=False)))
+            return found
+
+        return self._of_condition(first + self.dims, inside)
 
     def dims_to_params(self, names: Sequence[Var]) -> Shape:
         """Turn the first coordinates into parameters of these names."""
-        return derived.dims_to_params(self, names)
+        return self._of_condition(self.dims - len(names), lambda point: self.condition([*names, *point]))
 
     def without(self, params: Collection[Expr]) -> Shape:
         """Project parameters out: the union over their values."""
-        return derived.without(self, params)
+        own = [v for v in self.variables() if v in params]
+        if any(not isinstance(e, Var) for e in params):
+            raise BudgetError("a parameter that is a term of variables cannot be left out")
+        return self.params_to_dims(own).project(range(len(own), len(own) + self.dims)) if own else self
 
     def image(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
         """The image of the set under expressions over the coordinates `point`."""
-        return derived.image(self, point, exprs)
+        first = len(exprs)
+
+        def inside(both: Sequence[Var]) -> Cond:
+            table = dict(zip(point, both[first:], strict=True))
+            values = [y.eq(substitute(e, table)) for y, e in zip(both, exprs, strict=False)]
+            return logical_and(self.condition(both[first:]), *values)
+
+        return self._of_condition(first + self.dims, inside).project(range(first))
 
     def preimage(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
         """The preimage of the set under expressions over the coordinates `point`."""
-        return derived.preimage(self, point, exprs)
+        return self.everything(len(point)).filter(point, self.condition(exprs))
 
     def hull(self) -> Shape:
         """The bounding box of each instance."""
-        return derived.hull(self)
+        sides = self.dim_bounds()
+
+        def inside(point: Sequence[Var]) -> Cond:
+            lows = [x >= low for x, (low, _) in zip(point, sides, strict=True) if isinstance(low, Expr)]
+            highs = [x <= high for x, (_, high) in zip(point, sides, strict=True) if isinstance(high, Expr)]
+            return logical_and(self.project(()).condition(()), *lows, *highs)
+
+        return self._of_condition(self.dims, inside)
 
     def product(self) -> Product | None:
         """The set as an exact product of intervals; `None` if no such product is found."""
-        return derived.product(self)
+        try:
+            ends = self._finite_bounds()
+        except BudgetError:
+            return None
+        if any(has_select(e) for pair in ends for e in pair) or not self.includes(self.hull()):
+            return None
+        alive = self.project(()).condition(())
+        also = [] if alive.op is ops.BOOL and alive.data else [alive]
+        return Product([(parts_of(low, ops.MAX), parts_of(high, ops.MIN)) for low, high in ends], [], also)
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
         """The set as a loop nest: an interval for each coordinate, over parameters and the outer coordinates `names`.
@@ -220,18 +283,39 @@ class Shape(ABC):
         Returns one single-sided `Product` a coordinate; `None` if the set is no such nest. `where` and `also` of the
         first restrict the nest; those of the others follow from outer ones.
         """
-        return derived.loops(self, names)
+        found = []
+        for k in range(self.dims):
+            side = self.project(range(k + 1)).dims_to_params(names[:k]).product()
+            if side is None:
+                return None
+            found.append(side)
+        return found
 
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         """The largest extent along a coordinate over all values of the parameters `varying`; 0 for an empty set.
 
         An expression over the other parameters; `None` for an unbounded extent or one without a closed form.
         """
-        return derived.widest(self, k, varying)
+        line = self.project((k,))
+        if line.is_empty():
+            return as_expr(0)
+        ((low, high),) = line.dim_bounds()
+        if not isinstance(low, Expr) or not isinstance(high, Expr):
+            return None
+        extent = Normalizer({}).form(high - low + 1).expr()
+        if not any(v in varying for v in extent.free_vars()):
+            return extent
+        d = Var("d")
+        extents = line.everything(1).filter((d,), logical_and(line.project(()).condition(()), d.eq(extent)))
+        ((_, most),) = extents.without([v for v in extents.variables() if v in varying]).dim_bounds()
+        return most if isinstance(most, Expr) else None
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
         """A lattice that contains the points `(params, coordinates)`, and the parameters; `None` for the empty set."""
-        return derived.lattice(self)
+        if self.is_empty():
+            return None
+        names = self.variables()
+        return whole_lattice(len(names) + self.dims), names
 
     def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Shape:
         """Change of basis to a lattice: the coordinates of a point become the multiples of its vectors.
@@ -241,7 +325,22 @@ class Shape(ABC):
         origin: the origin of the lattice.
         vectors: pairs (coordinate of the result or `None`, vector); a coordinate without a vector is 0.
         """
-        return derived.change_basis(self, origin, vectors)
+        names = self.lattice()
+        first = 0 if names is None else len(names[1])
+        if first or any(place is None for place, _ in vectors):
+            raise BudgetError("a lattice that moves with parameters")
+        dims = self.dims
+        times = coordinates(dims, "t")
+        counting = {place for place, _ in vectors}
+        exprs: list[Expr] = []
+        for k in range(dims):
+            total = as_expr(origin[k])
+            for place, vector in vectors:
+                if vector[k] and place is not None:
+                    total = total + times[place] * vector[k]
+            exprs.append(total)
+        unused = [times[k].eq(0) for k in range(dims) if k not in counting]
+        return self.preimage(times, exprs).filter(times, logical_and(*unused))
 
     def pieces(self, most: int) -> list[Shape] | None:
         """Partition into at most `most` disjoint convex sets, in order of their smallest points; `None` without one."""
@@ -265,11 +364,23 @@ class Shape(ABC):
 
     def lexmin(self) -> Shape:
         """The lexicographically smallest point of each nonempty instance."""
-        return derived.lexicographic(self, -1)
+        return self.lexicographic(-1)
 
     def lexmax(self) -> Shape:
         """The lexicographically largest point of each nonempty instance."""
-        return derived.lexicographic(self, 1)
+        return self.lexicographic(1)
+
+    def lexicographic(self, side: int) -> Shape:
+        """`lexmin` (`side` -1) or `lexmax` (+1), coordinate by coordinate."""
+        point, left = coordinates(self.dims), self
+        for k, x in enumerate(point):
+            end = left.dim_bounds()[k][side > 0]
+            if not isinstance(end, Expr):
+                if left.is_empty():
+                    return left
+                raise BudgetError("a region without end has no lexicographic extremum")
+            left = left.filter(point, x.eq(end))
+        return left
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         """The set as a piecewise function of its first coordinates `names`: (disjoint domain, other coordinates).
@@ -278,30 +389,130 @@ class Shape(ABC):
         ------
         BudgetError: also for a set that is not single-valued.
         """
-        return derived.functions(self, names)
+        fibres = self.dims_to_params(names)
+        if fibres.is_empty():
+            return []
+        ends = fibres.dim_bounds()
+        values = tuple(low for low, _ in ends if isinstance(low, Expr))
+        point = coordinates(fibres.dims)
+        single = fibres.filter(point, logical_and(*(x.eq(e) for x, e in zip(point, values, strict=False))))
+        if len(values) < fibres.dims or not single.includes(fibres):
+            raise BudgetError("a relation that is no function")
+        return [(self.project(range(len(names))), values)]
 
     def sample(self) -> tuple[int, ...] | None:
         """A point of a set without parameters; `None` for the empty set."""
-        return derived.sample(self)
+        if self.is_empty():
+            return None
+        point, left, values = coordinates(self.dims), self, list[int]()
+        for k, x in enumerate(point):
+            low, high = left.dim_bounds()[k]
+            end = low if isinstance(low, Expr) else high
+            value = constant_value(end) if isinstance(end, Expr) else left._value_near_0(k)
+            if value is None:
+                raise BudgetError("the set depends on parameters")
+            values.append(value)
+            left = left.filter(point, x.eq(value))
+        return tuple(values)
+
+    def _value_near_0(self, k: int) -> int:
+        """A value of an unbounded coordinate near 0."""
+        point = coordinates(self.dims)
+        for reach in (1, 64, 1 << 12, 1 << 24, 1 << 48):
+            near = self.filter(point, (point[k] >= -reach) & (point[k] <= reach))
+            if not near.is_empty():
+                low = near.dim_bounds()[k][0]
+                assert isinstance(low, Expr)
+                return int(low)
+        raise BudgetError("no point was found near 0")
 
     def has(self, point: Sequence[int]) -> bool:
         """Membership of a point in a set without parameters."""
-        return derived.has(self, point)
+        try:
+            return bool(evaluate(self.condition([as_expr(x) for x in point])))
+        except EvaluationError:
+            return False
 
-    def listed(self, most: int = derived.MAX_POINTS) -> list[tuple[int, ...]]:
+    def listed(self, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
         """The points of a set without parameters in lexicographic order; `BudgetError` beyond about `most`."""
-        return derived.listed(self, most)
+        point = coordinates(self.dims)
+        if self.is_empty():
+            return []
+        spans = [range(int(low), int(high) + 1) for low, high in self._finite_bounds()]
+        if prod(map(length, spans)) > most:
+            raise BudgetError(f"more than {most} points would have to be looked at")
+        inside = compiled(self.condition(point), point)
+        return [x for x in points_of(*spans) if inside(*x)]
 
     def count(self) -> int | Infinity | Expr:
         """The number of points, an expression over the parameters."""
-        return derived.count(self)
+        if self.is_empty():
+            return 0
+        ends: Sequence[tuple[End, End]] = self.dim_bounds()
+        if not self.variables():
+            if any(low is NEG_INF or high is POS_INF for low, high in ends):
+                return POS_INF
+            return len(self.listed())
+        found = self.product()
+        if found is None or found.where or found.also:
+            raise CountError("the number of points has no closed form here: use at(...) to fix sizes")
+        extents: Iterable[Expr] = [as_expr(high) - as_expr(low) + 1 for low, high in ends]
+        total = as_expr(1)
+        for extent in extents:
+            total = total * maximum(extent, 0)
+        return total
 
-    def counts(self, varying: Sequence[Var], most: int = derived.MAX_POINTS) -> PerInstance:
+    def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
         """The largest and the total number of points of the instances; `varying` are all parameters.
 
         Visits at most about `most` points.
         """
-        return derived.counts(self, varying, most)
+        others = [v for v in self.variables() if v not in varying]
+        if others:
+            raise CountError(f"the count depends on {others[0]}: fix the sizes with at={{...}}")
+        if self.is_empty():
+            return PerInstance(0, 0)
+        alive = self.project(()).condition(())
+        known = narrow(Normalizer(dict.fromkeys(varying, (None, None))), (alive,))
+        spans = []
+        for v in varying:
+            *declared, step = v.declared()
+            low, high = meet(known.atom_bounds(v), (declared[0], declared[1]))
+            if low is None or high is None:
+                raise CountError(f"the instances of the region are not bounded: {v} is not")
+            spans.append(range(low + -low % step, high + 1, step))
+        if prod(map(length, spans)) > most:
+            raise CountError(f"the region has more than {most} instances")
+        number_at = self._count_function(varying)
+        largest = total = 0
+        for values in points_of(*spans):
+            number = number_at(*values)
+            if not isinstance(number, int):
+                return PerInstance(POS_INF, POS_INF)
+            largest, total = max(largest, number), total + number
+        return PerInstance(largest, total)
+
+    def _count_function(self, varying: Sequence[Var]) -> Callable[..., object]:
+        """The number of points as a function of parameters: compiled from a closed form, else instance by instance."""
+        try:
+            number = self.count()
+        except (BudgetError, CountError):
+            number = POS_INF
+        if isinstance(number, Infinity):
+            return lambda *values: self.at(dict(zip(varying, values, strict=True))).count()
+        return compiled(number, varying) if isinstance(number, Expr) else lambda *values: number
+
+    def _of_condition(self, dims: int, condition_of: Callable[[Sequence[Var]], Cond]) -> Shape:
+        """The universe of `dims` coordinates, filtered by a condition on them."""
+        point = coordinates(dims)
+        return self.everything(dims).filter(point, condition_of(point))
+
+    def _finite_bounds(self) -> list[tuple[Expr, Expr]]:
+        """Both ends of each coordinate; `BudgetError` for an infinite one."""
+        bounds = self.dim_bounds()
+        if any(isinstance(end, Infinity) for pair in bounds for end in pair):
+            raise BudgetError("a region without end")
+        return [(as_expr(low), as_expr(high)) for low, high in bounds]
 
 
 serve_old_methods(Shape, _OLD_NAMES)

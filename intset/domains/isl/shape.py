@@ -26,7 +26,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.regions.account import Account
-from intset.regions.derived import PerInstance, Product, coordinates, lexicographic
+from intset.regions.derived import PerInstance, Product, coordinates
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class IslShape(Presburger, Shape):
 
     def _extreme(self, side: int) -> IslShape:
         """The extremum, checked; isl's own first, then end by end, then over the list of points."""
-        others = [lambda: of(lexicographic(self, side)).get(), lambda: self._extreme_listed(side).get()]
+        others = [lambda: of(self.lexicographic(side)).get(), lambda: self._extreme_listed(side).get()]
         return self._with(lexicographic_extremum(self.shared(), side, others))
 
     def _extreme_listed(self, side: int) -> IslShape:

@@ -1,4 +1,4 @@
-"""A shape with nothing but the core: what stands on it by default is held against isl's own ways."""
+"""A shape that implements the core alone, so that tests reach the default implementations of all other methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from intset.regions.shape import End, Shape
 
 
 class CoreShape(Shape):
-    """The nine methods of the core, answered by isl; everything else is `intset.regions.derived`."""
+    """The nine methods of the core, answered by isl; everything else is by default."""
 
     def __init__(self, shape: IslShape) -> None:
         self.shape, self.dims = shape, shape.dims
