@@ -14,10 +14,9 @@ from intset.domains.registry import domain_named
 from intset.domains.sets.answers import bounds_by, region_by
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
-from intset.domains.sets.nonempty import Nonempty
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
-from intset.domains.sets.where_nonempty import where_nonempty
+from intset.domains.sets.where import Nonempty, where_nonempty
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.arguments import listed
 from intset.expr.length import as_width

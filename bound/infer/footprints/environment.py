@@ -26,7 +26,7 @@ from intset.linear.form import Linear
 from intset.regions.account import Account
 
 if TYPE_CHECKING:
-    from intset.domains.region_domain import Regions
+    from intset.domains.protocols import Regions
     from intset.regions.shape import Shape
 
 Ends = tuple[int | None, int | None]

@@ -21,7 +21,6 @@ from intset.domains.sets.bounds import (
     shape_at,
 )
 from intset.domains.sets.ends import Bounds, End, as_end, by_parameter, end_at, placed_conditions
-from intset.domains.sets.nonempty import Excludable, note
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed
@@ -38,7 +37,7 @@ from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape
 
 
-class IntSet(Excludable, order.Ordered):
+class IntSet(order.Ordered):
     """A set of integers, possibly depending on parameters.
 
     Guarantee: the set contains every value of the expression asked about; claims are proved.
@@ -149,7 +148,7 @@ class IntSet(Excludable, order.Ordered):
         params = self._spoken_of()
         table = by_parameter(values, params)
         if excluding := self._excluding(table):
-            return empty_set(self.by, (note(excluding, table),))
+            return empty_set(self.by, (order.note(excluding, table),))
         if table.keys().isdisjoint(params):
             return self
         where = placed_conditions(self.where, table)
@@ -177,24 +176,8 @@ class IntSet(Excludable, order.Ordered):
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         return (*self.where, self.condition(point[0]))
 
-    @property
-    def mentioned(self) -> IntSet:
-        """The set without the condition that its domain is not empty (`sets.where_nonempty`)."""
-        return self
-
-    def in_instances(self) -> IntSet:
-        return self
-
-    def _knows_where_empty(self) -> bool:
-        """Whether every instance is empty whose true set is empty."""
-        return True
-
     def _relied_on(self) -> tuple[Cond, ...]:
         return tuple(part for cond in self.where for part in conjuncts(cond))
-
-    def _combined_with(self, other: IntSet, operation: Callable[[IntSet, IntSet], IntSet]) -> IntSet:
-        """Apply a binary operation to this set and another."""
-        return operation(self, other)
 
     def outer_box(self) -> DimensionBounds:
         """Bounds that hold without the shape; evaluated on first use."""
@@ -355,7 +338,7 @@ def _union(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return b if a.is_empty else a
     where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # the union is empty only where both are
-    exact = a._knows_where_empty() and b._knows_where_empty() and a.where == b.where
+    exact = a.knows_where_empty() and b.knows_where_empty() and a.where == b.where
     return _combined(a, b, lambda x, y: x.union(y), a.outer_box().union(b.outer_box()), where, exact)
 
 

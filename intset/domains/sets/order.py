@@ -6,20 +6,25 @@ Guarantee: two sets are compared at all parameter values within their declared b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from intset.config import Configured, as_configured
 from intset.domains.sets.bounds import Represented, own_budget, shape_of_conditions
+from intset.domains.sets.ends import placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import conjuncts
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.text import shown
+from intset.expr.walk import conjuncts, free_vars
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import prove_in
+from intset.ranges import declared_of
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
+
+Operand = TypeVar("Operand", bound="Ordered")
 
 
 def included(a: Represented, b: Represented) -> bool | None:
@@ -43,6 +48,21 @@ def included(a: Represented, b: Represented) -> bool | None:
         return None
 
 
+def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:
+    """The facts and declared bounds that are false or undefined at `values`, each by itself."""
+    declared = [fact.condition for var in values for fact in declared_of(var, var)]
+    asked = dict.fromkeys((*facts, *declared))
+    return tuple(fact for fact in asked if placed_conditions((fact,), values) is None)
+
+
+def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
+    """The note of an answer that is empty at these values: the facts that exclude them."""
+    reasons = tuple(facts)
+    about = [v for v in free_vars(*reasons) if v in values]
+    point = ", ".join(f"{v.name} = {shown(as_expr(values[v]))}" for v in about) or "every value"
+    return f"{point} is excluded by {' and '.join(shown(fact) for fact in reasons)}"
+
+
 class Ordered(Configured, ABC):
     """Base of sets and regions: elements as a shape, ordered by inclusion."""
 
@@ -52,15 +72,44 @@ class Ordered(Configured, ABC):
 
     @property
     @abstractmethod
+    def params(self) -> tuple[Var, ...]: ...
+
+    @property
+    @abstractmethod
     def is_empty(self) -> bool: ...
 
     @abstractmethod
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         """The conditions of membership, on `point` and on parameters."""
 
-    @abstractmethod
-    def in_instances(self) -> Ordered:
+    def in_instances(self) -> Any:
         """The set restricted to the parameter values of its known instances; empty elsewhere."""
+        return self
+
+    @property
+    def mentioned(self) -> Any:
+        """The set without the condition that its domain is not empty (`sets.where`)."""
+        return self
+
+    def knows_where_empty(self) -> bool:
+        """Whether every instance is empty whose true set is empty."""
+        return True
+
+    def _relied_on(self) -> tuple[Cond, ...]:
+        """The conditions on parameters outside which the set is empty."""
+        return ()
+
+    def _spoken_of(self) -> tuple[Var, ...]:
+        """The parameters, and the variables of conditions on them."""
+        return tuple(dict.fromkeys((*self.params, *free_vars(*self._relied_on()))))
+
+    def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
+        """The facts and declared bounds that exclude these values."""
+        return failing(self._relied_on(), values)
+
+    def _combined_with(self: Operand, other: Operand, operation: Callable[[Operand, Operand], Operand]) -> Operand:
+        """Apply a binary operation to this set and another."""
+        return operation(self, other)
 
     @property
     @as_configured

@@ -42,7 +42,6 @@ from intset.domains.sets.bounds import (
     tightest,
 )
 from intset.domains.sets.ends import by_parameter
-from intset.domains.sets.nonempty import Excludable, note
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
@@ -59,7 +58,7 @@ T = TypeVar("T")
 
 
 @all_as_configured
-class Region(Excludable, order.Ordered):
+class Region(order.Ordered):
     """A set of n-dimensional integer points, possibly depending on parameters.
 
     Attributes
@@ -115,7 +114,7 @@ class Region(Excludable, order.Ordered):
         """
         table = by_parameter(values, self._spoken_of())
         if excluding := self._excluding(table):
-            return empty_region(self.dims, self.by, (note(excluding, table),))
+            return empty_region(self.dims, self.by, (order.note(excluding, table),))
         return self.substituted(table)
 
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
@@ -246,22 +245,6 @@ class Region(Excludable, order.Ordered):
     def outer_box(self) -> DimensionBounds:
         """Bounds that hold without the shape; evaluated on first use."""
         return DimensionBounds(self.dims, lambda k: _ends_of(self.box[k]))
-
-    @property
-    def mentioned(self) -> Region:
-        """The region without the condition that its domain is not empty (`sets.where_nonempty`)."""
-        return self
-
-    def _combined_with(self, other: Region, operation: Callable[[Region, Region], Region]) -> Region:
-        """Apply a binary operation to this region and another."""
-        return operation(self, other)
-
-    def in_instances(self) -> Region:
-        return self
-
-    def _knows_where_empty(self) -> bool:
-        """As `IntSet._knows_where_empty`."""
-        return True
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region without parameters."""
@@ -446,7 +429,7 @@ def region_of_shape(
 
 
 def _union(a: Region, b: Region) -> Region:
-    exact = a._knows_where_empty() and b._knows_where_empty()  # an empty union has two empty operands
+    exact = a.knows_where_empty() and b.knows_where_empty()  # an empty union has two empty operands
     return _combined(a, b, lambda x, y: x.union(y), lambda x, y: x.union(y), exact)
 
 
@@ -474,7 +457,7 @@ def _combined(
 def _difference(a: Region, b: Region) -> Region:
     if a.dims != b.dims:
         raise InputError(f"a region of {b.dims} dimensions cannot be taken from one of {a.dims}")
-    if not (b.is_exact and b._knows_where_empty()):
+    if not (b.is_exact and b.knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
         return region_of_shape(combined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outer_box())

@@ -1,66 +1,43 @@
-"""Parameter values at which the domain of a question is empty.
+"""The emptiness condition of a question, and sets and regions restricted by it.
 
 A domain of sets may drop ranges and facts that the expressions do not mention, although an empty range or a false fact
-empties the image. Its answer is then right for the other parameter values only; `Nonempty` keeps the condition.
+empties the image. Its answer is then right for the other parameter values only; `Nonempty` keeps the condition, and
+`where_nonempty` restricts an answer by it: an instance outside the condition is empty. Ends and boxes describe the
+nonempty instances only; the algebra, counts, comparisons and `at` include the condition.
 """
 
 from __future__ import annotations
 
 import itertools
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from intset.config import Config
+from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.ends import placed_conditions
-from intset.errors import BudgetError, UndecidedError
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value, truth
+from intset.domains.sets.base import IntSet, empty_set
+from intset.domains.sets.bounds import SHARE, DimensionBounds, check_countable, own_budget
+from intset.domains.sets.ends import End, placed_conditions
+from intset.domains.sets.order import failing
+from intset.domains.sets.region import Region, empty_region
+from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr.build import logical_and, select
+from intset.expr.definedness import is_partial, where_it_holds
+from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
 from intset.expr.range import Range
-from intset.expr.text import shown
 from intset.expr.walk import conjuncts, free_vars, substitute
-from intset.facts import ASSUMED, Fact
+from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
-from intset.infinity import NEG_INF
+from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.prover.proof import prove_once
+from intset.prover.proof import prove_in, prove_once
 from intset.ranges import checked_var, declared_of, definedness_of_ends, is_known, nonempty_conditions
+from intset.regions.derived import PerInstance, coordinates
+from intset.regions.shape import Shape
 
-
-def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:
-    """The facts and declared bounds that are false or undefined at `values`, each by itself."""
-    declared = [fact.condition for var in values for fact in declared_of(var, var)]
-    asked = dict.fromkeys((*facts, *declared))
-    return tuple(fact for fact in asked if placed_conditions((fact,), values) is None)
-
-
-def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
-    """The note of an answer that is empty at these values: the facts that exclude them."""
-    reasons = tuple(facts)
-    about = [v for v in free_vars(*reasons) if v in values]
-    point = ", ".join(f"{v.name} = {shown(as_expr(values[v]))}" for v in about) or "every value"
-    return f"{point} is excluded by {' and '.join(shown(fact) for fact in reasons)}"
-
-
-class Excludable:
-    """Base of sets and regions: which facts or declared bounds exclude given parameter values."""
-
-    @property
-    @abstractmethod
-    def params(self) -> tuple[Var, ...]: ...
-
-    def _relied_on(self) -> tuple[Cond, ...]:
-        """The conditions on parameters outside which the set is empty."""
-        return ()
-
-    def _spoken_of(self) -> tuple[Var, ...]:
-        """The parameters, and the variables of conditions on them."""
-        return tuple(dict.fromkeys((*self.params, *free_vars(*self._relied_on()))))
-
-    def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
-        """The facts and declared bounds that exclude these values."""
-        return failing(self._relied_on(), values)
+NOTE = "whether anything is left at these values is not known"
+S = TypeVar("S", bound=IntSet | Region)
+A = TypeVar("A", IntSet, Region)
 
 
 class EmptinessCondition(NamedTuple):
@@ -280,3 +257,197 @@ def _tied(ranges: Mapping[Var, Range], relaxed: set[Var], linking: Sequence[Cond
                 joined |= group
         groups = [*apart, joined]
     return groups
+
+
+# -- sets with the condition -------------------------------------------------------------------------------------------
+
+
+@all_as_configured
+class WhereNonempty(Configured, Generic[S]):
+    """Base of sets and regions that are empty outside the emptiness condition of their question."""
+
+    def __init__(self, inner: S, nonempty: Nonempty) -> None:
+        self._inner, self._nonempty = inner, nonempty
+        self.dims, self.by, self.is_exact = inner.dims, inner.by, self._claims(inner.is_exact)
+        self._own: tuple[Cond, ...] | None = None
+        self._shape: Shape | None = None
+
+    @property
+    def _needed(self) -> tuple[Cond, ...]:
+        """The conditions of nonempty ranges that the conditions of membership do not imply."""
+        if self._own is None:
+            self._own = tuple(cond for cond in self._nonempty.condition.occupied if not self._says(cond))
+        return self._own
+
+    def _says(self, cond: Cond) -> bool:
+        inner, point = self._inner, coordinates(self._inner.dims)
+        if not set(cond.free_vars()) <= set(inner.params):
+            return False
+        try:
+            inside = inner.conditions(point)
+        except (BudgetError, UndecidedError):
+            return False
+        facts = [*(Fact(c, ASSUMED) for c in self._nonempty.condition.facts), *(Fact(c, DERIVED) for c in inside)]
+        frame = Frame.of(dict.fromkeys(point), facts)
+        return is_known(frame.known, cond) or bool(prove_in(frame, cond))
+
+    def _claims(self, claim: bool) -> bool:
+        """A claim about the inner set, kept only if the emptiness condition is complete."""
+        return claim and (self._nonempty.is_open() or self._nonempty.condition.is_complete)
+
+    @property
+    def mentioned(self) -> Any:
+        return self._inner
+
+    @property
+    def is_tight(self) -> bool:
+        return self._claims(self._inner.is_tight)
+
+    @is_tight.setter
+    def is_tight(self, claim: bool) -> None:
+        self._inner.is_tight = claim  # type: ignore[misc]  # of sets alone
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._inner.notes if self._claims(True) else (*self._inner.notes, NOTE)
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self._inner.notes = notes
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*self._needed))))
+
+    @property
+    def is_empty(self) -> bool:
+        return self._inner.is_empty
+
+    def knows_where_empty(self) -> bool:
+        return self._nonempty.condition.is_complete
+
+    def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
+        return (*self._nonempty.condition.facts, *self._needed, *self._inner.conditions(point))
+
+    def condition(self, element: Any) -> Cond:
+        inside: Cond = self._inner.condition(element)
+        return where_it_holds(logical_and(*self._needed)) & inside if self._needed else inside
+
+    def substituted(self, values: Mapping[Var, Expr]) -> Any:
+        inner: Any = self._inner.at(values)
+        nonempty = self._nonempty.at(values)
+        if nonempty is not None:
+            return where_nonempty(inner, nonempty)
+        return empty_set(self.by) if isinstance(self, IntSet) else empty_region(self.dims, self.by)
+
+    def _combined_with(self, other: Any, operation: Callable[[Any, Any], Any]) -> Any:
+        if isinstance(other, WhereNonempty) and other._nonempty is self._nonempty:
+            return where_nonempty(operation(self._inner, other._inner), self._nonempty)
+        return operation(self, other)
+
+    def outer_box(self) -> DimensionBounds:
+        return self._inner.outer_box()
+
+    @property
+    def shape(self) -> Shape:
+        if self._shape is None:
+            shape = self._inner.shape
+            point = coordinates(shape.dims)
+            with own_budget(shape):
+                shape = shape.filter(point, logical_and(*self._nonempty.condition.occupied))
+                for fact in self._nonempty.condition.facts:
+                    try:
+                        shape = shape.filter(point, fact)
+                    except BudgetError:  # `at` excludes these values by itself
+                        continue
+            self._shape = shape
+        return self._shape
+
+    def count(self) -> int | Infinity | Expr:
+        """The number of elements for all parameters that the facts allow; 0 for an empty range."""
+        number = self._inner.count()
+        if number == 0 or isinstance(number, Infinity):
+            return number
+        self._check_complete()
+        is_open = isinstance(number, Expr) and is_partial(number)  # undefined at sizes with undefined ends
+        needed = self._nonempty.condition.occupied if is_open else self._needed
+        return select(where_it_holds(logical_and(*needed)), as_expr(number), 0) if needed else number
+
+    def _check_complete(self) -> None:
+        if not self._nonempty.condition.is_complete:
+            raise CountError("for which values of the parameters there is no element at all is not known")
+
+    def __repr__(self) -> str:
+        where = " and ".join(map(str, self._needed))
+        return f"{self._inner!r} where {where}" if where else repr(self._inner)
+
+    def _spoken_of(self) -> tuple[Var, ...]:
+        condition = self._nonempty.condition
+        linked = () if condition.is_complete else self._nonempty.parameters
+        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*condition.facts, *condition.occupied), *linked)))
+
+    def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
+        return self._nonempty.excluding(values)
+
+
+@all_as_configured
+class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
+    """A set, empty outside the emptiness condition."""
+
+    where = ()  # part of `conditions`
+
+    @property
+    def is_everything(self) -> bool:
+        return self._inner.is_everything and not self._needed
+
+    def ends(self) -> tuple[End, End]:
+        return self._inner.ends()
+
+    def __contains__(self, value: object) -> bool:
+        return super().__contains__(value) if self.params else value in self._inner
+
+    def _relied_on(self) -> tuple[Cond, ...]:
+        return self._nonempty.condition.facts
+
+    def describe(self) -> str:
+        return self._inner.describe()
+
+
+@all_as_configured
+class RegionWhereNonempty(WhereNonempty[Region], Region):
+    """A region, empty outside the emptiness condition."""
+
+    @property
+    def box(self) -> tuple[Range, ...]:
+        return self._inner.box
+
+    def _own_notes(self) -> tuple[str, ...]:
+        return self._inner._own_notes()
+
+    def _per_instance(self) -> PerInstance:
+        """Counts over the parameter values at which the condition holds for some values of its other variables."""
+        self._check_complete()
+        if not self._needed and not self._nonempty.condition.facts:
+            return self._inner._per_instance()
+        check_countable(self)
+        try:
+            shape = self.shape
+            others = [v for v in shape.variables() if v not in self.params]
+            declared = logical_and(*(fact.condition for v in others for fact in declared_of(v, v)))
+            with own_budget(shape, 2 * SHARE):
+                return shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
+        except BudgetError as error:
+            raise CountError(f"counting is out of budget: {error}") from error
+
+    def project(self, dims: Sequence[int]) -> Region:
+        return where_nonempty(self._inner.project(dims), self._nonempty)
+
+    def hull(self) -> Region:
+        return where_nonempty(self._inner.hull(), self._nonempty)
+
+
+def where_nonempty(answer: A, nonempty: Nonempty | None) -> A:
+    """Restrict a domain's answer by an emptiness condition; `None`: the question has points for all parameters."""
+    if nonempty is None or nonempty.is_settled():
+        return answer
+    return SetWhereNonempty(answer, nonempty) if isinstance(answer, IntSet) else RegionWhereNonempty(answer, nonempty)
