@@ -107,7 +107,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
         "outer_box": lambda: s.outer_box().pairs,
     }
-    methods = ("count", "count_max", "count_total", "describe", "ends", "bounds")
+    methods = ("count", "count_max", "count_total", "describe", "ends", "bounds", "knows_where_empty")
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
         asks[name] = lambda name=name: getattr(s, name)()
     for name in (
