@@ -210,3 +210,227 @@ OVERCOMPUTE_ROUNDS: Final = 8
 """`lowering.passes.stores.overcompute`: Of trying fewer guards."""
 KNOWN_CASES: Final = 16
 """`lowering.passes.stores.reaching_values`: Of what the elements in a condition may hold."""
+
+
+# -- of expressions ------------------------------------------------------------------------------------------------
+LONGEST_VALUE: Final = 1 << 17
+"""`intset.expr.length`: Bits of an intermediate value beyond which searches for points give up."""
+
+
+# -- of linear forms -----------------------------------------------------------------------------------------------
+FORM_TREE_STEPS: Final = 128
+"""`intset.linear.form`: Nodes of a tree that are compared before a shared walk takes over."""
+QUOTIENT_TERMS: Final = 24
+"""`intset.linear.division`: Terms of an exact quotient."""
+EXPANDED_TERMS: Final = 16
+"""`intset.linear.division`: Terms of a sum that is duplicated or searched for remainders."""
+REGROUPED_REMAINDERS: Final = 8
+"""`intset.linear.division`: Remainders regrouped in one form."""
+MASK_RUNS: Final = 4
+"""`intset.linear.rules`: Runs of ones in a mask that becomes remainders."""
+LINEAR_SHIFT: Final = 4_096
+"""`intset.linear.rules`: Bits of a shift that becomes a product or quotient."""
+SIGN_SPLITS: Final = 3
+"""`intset.linear.symbolic`: Nested case splits on coefficients of unknown sign."""
+ELIMINATION_STEPS: Final = 40
+"""`intset.linear.symbolic`: Variables replaced by an end of their range, one after another."""
+CONSULTED_FACTS: Final = 3
+"""`intset.linear.symbolic`: Nested uses of facts: a fact may contain the term whose sign it helps to derive."""
+DERIVED_SIGNS: Final = 4
+"""`intset.linear.symbolic`: Nested derivations of signs."""
+SYMBOLIC_NESTING: Final = 6
+"""`intset.linear.symbolic`: Nesting beyond which atoms give their numeric ends."""
+NESTED_BUDGETS: Final = 3
+"""`intset.linear.symbolic`: Nested blocks of `own_budget`."""
+VISITED_MONOMIALS: Final = 400
+"""`intset.linear.symbolic`: Monomials visited for one question, subquestions included."""
+PRODUCT_TERMS: Final = 24
+"""`intset.linear.canonical`: Terms of a product; with more it stays one atom."""
+PRODUCT_DEGREE: Final = 32
+"""`intset.linear.canonical`: Factors of a product; with more it stays one atom."""
+REWRITTEN_TERMS: Final = 128
+"""`intset.linear.canonical`: Terms of a sum inside an atom; a longer one keeps its original text."""
+REFINED_ARM: Final = 48
+"""`intset.linear.canonical`: Nodes of a select whose arms are read under its condition;
+a quarter of it per nested select."""
+ELIMINATION_CASES: Final = 128
+"""`intset.linear.elimination.systems`: Cases of one elimination."""
+CONDITION_CASES: Final = 100
+"""`intset.linear.elimination.cases`: Cases of one condition."""
+TIGHTENING_ROUNDS: Final = 4
+"""`intset.linear.assumptions`: Rounds of tightening ranges by facts; the result of every round is sound."""
+STATED_ENDS: Final = 4
+"""`intset.ranges`: Facts used for one end of one variable; further ones stay facts."""
+VARIABLE_CHANGES: Final = 400
+"""`intset.solving`: Changes of variables for one system of equations."""
+
+
+# -- of simplification ---------------------------------------------------------------------------------------------
+FACTORED_TERMS: Final = 24
+"""`intset.simplify.sums`: Terms of a sum that is factored."""
+TRIED_FACTORS: Final = 64
+"""`intset.simplify.sums`: Common factors that are tried."""
+SAMPLE_POINTS: Final = 8
+"""`intset.simplify.samples`: Points at which a candidate is evaluated before it is proved."""
+SAMPLE_TRIES: Final = 16
+"""`intset.simplify.samples`: Candidate points per context with facts."""
+SAMPLED_NODES: Final = 200
+"""`intset.simplify.samples`: Nodes of an evaluated atom."""
+SIMPLIFIED_ARM: Final = 48
+"""`intset.simplify.choices`: Nodes of a select whose arms are read under its condition;
+a quarter for each level of nesting."""
+COMPARED_ARMS: Final = 16
+"""`intset.simplify.choices`: Nodes of arms that are compared under the condition."""
+COMPARED_OPERANDS: Final = 12
+"""`intset.simplify.choices`: Operands of a chain that are compared pairwise; of a longer chain only neighbours are."""
+REWRITTEN_SUM: Final = 16
+"""`intset.simplify.sum_rewrites`: Terms of a sum with candidates."""
+PATTERN_VARIANTS: Final = 64
+"""`intset.simplify.pattern`: Orders of operands that a pattern is tried on."""
+FOLDED_SHIFT: Final = 4_096
+"""`intset.simplify.pattern`: Bits of a shift that is folded."""
+ORDER_FORMS: Final = 32
+"""`intset.simplify.order`: Linear forms examined per comparison."""
+ORDER_NESTING: Final = 6
+"""`intset.simplify.order`: Successive replacements of atoms."""
+ORDER_FACTS: Final = 8
+"""`intset.simplify.order`: Facts taken from a form."""
+ORDER_TERMS: Final = 8
+"""`intset.simplify.order`: Terms of a form whose atoms are replaced."""
+JUNCTION_PARTS: Final = 12
+"""`intset.simplify.conditions`: Parts of a junction compared pairwise."""
+NARROWED_NODES: Final = 60
+"""`intset.simplify.conditions`: Nodes of a junction whose parts are simplified under one another."""
+ENUMERATED_VALUES: Final = 16
+"""`intset.simplify.conditions`: Values of a variable that are enumerated."""
+NESTED_NARROWING: Final = 3
+"""`intset.simplify.conditions`: Nested narrowings of a normalizer."""
+SUMMED_INEQUALITIES: Final = 64
+"""`intset.simplify.conditions`: Sums of inequalities that are tried."""
+ADDED_INEQUALITIES: Final = 4
+"""`intset.simplify.conditions`: Inequalities in one sum."""
+COMPARED_STEPS: Final = 8
+"""`intset.simplify.width`: Old steps compared with a new step."""
+SIMPLIFY_ROUNDS: Final = 8
+"""`intset.simplify.engine`: Runs until a fixed point, so that simplify is idempotent."""
+SIMPLIFY_STEPS: Final = 4_000
+"""`intset.simplify.engine`: Pairs of a node and a normalizer that are simplified."""
+SIMPLIFIED_NODES: Final = 300
+"""`intset.simplify.engine`: Nodes of a graph; a larger one is replaced by its linear form or stays unchanged."""
+TIE_OPERATIONS: Final = 40
+"""`intset.simplify.engine`: Operations of candidates whose ties are broken by text."""
+CANONICAL_OPERATIONS: Final = 64
+"""`intset.simplify.engine`: Operations of nodes whose linear form is a candidate."""
+NESTED_CANDIDATES: Final = 6
+"""`intset.simplify.engine`: Nested simplifications of candidates."""
+SHAPE_TERMS: Final = 12
+"""`intset.simplify.shapes`: Terms of a sum, and parts of a junction, of which a shape is drawn."""
+SHAPE_NESTING: Final = 6
+"""`intset.simplify.shapes`: Divisions within one another of which a shape is drawn."""
+
+
+# -- of the prover -------------------------------------------------------------------------------------------------
+CACHED_PROOFS: Final = 4_096
+"""`intset.prover.proof`: Proofs shared by all contexts."""
+SYSTEM_BITS: Final = 1 << 13
+"""`intset.prover.combination`: Total length of all coefficients of a system."""
+SMALL_SYSTEM_BITS: Final = 1 << 18
+"""`intset.prover.combination`: The same for systems of few columns."""
+COMBINED_NODES: Final = 400
+"""`intset.prover.combination`: Nodes of a goal for which premises are combined."""
+ENTRY_STEPS: Final = 2
+"""`intset.prover.combination`: Steps charged per entry of a system."""
+COMBINED_CASES: Final = 24
+"""`intset.prover.combination`: Cases of one goal."""
+COMBINED_SPLITS: Final = 8
+"""`intset.prover.combination`: Nested splits of one goal."""
+Z3_NODES: Final = 20_000
+"""`intset.prover.smt_encode`: Nodes of a question to z3."""
+Z3_DEPTH: Final = 1_500
+"""`intset.prover.smt_encode`: Nesting of a question to z3, which recurses."""
+Z3_DEGREE: Final = 24
+"""`intset.prover.smt_encode`: Degree of a product."""
+Z3_DEGREE_DIVIDED: Final = 8
+"""`intset.prover.smt_encode`: The same where anything is divided by a term:
+z3 multiplies quotients out, uncounted by `rlimit`."""
+Z3_CONSTANT_BITS: Final = 1 << 16
+"""`intset.prover.smt_encode`: Bits of a constant."""
+Z3_SHIFT: Final = 4_096
+"""`intset.prover.smt_encode`: Largest exponent of a literal power of 2."""
+Z3_TABLE: Final = 64
+"""`intset.prover.smt_encode`: Table entries of a shift by a variable."""
+Z3_MASK_RUNS: Final = 16
+"""`intset.prover.smt_encode`: Runs of ones in an arithmetically encoded mask."""
+Z3_WIDTH: Final = 64
+"""`intset.prover.smt_encode`: Bits of the bit-vectors that define `&`."""
+Z3_MODELS: Final = 10
+"""`intset.prover.smt`: Models examined per query."""
+Z3_CHEAP_MODELS: Final = 3
+"""`intset.prover.smt`: Models examined before definitions of bit operations are asserted."""
+CORE_TRIALS: Final = 16
+"""`intset.prover.smt`: Deletion attempts per core."""
+SOLVER_RLIMIT: Final = 1_000_000
+"""`intset.prover.z3_solver`: z3's units where a caller names none: about 0.1 to 0.2 s."""
+BITWISE_NODES: Final = 64
+"""`intset.prover.tiers`: Nodes of an equation between bitwise expressions."""
+CERTIFY_STEPS: Final = 4_000_000
+"""`intset.prover.certify`: Steps of one search for a certificate."""
+GENERALIZED_WITNESSES: Final = 24
+"""`intset.prover.certify_bounds`: Generalized witnesses per end."""
+BANNED_REPLACEMENTS: Final = 12
+"""`intset.prover.simplify_steps`: Reruns that ban unproved replacements."""
+CASE_NODES: Final = 96
+"""`intset.prover.cases`: Nodes of a goal that is split into cases."""
+CASE_NESTING: Final = 4
+"""`intset.prover.cases`: Comparisons assumed together."""
+
+
+# -- of the checker of certificates --------------------------------------------------------------------------------
+CHECK_STEPS: Final = 1_500_000
+"""`intset.check.budget`: Operations on short integers, each about half a microsecond, for one certificate."""
+CHECK_STEPS_PER_ISL_OPERATION: Final = 3
+"""`intset.check.budget`: Steps that one of isl's operations takes."""
+CHECK_Z3_UNITS_PER_STEP: Final = 4
+"""`intset.check.budget`: z3's resource units that take one step."""
+CHECK_CASES: Final = 64
+"""`intset.check.premises`: Cases of one premise."""
+CHECK_BRANCH_NESTING: Final = 40
+"""`intset.check.evidence`: Branches within branches."""
+CHECK_ISL_TEXT: Final = 60_000
+"""`intset.check.isl_text`: Characters of a text for isl."""
+CHECK_ISL_BITS: Final = 8_192
+"""`intset.check.isl_text`: Bits of a constant for isl."""
+CHECK_Z3_NODES: Final = 20_000
+"""`intset.check.smt_text`: Nodes of a formula for z3."""
+CHECK_Z3_DEPTH: Final = 1_000
+"""`intset.check.smt_text`: Nesting of a formula; beyond, z3 may overflow its stack."""
+CHECK_Z3_BITS: Final = 8_192
+"""`intset.check.smt_text`: Bits of a constant for z3."""
+CHECK_Z3_EFFORT: Final = 48
+"""`intset.check.smt_text`: Products and divisions of two terms; beyond, z3 may not heed its limit."""
+CHECK_Z3_DEGREE: Final = 64
+"""`intset.check.smt_text`: Degree of products; z3 expands them outside its limit."""
+CHECK_Z3_SHIFT: Final = 4_096
+"""`intset.check.smt_text`: Largest exponent of a literal power of 2."""
+CHECK_Z3_WIDTH: Final = 64
+"""`intset.check.smt_text`: Bits of the window on which `&` is defined."""
+CHECK_Z3_TABLE: Final = 64
+"""`intset.check.smt_text`: Powers of 2 in a table."""
+CHECK_Z3_MASK_RUNS: Final = 16
+"""`intset.check.smt_text`: Runs of ones in an arithmetically encoded mask."""
+CHECK_NAME: Final = 10_000
+"""`intset.check.text`: Characters of a name."""
+CHECK_BRANCHES: Final = 200
+"""`intset.check.linear`: Branches of one combination."""
+CHECK_FACTORS: Final = 4
+"""`intset.check.linear`: Premises per product."""
+CHECK_SHIFT: Final = 4_096
+"""`intset.check.polynomials`: Bits of a shift that is multiplied out."""
+CHECK_MONOMIALS: Final = 40_000
+"""`intset.check.polynomials`: Monomials of one product before like terms combine."""
+CHECK_CONJUNCTIONS: Final = 64
+"""`intset.check.polynomials`: Conjunctions of one bitwise expression before like terms combine."""
+CHECK_POINTS: Final = 1_000_000
+"""`intset.check.points`: Points of a box."""
+CHECK_CHARACTERS: Final = 2_000
+"""`intset.check.__main__`: Characters of one expression that the command prints."""

@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, Literal, overload
 
 from intset import config as configuration
+from intset.budgets import SIMPLIFY_ROUNDS
 from intset.domains.protocols import Domain
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
@@ -35,7 +36,7 @@ from intset.prover.simplify_steps import Simplified, simplified_in_steps
 from intset.prover.width import fits
 from intset.ranges import as_ranges, checked_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights
-from intset.simplify.engine import MAX_ROUNDS, simplified
+from intset.simplify.engine import simplified
 from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 
@@ -266,7 +267,7 @@ class Context:
         seen: Node | None = settled(root, self.frame.known) if table is COST else None
         if seen is not None:
             return seen
-        for _ in range(MAX_ROUNDS):  # until a fixed point
+        for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
             frame = self.frame.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
             cached = frame.answers.get(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from intset.budgets import CACHED_ANSWERS as MAX_CACHED_ANSWERS
+from intset.budgets import CACHED_ANSWERS
 from intset.config import Config
 from intset.domains.query import Query
 from intset.expr import ops
@@ -154,7 +154,7 @@ class Frame:
         key = tuple(roots)
         cached = self._defined.get(key)
         if cached is None:
-            if len(self._defined) >= MAX_CACHED_ANSWERS:
+            if len(self._defined) >= CACHED_ANSWERS:
                 self._defined.clear()
             inside = _where_defined(self, roots)
             cached = self._defined[key] = (None if inside is self else inside,)
@@ -174,7 +174,7 @@ class Frame:
 
     def remember(self, key: object, answer: T) -> T:
         """Cache an answer and return it."""
-        if len(self.answers) >= MAX_CACHED_ANSWERS:
+        if len(self.answers) >= CACHED_ANSWERS:
             self.answers.clear()
         self.answers[key] = answer
         return answer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import STATED_ENDS
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind, refusal
@@ -202,7 +203,6 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
 
 
-MAX_ENDS = 4  # facts used for one end of one variable; further ones stay facts
 LOWER, UPPER = -1, 1
 
 
@@ -231,7 +231,7 @@ class _StatedEnds:
     def take(self, fact: Fact, ends: Sequence[StatedEnd]) -> bool:
         """Record a fact as these ends; False if some end is not accepted."""
         for end in ends:
-            if not self.is_open(end) or len(self.ends.get((end.var, end.side), ())) >= MAX_ENDS:
+            if not self.is_open(end) or len(self.ends.get((end.var, end.side), ())) >= STATED_ENDS:
                 return False
         for end in ends:
             self.ends.setdefault((end.var, end.side), []).append(end.value)

@@ -10,8 +10,9 @@ smallest coefficient by a fresh one minus multiples of the others. The last vari
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import VARIABLE_CHANGES
 from intset.domains.sets.base import IntSet
 from intset.errors import InputError, IntSetError
 from intset.expr import ops
@@ -79,9 +80,6 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     return Narrowed(weakest, failing.is_exact, failing.notes)
 
 
-MAX_CHANGES: Final = 400  # of variables, for one system
-
-
 class Solved(NamedTuple):
     """The answer of `ctx.solve_equations`.
 
@@ -118,8 +116,8 @@ def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Va
             if len(own) <= 1:
                 break
             changes += 1
-            if changes > MAX_CHANGES:
-                raise InputError(f"the equations take more than {MAX_CHANGES} changes of variables")
+            if changes > VARIABLE_CHANGES:
+                raise InputError(f"the equations take more than {VARIABLE_CHANGES} changes of variables")
             pivot = min(own, key=lambda e: abs(own[e]))
             new = Var(str(pivot))
             replaced = atom(new)

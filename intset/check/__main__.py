@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from intset.budgets import CHECK_CHARACTERS, CHECK_STEPS
 from intset.check.bounds_certificate import KEY, BoundsCertificate
-from intset.check.budget import STEPS, CheckBudget
+from intset.check.budget import CheckBudget
 from intset.check.certificate import Certificate
 from intset.check.text import is_a
 from intset.errors import ParseError
@@ -23,7 +24,6 @@ from intset.expr.walk import free_vars
 from intset.facts import Fact
 from intset.infinity import Infinity
 
-MAX_WORDS = 2_000  # characters of one expression
 _MAX_DIGITS = 1_000
 
 
@@ -70,9 +70,9 @@ class _Shown:
             self._labels[var] = _name(var.name) + number
 
     def __call__(self, node: Node) -> str:
-        """Text of a node, cut to `MAX_WORDS` characters."""
+        """Text of a node, cut to `CHECK_CHARACTERS` characters."""
         try:
-            return visible(to_text(node, limit=MAX_WORDS, names=self._labels))
+            return visible(to_text(node, limit=CHECK_CHARACTERS, names=self._labels))
         except ValueError:
             return "(an expression with a number of too many digits to show)"
 
@@ -145,7 +145,7 @@ def _verdict(name: str, number: int, line: str) -> int:
     said = claim(cert) if isinstance(cert, Certificate) else claim_of_bounds(cert)
     verdict = "accepted" if accepted else "REJECTED"
     if budget.is_spent:
-        verdict = f"REJECTED, because it takes more than {STEPS} steps to check"
+        verdict = f"REJECTED, because it takes more than {CHECK_STEPS} steps to check"
     print(f"{verdict}: {said}", flush=True)
     return ACCEPTED if accepted else REJECTED
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from intset.budgets import CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.length import MAX_BITS
 from intset.expr.node import Node
 from intset.expr.walk import postorder
 
-STEPS: Final = 1_500_000  # operations on short integers, each about half a microsecond
-STEPS_AN_ISL_OPERATION: Final = 3
-Z3_UNITS_A_STEP: Final = 4
 _WORD: Final = 64
 _WORDS_A_STEP: Final = 64  # word products per interpreter step
 
@@ -29,7 +26,7 @@ class CheckBudget:
     is_spent: whether the check ran out of steps; then a rejection is inconclusive.
     """
 
-    def __init__(self, steps: int = STEPS) -> None:
+    def __init__(self, steps: int = CHECK_STEPS) -> None:
         self.left = steps
         self.is_spent = False
 
@@ -38,7 +35,7 @@ class CheckBudget:
         self.left -= steps
         if self.left < 0:
             self.is_spent = True
-            raise BudgetError(f"the certificate takes more than {STEPS} steps to check")
+            raise BudgetError(f"the certificate takes more than {CHECK_STEPS} steps to check")
 
     def spend_nodes(self, *roots: Node) -> None:
         """Charge a walk over all nodes below the roots."""
@@ -52,7 +49,7 @@ class CheckBudget:
 
         Raises
         ------
-        BudgetError: an intermediate value may exceed `MAX_BITS` bits, or the walk is too long.
+        BudgetError: an intermediate value may exceed `LONGEST_VALUE` bits, or the walk is too long.
         """
         lengths: dict[Node, int] = {}
         total = 0
@@ -60,7 +57,7 @@ class CheckBudget:
             self.spend(1)
             below = [lengths[arg] for arg in node.args]
             found = _bits(node, below, bits)
-            if found > MAX_BITS:
+            if found > LONGEST_VALUE:
                 self.spend(self.left + 1)
             words = [1 + length // _WORD for length in (*below, found)]
             is_product = len(below) == 2 and (node.op is ops.MUL or node.op in ops.DIVISIONS)
@@ -78,7 +75,7 @@ def _bits(node: Node, below: list[int], leaves: Mapping[Any, int]) -> int:
     if node.op is ops.MUL:
         return sum(below)
     if node.op is ops.SHL:
-        return below[0] + (1 << min(below[1], MAX_BITS.bit_length()))
+        return below[0] + (1 << min(below[1], LONGEST_VALUE.bit_length()))
     if node.op is ops.CAST:
         return int(max(below[0], node.data[0])) + 1
     return 1 + max(below)

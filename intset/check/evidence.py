@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import CHECK_BRANCH_NESTING
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.printer import to_text
@@ -100,7 +101,6 @@ def clip(node: Node | str) -> str:
 # -- well-formedness ---------------------------------------------------------------------------------------------------
 
 
-MAX_NESTING = 40  # of branches in branches
 _EVIDENCE: Mapping[str, tuple[str, ...]] = {
     "linear": ("combinations",),
     "isl": ("text",),
@@ -146,7 +146,7 @@ def _is_point(point: Mapping[Any, Any]) -> bool:
 
 
 def _is_combination(one: object, depth: int) -> bool:
-    if not isinstance(one, Combination) or depth > MAX_NESTING:
+    if not isinstance(one, Combination) or depth > CHECK_BRANCH_NESTING:
         return False
     case, terms, divisors, on, branches = _untyped(one)
     if not _is_tuple_of(case, Cond) or not _is_tuple_of(terms, WeightedProduct) or not all(map(_is_term, terms)):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from intset.check.budget import STEPS_AN_ISL_OPERATION, CheckBudget
+from intset.budgets import CHECK_ISL_BITS, CHECK_ISL_TEXT, CHECK_STEPS_PER_ISL_OPERATION
+from intset.check.budget import CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, constant_value
@@ -19,14 +20,12 @@ from intset.loading import load
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
-MAX_TEXT = 60_000
-MAX_BITS = 8_192  # bits of a constant
 _INFIX = {ops.ADD: "+", ops.SUB: "-"}
 _COMPARED = {ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "=", ops.NE: "!="}
 
 
 def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
-    """The set that satisfies `holds` and violates `fails`, as text; None beyond `MAX_TEXT` characters.
+    """The set that satisfies `holds` and violates `fails`, as text; None beyond `CHECK_ISL_TEXT` characters.
 
     Guarantee: it projects onto a superset of the violating points, so emptiness proves the claim.
     """
@@ -38,7 +37,7 @@ def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
         return None
     body = " and ".join(f"({part})" for part in [*writer.extra, *parts]) or "true"
     text = f"{{ [{', '.join(writer.names.values())}] : {body} }}"
-    return text if len(text) <= MAX_TEXT else None
+    return text if len(text) <= CHECK_ISL_TEXT else None
 
 
 def check_isl(cert: Certificate, budget: CheckBudget) -> bool:
@@ -47,7 +46,7 @@ def check_isl(cert: Certificate, budget: CheckBudget) -> bool:
     text = emptiness_text(premises_of(cert), None if cert.vacuous else cert.goal)
     if text is None or cert.text != text:
         return False
-    return is_empty_text(text, budget.left // STEPS_AN_ISL_OPERATION, budget)
+    return is_empty_text(text, budget.left // CHECK_STEPS_PER_ISL_OPERATION, budget)
 
 
 def is_empty_text(text: str, max_operations: int, budget: CheckBudget | None = None) -> bool:
@@ -79,13 +78,13 @@ class _IslTextWriter:
         for node in postorder((root,)):
             if node not in self._texts:
                 written = "0" if self.overflow else self._of(node, [self._texts[arg] for arg in node.args])
-                self.overflow |= len(written) > MAX_TEXT
+                self.overflow |= len(written) > CHECK_ISL_TEXT
                 self._texts[node] = "0" if self.overflow else written
         return self._texts[root]
 
     def _of(self, node: Node, args: list[str]) -> str:
         op = node.op
-        if op is ops.CONST and node.data.bit_length() > MAX_BITS:
+        if op is ops.CONST and node.data.bit_length() > CHECK_ISL_BITS:
             self.overflow = True
             return "0"
         if op is ops.CONST:

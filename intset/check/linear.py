@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from intset.budgets import CHECK_BRANCHES, CHECK_FACTORS
 from intset.check import evidence as names
 from intset.check.budget import CheckBudget
 from intset.check.evidence import Combination, Premise
@@ -21,9 +22,6 @@ from intset.expr.walk import conjuncts, postorder
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
-
-MAX_BRANCHES = 200
-MAX_FACTORS = 4  # premises per product
 
 
 def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Cond, ...]]]:
@@ -80,7 +78,7 @@ def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond]
     while waiting:
         part = waiting.pop()
         count += 1
-        if count > MAX_BRANCHES or (part.divisors and part is not one):
+        if count > CHECK_BRANCHES or (part.divisors and part is not one):
             return False
         if part.on is None:
             if not _adds_up(known, part, positive):
@@ -124,7 +122,7 @@ def _adds_up(known: _StatedComparisons, one: Combination, positive: Sequence[Exp
     expander = Expander(known.nonzero, known.budget)
     total: Poly = {}
     for factor, premises in one.terms:
-        if len(premises) > MAX_FACTORS:
+        if len(premises) > CHECK_FACTORS:
             return False
         product: Poly = {UNIT: 1}
         is_zero = False

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from intset.budgets import CHECK_POINTS
 from intset.check.budget import CheckBudget
 from intset.check.premises import declared_conditions, premises_of, range_conditions
 from intset.errors import EvaluationError, InputError
@@ -17,8 +18,6 @@ from intset.expr.walk import free_vars, opaque_terms
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
-
-MAX_POINTS = 1_000_000
 
 
 def check_points(cert: Certificate, budget: CheckBudget) -> bool:
@@ -40,7 +39,7 @@ def check_points(cert: Certificate, budget: CheckBudget) -> bool:
 
 
 def box_of(cert: Certificate) -> dict[Expr, range] | None:
-    """The box spanned by ranges and declarations; None for infinite boxes and beyond `MAX_POINTS` points."""
+    """The box spanned by ranges and declarations; None for infinite boxes and beyond `CHECK_POINTS` points."""
     roots = (*_stated(cert), *_range_conditions(cert))
     if opaque_terms(*roots):
         return None
@@ -54,8 +53,8 @@ def box_of(cert: Certificate) -> dict[Expr, range] | None:
         if low is None or high is None:
             return None
         box[var] = range(low, max(low, high + 1))
-    is_small = all(span.stop - span.start <= MAX_POINTS for span in box.values())
-    return box if is_small and prod(map(len, box.values())) <= MAX_POINTS else None
+    is_small = all(span.stop - span.start <= CHECK_POINTS for span in box.values())
+    return box if is_small and prod(map(len, box.values())) <= CHECK_POINTS else None
 
 
 def _stated(cert: Certificate) -> tuple[Cond, ...]:

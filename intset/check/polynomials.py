@@ -9,19 +9,16 @@ from functools import reduce
 from operator import and_
 from typing import Any, TypeVar
 
+from intset.budgets import CHECK_CONJUNCTIONS, CHECK_MONOMIALS, CHECK_SHIFT, LONGEST_VALUE
 from intset.check.budget import CheckBudget
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.length import MAX_BITS
 from intset.expr.node import Cond, Expr, Node, constant_value, make
 from intset.expr.walk import postorder
 
 Monomial = frozenset[tuple[Any, int]]  # atoms with their powers
 Poly = dict[Monomial, int]
 UNIT: Monomial = frozenset()
-MAX_SHIFT = 4096
-MAX_PRODUCT = 40_000  # monomials of one product before like terms combine
-MAX_CONJUNCTIONS = 64  # conjunctions of one bitwise expression before like terms combine
 
 K = TypeVar("K")
 Bits = dict[frozenset[Any], int]  # {conjunction of operands: coefficient}; the empty conjunction is -1 (all bits set)
@@ -90,7 +87,7 @@ class Expander:
         if node.op is ops.BITNOT:
             return add({frozenset(): 1}, forms[0], -1)
         a, b = forms
-        if len(a) * len(b) > MAX_CONJUNCTIONS:
+        if len(a) * len(b) > CHECK_CONJUNCTIONS:
             return None
         both: Bits = {}
         for (s, k), (t, m) in itertools.product(a.items(), b.items()):
@@ -181,11 +178,11 @@ def in_other_words(node: Expr) -> Expr | None:
         return first - divisor * quotient
     if op is ops.BITNOT:
         return -first - 1
-    if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= MAX_SHIFT:
+    if op in (ops.SHL, ops.SHR) and k is not None and 0 <= k <= CHECK_SHIFT:
         return first * (1 << k) if op is ops.SHL else first // (1 << k)
     if op is ops.BITAND and k is not None and k >= 0 and k & (k + 1) == 0:
         return first % (k + 1)
-    if op is ops.CAST and node.data[0] <= MAX_SHIFT:
+    if op is ops.CAST and node.data[0] <= CHECK_SHIFT:
         bits, signed = node.data
         half = 1 << (bits - 1) if signed else 0
         modulus: int = 1 << bits
@@ -218,11 +215,11 @@ def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
 
 
 def multiply(a: Poly, b: Poly, budget: CheckBudget | None = None) -> Poly:
-    """The product; BudgetError beyond `MAX_PRODUCT` monomials or `MAX_BITS` bits."""
-    if len(a) * len(b) > MAX_PRODUCT:
+    """The product; BudgetError beyond `CHECK_MONOMIALS` monomials or `LONGEST_VALUE` bits."""
+    if len(a) * len(b) > CHECK_MONOMIALS:
         raise BudgetError(f"a product of {len(a) * len(b)} monomials")
     first, second = (max((k.bit_length() for k in poly.values()), default=0) for poly in (a, b))
-    if first + second > MAX_BITS:
+    if first + second > LONGEST_VALUE:
         raise BudgetError(f"a product with coefficients of {first + second} bits")
     if budget is not None:
         budget.spend(len(a) * len(b) * (4 + first * second // (1 << 18)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from intset.budgets import CHECK_CASES
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, constant_value, make
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
 Literals = tuple[Cond, ...]
-MAX_CASES = 64
 
 
 def cases(cond: Cond, holds: bool) -> list[Literals] | None:
-    """Disjunctive normal form of `cond` (or its negation) without `!=`; None beyond `MAX_CASES` cases."""
+    """Disjunctive normal form of `cond` (or its negation) without `!=`; None beyond `CHECK_CASES` cases."""
     ways: dict[tuple[Cond, bool], list[Literals] | None] = {}
     for node in _boolean_postorder(cond):
         for side in (True, False):
@@ -56,8 +56,8 @@ def _ways(cond: Cond, holds: bool, known: Mapping[tuple[Cond, bool], list[Litera
         if first is None or second is None:
             return None
         if (cond.op is ops.AND) is not holds:
-            return first + second if len(first) + len(second) <= MAX_CASES else None
-        return [a + b for a in first for b in second] if len(first) * len(second) <= MAX_CASES else None
+            return first + second if len(first) + len(second) <= CHECK_CASES else None
+        return [a + b for a in first for b in second] if len(first) * len(second) <= CHECK_CASES else None
     op = cond.op if holds else ops.NEGATED[cond.op]
     if op is ops.NE:
         return [(make(ops.LT, cond.args),), (make(ops.GT, cond.args),)]

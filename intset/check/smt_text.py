@@ -14,7 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from intset.check.budget import Z3_UNITS_A_STEP, CheckBudget
+from intset.budgets import (
+    CHECK_Z3_BITS,
+    CHECK_Z3_DEGREE,
+    CHECK_Z3_DEPTH,
+    CHECK_Z3_EFFORT,
+    CHECK_Z3_MASK_RUNS,
+    CHECK_Z3_NODES,
+    CHECK_Z3_SHIFT,
+    CHECK_Z3_TABLE,
+    CHECK_Z3_UNITS_PER_STEP,
+    CHECK_Z3_WIDTH,
+)
+from intset.check.budget import CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
@@ -27,15 +39,6 @@ from intset.loading import load, uninterrupted
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
-MAX_NODES = 20_000
-MAX_DEPTH = 1_000  # beyond, z3 may overflow its stack
-MAX_BITS = 8_192  # bits of a constant
-MAX_EFFORT = 48  # products and divisions of two terms; beyond, z3 may not heed its limit
-MAX_DEGREE = 64  # degree of products; z3 expands them outside its limit
-MAX_SHIFT = 4_096  # largest exponent of a literal power of 2
-MAX_WIDTH = 64  # bits of the window on which `&` is defined
-MAX_TABLE = 64  # powers of 2 in a table
-MAX_RUNS = 16  # runs of ones in an arithmetically encoded mask
 SHORT = 40  # texts up to this length are repeated, longer ones named
 
 Window = tuple[int, int] | None
@@ -49,7 +52,7 @@ def check_z3(cert: Certificate, budget: CheckBudget) -> bool:
     text = unsat_text(cert)
     if text is None or cert.text != text:
         return False
-    is_unsat = _is_unsat(text, Z3_UNITS_A_STEP * budget.left)
+    is_unsat = _is_unsat(text, CHECK_Z3_UNITS_PER_STEP * budget.left)
     if is_unsat is None:
         budget.spend(budget.left + 1)
     return is_unsat is True
@@ -94,19 +97,19 @@ def _is_modest(roots: Sequence[Cond]) -> bool:
     effort = 0
     for node in postorder(roots):
         depth[node] = 1 + max((depth[arg] for arg in node.args), default=0)
-        if len(depth) > MAX_NODES or depth[node] > MAX_DEPTH:
+        if len(depth) > CHECK_Z3_NODES or depth[node] > CHECK_Z3_DEPTH:
             return False
-        if node.op is ops.CONST and node.data.bit_length() > MAX_BITS:
+        if node.op is ops.CONST and node.data.bit_length() > CHECK_Z3_BITS:
             return False
-        if node.op is ops.CAST and node.data[0] > MAX_SHIFT:
+        if node.op is ops.CAST and node.data[0] > CHECK_Z3_SHIFT:
             return False
         by_term = node.op is ops.MUL or node.op in ops.DIVISIONS
         below = [degree[arg] for arg in node.args]
         degree[node] = (sum if by_term else max)(below) if below else int(node.op is not ops.CONST)
-        if degree[node] > MAX_DEGREE:
+        if degree[node] > CHECK_Z3_DEGREE:
             return False
         effort += by_term and all(constant_value(arg) is None for arg in node.args[-1:] + _factors(node))
-    return effort <= MAX_EFFORT
+    return effort <= CHECK_Z3_EFFORT
 
 
 def _factors(node: Node) -> tuple[Expr, ...]:
@@ -179,7 +182,7 @@ class _SmtTextWriter:
         if left is right:
             return a
         for mask, x in ((constant_value(right), a), (constant_value(left), b)):
-            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= MAX_RUNS:
+            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= CHECK_Z3_MASK_RUNS:
                 return _masked(x, mask) if mask >= 0 else f"(- {x} {_masked(x, ~mask)})"
         term = self.named(f"({self.function('bitand', 2)} {a} {b})")
         self.axioms += [
@@ -196,7 +199,7 @@ class _SmtTextWriter:
         ends = [*(left or ()), *(right or ())]
         signed = min(ends, default=-1) < 0
         width = max((end.bit_length() for end in ends), default=0) + signed
-        if len(ends) < 4 or width > MAX_WIDTH:
+        if len(ends) < 4 or width > CHECK_Z3_WIDTH:
             signed, width = True, 8
         width = max(width, 1)
         low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
@@ -210,11 +213,11 @@ class _SmtTextWriter:
     def shift(self, node: Node, op: str, x: str, amount: str) -> str:
         """`x` times, or divided by, a power of 2."""
         known = constant_value(node.args[1])
-        if known is not None and known <= MAX_SHIFT:
+        if known is not None and known <= CHECK_Z3_SHIFT:
             return f"({op} {x} {1 << max(known, 0)})"
         low, high = self.window(node.args[1]) or (0, 8)
         low = max(low, 0)
-        if high - low >= MAX_TABLE or high > MAX_SHIFT:
+        if high - low >= CHECK_Z3_TABLE or high > CHECK_Z3_SHIFT:
             low, high = 0, 8
         power = self.named(f"({self.function('pow2', 1)} {amount})")
         self.axioms.append(f"(>= {power} 1)")

@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from intset.budgets import CHECK_BRANCH_NESTING, CHECK_NAME
 from intset.check import evidence as names
-from intset.check.evidence import MAX_NESTING, Combination, Premise, WeightedProduct
+from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.errors import InputError, ParseError
 from intset.expr import ops
 from intset.expr.length import as_width
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
 VERSION = 1
-MAX_NAME = 10_000
 _PLAIN_BITS = 62  # longer numbers are hexadecimal: Python limits decimal digits
 _CONDITIONS = {ops.SELECT: (Cond, Expr, Expr), ops.ASSERTING: (Cond, Expr), ops.NOT: (Cond,)}
 _UNARY = (ops.NEG, ops.ABS, ops.BITNOT, ops.CAST)
@@ -178,7 +178,7 @@ def read_list(value: object, least: int = 0, most: int | None = None) -> list[An
 
 
 def read_name(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
+    if not isinstance(value, str) or not 0 < len(value) <= CHECK_NAME:
         raise refuse("a name that is none")
     return value
 
@@ -279,7 +279,7 @@ class CertificateReader:
         return node
 
     def _combination(self, table: object, depth: int) -> Combination:
-        if not isinstance(table, dict) or depth > MAX_NESTING or table.keys() - _COMBINATION:
+        if not isinstance(table, dict) or depth > CHECK_BRANCH_NESTING or table.keys() - _COMBINATION:
             raise refuse("something else in the place of a combination")
         case = tuple(self.node(cond, Cond) for cond in read_list(table.get("case")))
         terms = tuple(self._term(read_list(row, 1)) for row in read_list(table.get("terms", [])))

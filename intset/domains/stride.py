@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from intset.budgets import MEMBER_BRANCHES as MAX_MEMBER_BRANCHES
+from intset.budgets import MEMBER_BRANCHES
 from intset.domains.arithmetic import multistride
 from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
@@ -89,7 +89,7 @@ def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
         s, e = terms[k]
         if multistride.reach(terms[k + 1 :]) < s:
             pending.append((rest % s, k + 1, [*conds, rest >= 0, rest < s * e]))
-        elif e * max(len(pending), 1) <= MAX_MEMBER_BRANCHES:
+        elif e * max(len(pending), 1) <= MEMBER_BRANCHES:
             pending.extend((rest - s * t, k + 1, conds) for t in range(e))
         else:
             raise CountError("membership of this multi-stride set is out of budget")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from intset.budgets import LONGEST_VALUE
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int
@@ -14,21 +15,19 @@ from intset.expr.walk import postorder
 if TYPE_CHECKING:
     from intset.expr.node import Node
 
-MAX_BITS = 1 << 17  # of an intermediate value; searches give up beyond
-
 
 def as_width(bits: object, what: str) -> int:
     """The width of a register in bits.
 
     Raises
     ------
-    InputError: `bits` is not an integer in [1, MAX_BITS].
+    InputError: `bits` is not an integer in [1, LONGEST_VALUE].
     """
     width = as_int(bits, what)
     if width < 1:
         raise InputError(f"{what} must be at least 1, not {shown(width)}")
-    if width > MAX_BITS:
-        raise InputError(f"{what} must be at most {MAX_BITS}, not {shown(width)}")
+    if width > LONGEST_VALUE:
+        raise InputError(f"{what} must be at most {LONGEST_VALUE}, not {shown(width)}")
     return width
 
 
@@ -38,7 +37,7 @@ def length(span: range) -> int:
 
 
 def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """Whether an intermediate value may exceed `MAX_BITS` bits; `leaves` has the bit length of each leaf."""
+    """Whether an intermediate value may exceed `LONGEST_VALUE` bits; `leaves` has the bit length of each leaf."""
     return some_may_be_long(postorder(roots), leaves)
 
 
@@ -57,7 +56,7 @@ def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
             longest = max(longest, node.data.bit_length())
         elif op is ops.SHL or (op is ops.MUL and all(arg.op is not ops.CONST for arg in node.args)):
             return False
-    return (longest + 1) * (len(nodes) + 1) <= MAX_BITS
+    return (longest + 1) * (len(nodes) + 1) <= LONGEST_VALUE
 
 
 def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
@@ -70,10 +69,10 @@ def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
         elif node.op is ops.MUL:
             length = sum(bits[arg] for arg in node.args)
         elif node.op is ops.SHL:
-            length = bits[node.args[0]] + (1 << min(bits[node.args[1]], MAX_BITS.bit_length()))
+            length = bits[node.args[0]] + (1 << min(bits[node.args[1]], LONGEST_VALUE.bit_length()))
         else:
             length = 1 + max(bits[arg] for arg in node.args)
-        if length > MAX_BITS and node.op is not ops.CONST:
+        if length > LONGEST_VALUE and node.op is not ops.CONST:
             return True
         bits[node] = length
     return False

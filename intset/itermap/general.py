@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as points_of
 from typing import TYPE_CHECKING
 
-from intset.budgets import MAP_SIZES_TRIED as MAX_TRIED
+from intset.budgets import MAP_SIZES_TRIED
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, UndecidedError
@@ -138,7 +138,7 @@ def at_sizes(
     """Tables of the map at small sizes."""
     own = set(variables)
     for tried, row in enumerate(points_of(_TRIED, repeat=len(sizes))):
-        if tried >= MAX_TRIED:
+        if tried >= MAP_SIZES_TRIED:
             return
         values = dict(zip(sizes, row, strict=True))
         table = _listed_at(ctx, own, variables, exprs, values)

@@ -8,7 +8,7 @@ from itertools import product as points_of
 from math import prod
 from typing import NamedTuple
 
-from intset.budgets import LISTED_MAP_POINTS as MAX_LISTED
+from intset.budgets import LISTED_MAP_POINTS
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import logical_and, logical_or, select
 from intset.expr.evaluate import compiled
@@ -177,7 +177,7 @@ def _before(place: Sequence[Expr], point: Point) -> Cond:
 
 
 def listed(
-    exprs: Sequence[Expr], box: Mapping[Var, tuple[int, int]], conditions: Sequence[Cond], most: int = MAX_LISTED
+    exprs: Sequence[Expr], box: Mapping[Var, tuple[int, int]], conditions: Sequence[Cond], most: int = LISTED_MAP_POINTS
 ) -> Listed | None:
     """The table of a map on the points of a box that satisfy conditions; `None` if undefined or too large.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from intset.budgets import INDEX_NODES as MAX_NODES
+from intset.budgets import INDEX_NODES
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv
@@ -156,7 +156,7 @@ class Structure:
 
     def _read(self, exprs: Sequence[Expr]) -> None:
         for number, node in enumerate(postorder(exprs)):
-            if number > MAX_NODES:
+            if number > INDEX_NODES:
                 raise NoStructureError("the indices are too long")
             if isinstance(node, Expr):
                 self._sums[node] = self._sum(node)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import TIGHTENING_ROUNDS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear import bounds as iv
@@ -33,9 +34,6 @@ class Assumptions(NamedTuple):
 
 
 NO_ASSUMPTIONS = Assumptions()
-
-
-ROUNDS = 4  # of tightening; the result of every round is sound
 
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
@@ -64,7 +62,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
             nonneg.append(form)
         if kind is ops.EQ:
             nonneg.append(form.scale(-1))
-    for round_ in range(0 if impossible else ROUNDS):
+    for round_ in range(0 if impossible else TIGHTENING_ROUNDS):
         changed = False
         for kind, form in forms:
             changed |= _tighten(current, kind, form, ranges, atoms)
@@ -76,7 +74,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         impossible = _any_crossed(ranges) or _any_crossed(atoms)
         if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
             break  # a second round over one inequality is a no-op: it moves each term away from the end it reads
-        if round_ + 1 < ROUNDS:
+        if round_ + 1 < TIGHTENING_ROUNDS:
             current = type(base)(
                 dict(ranges), Assumptions(base.assumptions.nonneg, dict(atoms), limits), base.depth + 1
             )

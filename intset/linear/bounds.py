@@ -9,8 +9,8 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
+from intset.budgets import LONGEST_VALUE
 from intset.expr import ops
-from intset.expr.length import MAX_BITS
 from intset.expr.node import Expr
 from intset.linear.form import factors, take_out
 
@@ -59,7 +59,7 @@ def times(a: Interval, b: Interval) -> Interval:
     """The hull of the products."""
     (a0, a1), (b0, b1) = a, b
     if a0 is not None and a1 is not None and b0 is not None and b1 is not None:
-        if _bits(a0, a1) + _bits(b0, b1) > MAX_BITS:
+        if _bits(a0, a1) + _bits(b0, b1) > LONGEST_VALUE:
             return _unbounded_product(a, b)
         corners = (a0 * b0, a0 * b1, a1 * b0, a1 * b1)
         return (min(corners), max(corners))

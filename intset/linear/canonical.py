@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 from typing import Any
 
+from intset.budgets import PRODUCT_DEGREE, PRODUCT_TERMS, REFINED_ARM, REWRITTEN_TERMS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
 from intset.expr.walk import free_vars, is_small
@@ -32,11 +33,6 @@ from intset.linear.form import (
     short_spine,
 )
 from intset.linear.rules import RULES
-
-MAX_PRODUCT_TERMS = 24  # a product with more terms stays one atom
-MAX_DEGREE = 32  # a product with more factors stays one atom
-MAX_REWRITTEN_TERMS = 128  # a longer sum inside an atom keeps its original text
-MAX_REFINED_ARM = 48  # nodes of a select whose arms are read under its condition; a quarter of it per nested select
 
 
 def _is_product(e: Expr) -> bool:
@@ -320,7 +316,7 @@ class Normalizer:
                 form = self._combine(*total)
                 if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
                     form = form.as_written()  # atoms in text order; long sums by their parts
-                if len(form.terms) > MAX_REWRITTEN_TERMS:
+                if len(form.terms) > REWRITTEN_TERMS:
                     form.source = node
                 forms[node] = form  # assigned last: other threads may read it
             else:
@@ -381,9 +377,9 @@ class Normalizer:
     def product(self, a: Linear, b: Linear) -> Linear:
         if not a.terms or not b.terms:
             return a.times(b)
-        if degree(a, MAX_DEGREE) + degree(b, MAX_DEGREE) > MAX_DEGREE:
+        if degree(a, PRODUCT_DEGREE) + degree(b, PRODUCT_DEGREE) > PRODUCT_DEGREE:
             return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
-        if len(a.terms) * len(b.terms) <= MAX_PRODUCT_TERMS:
+        if len(a.terms) * len(b.terms) <= PRODUCT_TERMS:
             return a.times(b)
         (k, a), (m, b) = _primitive(a), _primitive(b)  # (t*8) * t = 8 * (t*t)
         return Linear(0, {product(self.atomized(a), self.atomized(b)): k * m})
@@ -412,7 +408,7 @@ class Normalizer:
         return (readers[0] or self, if_true), (readers[1] or self, if_false)
 
     def _arm_readers(self, cond: Cond, if_true: Expr, if_false: Expr) -> tuple[Normalizer | None, Normalizer | None]:
-        limit = MAX_REFINED_ARM >> (2 * self.depth)
+        limit = REFINED_ARM >> (2 * self.depth)
         if not is_small(limit, (cond, if_true, if_false)):
             return None, None
         yes = None if if_true.op is ops.CONST and conditions.is_chain(cond, ops.OR) else self.narrowed(cond)

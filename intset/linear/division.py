@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from math import gcd
 from typing import TYPE_CHECKING
 
+from intset.budgets import EXPANDED_TERMS, QUOTIENT_TERMS, REGROUPED_REMAINDERS
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import (
@@ -279,16 +280,13 @@ def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Li
     return Linear(whole, {e: k for e, k in quotient.items() if k}), Linear(dividend.const, rest)
 
 
-MAX_QUOTIENT = 24  # terms of an exact quotient
-
-
 def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     """The polynomial q with `dividend = q*divisor`, by polynomial division in lexicographic order; `None` for an
-    inexact division or a quotient of more than `MAX_QUOTIENT` terms."""
+    inexact division or a quotient of more than `QUOTIENT_TERMS` terms."""
     lead = min(divisor.terms, key=_lexicographic)
     own, scale = factors(lead), divisor.terms[lead]
     quotient = ZERO
-    for _ in range(MAX_QUOTIENT):
+    for _ in range(QUOTIENT_TERMS):
         if not dividend.terms:
             return None if dividend.const else quotient
         first = min(dividend.terms, key=_lexicographic)
@@ -310,14 +308,12 @@ def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
 _AFTER_ALL = (1 << 200,)
 
 
-MAX_EXPANDED_TERMS = 16  # a longer sum is neither duplicated nor searched for remainders
-MAX_TERMS = 2 * MAX_EXPANDED_TERMS
-MAX_REMAINDERS = 8  # regrouped in one form
+MAX_TERMS = 2 * EXPANDED_TERMS
 
 
 def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     """`dividend % divisor`."""
-    if len(dividend.terms) > MAX_EXPANDED_TERMS:
+    if len(dividend.terms) > EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
     c = divisor.const
     origin = dividend.origin
@@ -376,7 +372,7 @@ def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
     if form.origin is not None and (short := only_remainder(known, form, form.origin)) is not None:
         return short
-    for _ in range(MAX_REMAINDERS):
+    for _ in range(REGROUPED_REMAINDERS):
         step = _next_remainder(known, form)
         if step is None:
             break

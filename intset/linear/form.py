@@ -11,6 +11,7 @@ from math import gcd
 from operator import is_
 from typing import NamedTuple, TypeGuard
 
+from intset.budgets import FORM_TREE_STEPS
 from intset.expr import ops
 from intset.expr.node import Expr, Node, Var, const, make
 from intset.expr.opaque import Opaque
@@ -81,8 +82,6 @@ def form_key(form: Linear) -> tuple[object, ...]:
     return (*order_key(form.expr()), form.const)
 
 
-MAX_TREE_STEPS = 128
-
 Spine = tuple[int, dict[Expr, int]]
 ADDITIVE = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))  # MUL only by a constant: `is_sum` tells
 
@@ -101,11 +100,11 @@ def spine(root: Expr) -> Spine:
 
 
 def short_spine(root: Expr) -> Spine | None:
-    """The spine of a sum of at most `MAX_TREE_STEPS` nodes counted as a tree; else `None`."""
+    """The spine of a sum of at most `FORM_TREE_STEPS` nodes counted as a tree; else `None`."""
     total = 0
     leaves: dict[Expr, int] = {}
     stack: list[tuple[Expr, int]] = [(root, 1)]
-    for _ in range(MAX_TREE_STEPS):
+    for _ in range(FORM_TREE_STEPS):
         node, factor = stack.pop()
         op = node.op
         if op is ops.CONST:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING
 
+from intset.budgets import LINEAR_SHIFT, MASK_RUNS
 from intset.expr import ops
 from intset.expr.node import Node, make
 from intset.linear.division import ceildiv, floordiv, floordiv_const, floormod, truncdiv, truncmod
@@ -41,10 +42,6 @@ def _without_constant(form: Linear) -> tuple[object, ...]:
     return (form.is_const, form_key(form.shift(-form.const)))
 
 
-MAX_MASK_RUNS = 4
-MAX_SHIFT = 4096
-
-
 def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
     """`form % 2**bits`."""
     return form.plus(floordiv_const(known, form, 1 << bits), -(1 << bits))
@@ -72,7 +69,7 @@ def _masked(known: Normalizer, a: Linear, mask: int) -> Linear | None:
         width = ones.bit_length() - 1
         total = total.plus(low_bits(known, floordiv_const(known, a, 1 << low), width), 1 << low)
         low, runs = low + width, runs + 1
-        if runs > MAX_MASK_RUNS:
+        if runs > MASK_RUNS:
             return None
     return total
 
@@ -110,14 +107,14 @@ def _opaque_bits(known: Normalizer, node: Node) -> Linear:
 
 def shl(known: Normalizer, node: Node) -> Linear:
     a, b = (known.forms[arg] for arg in node.args)
-    if b.is_const and 0 <= b.const <= MAX_SHIFT:
+    if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return a.scale(1 << b.const)
     return atom(make(ops.SHL, (known.atomized(a), known.atomized(b))))
 
 
 def shr(known: Normalizer, node: Node) -> Linear:
     a, b = (known.forms[arg] for arg in node.args)
-    if b.is_const and 0 <= b.const <= MAX_SHIFT:
+    if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return floordiv_const(known, a, 1 << b.const)
     return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
 

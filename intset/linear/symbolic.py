@@ -5,7 +5,7 @@ that replaces it: with `i` in `[0, n)` and `j` in `[0, m)`, the maximum of `i*m 
 because the coefficient `m` of `i` is nonnegative.
 
 `highest` and `lowest` answer with an end, `is_nonneg` with a sign. Each may lead to further questions about signs and
-ends, which share one budget of monomials, `MAX_MONOMIALS`.
+ends, which share one budget of monomials, `VISITED_MONOMIALS`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.budgets import (
+    CONSULTED_FACTS,
+    DERIVED_SIGNS,
+    ELIMINATION_STEPS,
+    NESTED_BUDGETS,
+    SIGN_SPLITS,
+    SYMBOLIC_NESTING,
+    VISITED_MONOMIALS,
+)
 from intset.expr import ops
 from intset.expr.node import Expr, Var, make
 from intset.expr.walk import free_vars
@@ -37,14 +46,6 @@ from intset.linear.rules import extremum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
-
-MAX_SPLITS = 3  # nested case splits on coefficients of unknown sign
-MAX_STEPS = 40
-MAX_CONSULTED = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
-MAX_PROOFS = 4  # nested derivations of signs
-MAX_DEPTH = 6  # atoms nested deeper than this give their numeric ends
-MAX_OWN_BUDGETS = 3  # nested blocks of `own_budget`
-MAX_MONOMIALS = 400  # visited for one question, subquestions included
 
 
 class SymbolicEnd(NamedTuple):
@@ -75,13 +76,13 @@ SPENT = _Spent()
 
 @contextmanager
 def own_budget() -> Iterator[None]:
-    """Run a block under a fresh budget, down to `MAX_OWN_BUDGETS` levels.
+    """Run a block under a fresh budget, down to `NESTED_BUDGETS` levels.
 
     Guarantee: results of the block are independent of the spending of open questions, so they may be cached.
     """
     spent = SPENT
     before = spent.left, spent.open, spent.consulting, spent.proofs
-    if spent.own_budgets < MAX_OWN_BUDGETS:
+    if spent.own_budgets < NESTED_BUDGETS:
         spent.left = spent.open = spent.consulting = spent.proofs = 0
     spent.own_budgets += 1
     try:
@@ -99,11 +100,11 @@ def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """
     spent = SPENT
     if spent.open:  # an answer that depends on the remaining budget is not cached
-        return spent.proofs < MAX_PROOFS and _derived(known, form)
+        return spent.proofs < DERIVED_SIGNS and _derived(known, form)
     key = (form.const, frozenset(form.terms.items()))
     sign = known.signs.get(key)
     if sign is None:
-        spent.left = MAX_MONOMIALS
+        spent.left = VISITED_MONOMIALS
         sign = known.signs[key] = _derived(known, form)
     return sign
 
@@ -123,7 +124,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
     if _lowest_is_nonneg(known, form):
         return True
     facts, spent = known.assumptions.nonneg, SPENT
-    if not facts or spent.consulting >= MAX_CONSULTED:
+    if not facts or spent.consulting >= CONSULTED_FACTS:
         return False
     spent.consulting += 1
     try:
@@ -215,10 +216,10 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     """
     spent = SPENT
     if not spent.open:
-        spent.left = MAX_MONOMIALS
+        spent.left = VISITED_MONOMIALS
     spent.open += 1
     try:
-        end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, MAX_SPLITS, 0)
+        end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
     finally:
         spent.open -= 1
     return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained)
@@ -227,7 +228,7 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
 def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
     """The maximum of `p` over the relaxed variables: atoms are replaced by their ends, then variables."""
     attained = True
-    for _ in range(MAX_STEPS):
+    for _ in range(ELIMINATION_STEPS):
         SPENT.left -= 1 + len(p)
         if SPENT.left < 0:
             return GIVEN_UP
@@ -329,7 +330,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
     for parts in composite:
         k = p[parts]
         bound: PolyEnd = GIVEN_UP
-        if len(parts) == 1 and depth < MAX_DEPTH:
+        if len(parts) == 1 and depth < SYMBOLIC_NESTING:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
         if bound[0] is None:
             number = known.atom_bounds(chain(parts))[k > 0]
@@ -393,7 +394,7 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
 
 def _end(known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int) -> SymbolicEnd:
     p = poly_of(known.regroup(form))
-    end, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, MAX_SPLITS, depth)
+    end, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
     if end is None:
         return UNKNOWN
     return SymbolicEnd(linear_of(end if upper else scaled(end, -1)), attained)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from intset.budgets import CASES as MAX_CASES
+from intset.budgets import CASE_NESTING, CASE_NODES, CASES
 from intset.expr import ops
 from intset.expr.node import Cond, Node, const, make
 from intset.expr.walk import is_small, postorder
@@ -23,19 +23,16 @@ if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
     from intset.linear.form import Linear
 
-MAX_NODES = 96  # nodes of a goal
-MAX_DEPTH = 4  # comparisons assumed together
-
 
 def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
     """Whether case distinction proves a canonical condition of `known`."""
-    if not is_small(MAX_NODES, (canonical,)) or next(_choices(canonical), None) is None:
+    if not is_small(CASE_NODES, (canonical,)) or next(_choices(canonical), None) is None:
         return False
     waiting = [(known, canonical, 0)]
-    for _ in range(MAX_CASES):
+    for _ in range(CASES):
         reader, goal, depth = waiting.pop()
         if not _holds(reader, goal):
-            cases = _cases(reader, goal) if depth < MAX_DEPTH else None
+            cases = _cases(reader, goal) if depth < CASE_NESTING else None
             if cases is None:
                 return False
             waiting += [(case, goal, depth + 1) for case in reversed(cases)]

@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 
-from intset.budgets import CERTIFY_SOON as SOON
-from intset.budgets import CERTIFY_SOON_LINEAR as SOON_WHERE_LINEAR
+from intset.budgets import CERTIFY_SOON, CERTIFY_SOON_LINEAR, CERTIFY_STEPS
 from intset.check.certificate import Certificate
 from intset.check.isl_text import emptiness_text
 from intset.check.points import box_of
@@ -26,8 +25,6 @@ from intset.prover.combination import combinations
 from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
-
-MAX_EFFORT = 4_000_000  # steps of one search in total
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
@@ -51,8 +48,8 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
     else:
         kinds = _ORDER.get(proof.by, _ORDER["linear"])
-        soon = SOON_WHERE_LINEAR if proof.by == "linear" else SOON
-        cert = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(MAX_EFFORT), soon)
+        soon = CERTIFY_SOON_LINEAR if proof.by == "linear" else CERTIFY_SOON
+        cert = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(CERTIFY_STEPS), soon)
     if cert is None:
         raise InputError(f"no certificate was found for {shown(goal)}")
     return cert
@@ -106,7 +103,7 @@ def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> i
 
 
 def first_accepted(
-    claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: SearchBudget, soon: int = SOON
+    claims: Iterable[Certificate], basis: Basis, kinds: Sequence[str], effort: SearchBudget, soon: int = CERTIFY_SOON
 ) -> Certificate | None:
     """The first certificate accepted by the checker, over distinct claims in order and kinds in order.
 

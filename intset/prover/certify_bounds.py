@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from intset.budgets import CERTIFY_STEPS, GENERALIZED_WITNESSES
 from intset.check.bounds_certificate import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.check.certificate import Certificate
 from intset.config import Config, pinned
@@ -26,14 +27,13 @@ from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.certify import MAX_EFFORT, first_accepted, refutation
+from intset.prover.certify import first_accepted, refutation
 from intset.prover.proof import prove_in
 from intset.prover.question import REFUTED, Basis
 from intset.prover.simplex import SearchBudget
 
 KINDS = ("linear", "isl", "points", "z3")
 LISTED = ("points", "linear", "isl", "z3")  # for answers found by enumeration
-MAX_TRIED = 24  # generalized witnesses per end
 LARGE = (7, 3, None)  # lower bounds on sizes that make range ends distinguishable; None: unconstrained
 
 
@@ -65,9 +65,9 @@ def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
     whole = BoundsCertificate(asked.expr, *answer, asked.keep, ranges, asked.facts)
     if answer.is_empty:
         claims = [Certificate("", truth(False), True, asked.facts, ranges), _claim(asked, nowhere(asked.expr))]
-        empty = first_accepted(claims, basis, KINDS, SearchBudget(MAX_EFFORT))
+        empty = first_accepted(claims, basis, KINDS, SearchBudget(CERTIFY_STEPS))
         return _checked(replace(whole, empty=_found(empty, "that the set is empty")))
-    effort = SearchBudget(MAX_EFFORT)
+    effort = SearchBudget(CERTIFY_STEPS)
     kinds = LISTED if answer.by == WHO_LISTS else KINDS
     lower, upper = (_shown(asked, basis, side, end, kinds, effort) for side, end in zip((-1, 1), answer, strict=True))
     first, last = (_attained(asked, basis, end, effort) if answer.is_tight else (None, None) for end in answer)
@@ -121,7 +121,7 @@ def _attained(
         return (None, None) if cert is None else (cert.point, cert)
     if opaque_terms(goal, *(fact.condition for fact in asked.facts)):
         return None, None
-    for values in itertools.islice(dict.fromkeys(_points(asked, within, end, sizes)), MAX_TRIED):
+    for values in itertools.islice(dict.fromkeys(_points(asked, within, end, sizes)), GENERALIZED_WITNESSES):
         at: At = {var: e if (number := constant_value(e)) is None else number for var, e in values}
         there = attained_goal(asked.expr, end, at, tuple(asked.ranges.items()), asked.facts)
         if there is None or not prove_in(within, there):
@@ -153,7 +153,7 @@ def _points(
         variables = _by_dependence(asked)
         choices = [list(_choices((asked.ranges[var], read.get(var)), var, point)) for var in variables]
         if all(choices):
-            for chosen in itertools.islice(itertools.product(*choices), 4 * MAX_TRIED):
+            for chosen in itertools.islice(itertools.product(*choices), 4 * GENERALIZED_WITNESSES):
                 yield tuple(_in_sizes(variables, chosen).items())
 
 

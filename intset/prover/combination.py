@@ -20,8 +20,16 @@ from operator import add as add_terms
 from operator import mul
 from typing import Any, NamedTuple
 
-from intset.budgets import COMBINED_MONOMIALS as MAX_MONOMIALS
-from intset.budgets import PIVOT_STEPS as MAX_STEPS
+from intset.budgets import (
+    COMBINED_CASES,
+    COMBINED_MONOMIALS,
+    COMBINED_NODES,
+    COMBINED_SPLITS,
+    ENTRY_STEPS,
+    PIVOT_STEPS,
+    SMALL_SYSTEM_BITS,
+    SYSTEM_BITS,
+)
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
 from intset.check.evidence import Combination, Premise, WeightedProduct
@@ -37,13 +45,7 @@ from intset.linear.form import order_key
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
 
 MAX_PREMISES = (48, 30, 16)  # premises used singly, in pairs, in triples
-MAX_BITS = 1 << 13  # total length of all coefficients of a system
-MAX_BITS_OF_FEW = 1 << 18  # the same for systems of at most `FEW` columns
 FEW = 8
-MAX_NODES = 400
-STEPS = 2  # steps charged per entry of a system
-MAX_TRIED = 24  # cases
-MAX_DEPTH = 8  # nested splits
 
 
 _SIMPLIFIED = (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX, ops.ABS, ops.SELECT)
@@ -78,7 +80,7 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
 def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
     """A combination that contradicts the conjunction of the comparisons in `case`; None if none is found."""
     plain = _premises(cert, case, roots)
-    if sum(1 for _ in postorder([premise.cond for premise in plain])) > MAX_NODES:
+    if sum(1 for _ in postorder([premise.cond for premise in plain])) > COMBINED_NODES:
         return None
     divisors = []
     not_zero = nonzero(definedness(roots))
@@ -95,7 +97,7 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Sea
 
 
 class CombinationSearch:
-    """The search for a combination of one case, with splits; tries at most `MAX_TRIED` cases."""
+    """The search for a combination of one case, with splits; tries at most `COMBINED_CASES` cases."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class CombinationSearch:
         self.premises, self.positive, self.needs, self.effort = premises, positive, needs, effort
         self.nonzero = nonzero(needs)
         self.known = Frame.of(dict(cert.ranges), cert.facts)
-        self.left = MAX_TRIED
+        self.left = COMBINED_CASES
 
     def refute(self, case: Literals, depth: int = 0) -> Combination | None:
         self.left -= 1
@@ -119,7 +121,7 @@ class CombinationSearch:
         terms = _terms(columns, self.effort, (1, 2, 3) if depth == 0 else (1, 2))
         if terms is not None:
             return Combination(case, terms)
-        if depth >= MAX_DEPTH:
+        if depth >= COMBINED_SPLITS:
             return None
         for on in splits(columns, case, self.positive, self.nonzero, self.known, self.effort):
             ways = both_ways(on, self.needs)
@@ -224,7 +226,7 @@ def _factors(monomial: Iterable[tuple[Any, int]], atoms: Mapping[Any, Expr]) -> 
 def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] | None:
     """(atom, ceiling of its value) for a fractional atom in a solution of the relaxation; None if all are integral."""
     places = {m: number for number, m in enumerate(dict.fromkeys(m for column in columns for m in column.poly if m))}
-    if len(places) > MAX_MONOMIALS or len(columns) > MAX_PREMISES[0] or _is_long(columns):
+    if len(places) > COMBINED_MONOMIALS or len(columns) > MAX_PREMISES[0] or _is_long(columns):
         return None
     rows: list[Row] = []
     for number, column in enumerate(columns, len(places)):
@@ -246,7 +248,7 @@ def _bits(columns: Iterable[Column]) -> int:
 
 
 def _is_long(columns: Sequence[Column]) -> bool:
-    return _bits(columns) > (MAX_BITS_OF_FEW if len(columns) <= FEW else MAX_BITS)
+    return _bits(columns) > (SMALL_SYSTEM_BITS if len(columns) <= FEW else SYSTEM_BITS)
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
@@ -338,7 +340,7 @@ def _terms(
 
 
 def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> Iterator[Column]:
-    effort.charge(STEPS * _entries(columns))
+    effort.charge(ENTRY_STEPS * _entries(columns))
     usable = [column for column in columns if column.premises[0].why != names.SQUARE]
     yield from columns
     for size in range(2, degree + 1):
@@ -346,7 +348,7 @@ def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> I
             poly = chosen[0].poly
             for column in chosen[1:]:
                 poly = multiply(poly, column.poly)
-            effort.charge(STEPS * len(poly))
+            effort.charge(ENTRY_STEPS * len(poly))
             premises = tuple(premise for column in chosen for premise in column.premises)
             yield Column(premises, poly, any(column.is_zero for column in chosen))
 
@@ -374,7 +376,7 @@ def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
             rows.setdefault(monomial, []).append((number, k))
-    if not rows[UNIT] or len(rows) > MAX_MONOMIALS or _is_long(columns):
+    if not rows[UNIT] or len(rows) > COMBINED_MONOMIALS or _is_long(columns):
         return None
     free = [number for number, column in enumerate(columns) if column.is_zero]
     solution = _weights(
@@ -389,12 +391,12 @@ def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct
 
 
 def _weights(rows: list[Row], free: Collection[int], effort: SearchBudget) -> dict[int, Fraction] | None:
-    """Solve one system by the simplex method, within `MAX_STEPS`; None if infeasible or out of steps."""
-    part = SearchBudget(min(MAX_STEPS, effort.left))
+    """Solve one system by the simplex method, within `PIVOT_STEPS`; None if infeasible or out of steps."""
+    part = SearchBudget(min(PIVOT_STEPS, effort.left))
     try:
         return weights(rows, free, part)
     except SearchSpentError:
-        if part.steps < MAX_STEPS:
+        if part.steps < PIVOT_STEPS:
             raise
         return None
     finally:

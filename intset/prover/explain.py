@@ -7,8 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.budgets import EXPLAINED_DIVISIONS as MAX_DIVISIONS
-from intset.budgets import MISSING_FACTS, MISSING_ISL, MISSING_NODES, MISSING_PAIRS, MISSING_WORK, MISSING_Z3
+from intset.budgets import (
+    EXPLAINED_DIVISIONS,
+    MISSING_FACTS,
+    MISSING_ISL,
+    MISSING_NODES,
+    MISSING_PAIRS,
+    MISSING_WORK,
+    MISSING_Z3,
+)
 from intset.config import current, using
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -148,7 +155,7 @@ def expr_divisions(e: Expr) -> list[Expr]:
 def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
     """Unknown signs that prevent a division from being C's native division."""
     lines: list[str] = []
-    for node in divisions[:MAX_DIVISIONS]:
+    for node in divisions[:EXPLAINED_DIVISIONS]:
         for part, goal in ((node.args[1], node.args[1] >= 0), (node.args[0], node.args[0] >= 0)):
             if constant_value(part) is not None or ctx.prove(goal):
                 continue

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
+from intset.budgets import CACHED_PROOFS
 from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
 from intset.domains.query import Query
@@ -157,9 +158,6 @@ __all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "undecided"]
 # -- cache -------------------------------------------------------------------------------------------------------------
 
 
-MAX_PROOFS = 4096
-
-
 class Lru:
     """A thread-safe cache of at most `limit` proofs that evicts the least recently used."""
 
@@ -194,7 +192,7 @@ class Lru:
         return len(self._answers)
 
 
-PROOFS = Lru(MAX_PROOFS)
+PROOFS = Lru(CACHED_PROOFS)
 
 
 def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:

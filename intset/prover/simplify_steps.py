@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from intset.budgets import BANNED_REPLACEMENTS, SIMPLIFY_ROUNDS
 from intset.config import Config
 from intset.errors import InputError
 from intset.expr import ops
@@ -15,9 +16,7 @@ from intset.expr.walk import postorder, rewrite
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import Proof, prove_once
-from intset.simplify import MAX_ROUNDS, Rewrite, Simplifier
-
-MAX_TRIES: Final = 12  # reruns that ban unproved replacements
+from intset.simplify import Rewrite, Simplifier
 
 
 class SimplifyStep(NamedTuple):
@@ -66,7 +65,7 @@ def simplified_in_steps(
     """Simplify `root` by proved replacements only."""
     banned: set[tuple[Node, Node]] = set()
     steps: list[SimplifyStep] = []
-    for _ in range(MAX_ROUNDS):
+    for _ in range(SIMPLIFY_ROUNDS):
         new, new_steps = _round(frame, root, Simplifier(table, bits), banned, config)
         steps += new_steps
         if new is root:
@@ -81,7 +80,7 @@ def _round(
 ) -> tuple[Any, list[SimplifyStep]]:
     """(result, steps) of one run; extends `banned` with unproved replacements and reruns."""
     inside = frame.where_defined((root,))
-    for _ in range(MAX_TRIES):
+    for _ in range(BANNED_REPLACEMENTS):
         simplifier = like.anew(frozenset(banned))
         new = simplifier.run(root, inside.known)
         steps: list[SimplifyStep] = []

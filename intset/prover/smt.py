@@ -10,24 +10,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from intset.budgets import CORE_Z3 as _TRIAL_RLIMIT
+from intset.budgets import CORE_TRIALS, CORE_Z3, SOLVER_RLIMIT, Z3_CHEAP_MODELS, Z3_MODELS, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.walk import postorder
-from intset.prover.smt_encode import MAX_SHIFT, BoundsHint, Carrier, Encoder
-from intset.prover.z3_solver import DEFAULT_RLIMIT, WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
+from intset.prover.smt_encode import BoundsHint, Carrier, Encoder
+from intset.prover.z3_solver import WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
 
 LabelledFact: TypeAlias = tuple[Cond, Any]  # a true condition, and its label in `core`
 Model: TypeAlias = dict[Expr, int]
 Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments with an asserted value
-
-_CANDIDATES: Final = 10  # models examined per query
-_CHEAP_CANDIDATES: Final = 3  # models before definitions of bit operations are asserted
-_TRIALS: Final = 16  # deletion attempts per core
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ class SmtSession:
         self,
         goal: Cond,
         facts: Sequence[LabelledFact] = (),
-        rlimit: int = DEFAULT_RLIMIT,
+        rlimit: int = SOLVER_RLIMIT,
         bounds: BoundsHint | None = None,
         core: bool = True,
         points: bool = True,
@@ -202,7 +198,7 @@ class _SmtEngine:
         }
         literals = [*names, *declared]
         taught: list[Taught] = []
-        for attempt in range(_CANDIDATES):
+        for attempt in range(Z3_MODELS):
             verdict, reason = self._ask(literals, rlimit)
             if verdict == self.z3.unknown:
                 return query.unknown(reason, taught)
@@ -216,7 +212,7 @@ class _SmtEngine:
                 )
             values = self.terms.model_of(self.solver)
             model = self._counterexample(query, carriers, values)
-            if model is None and attempt == _CHEAP_CANDIDATES:
+            if model is None and attempt == Z3_CHEAP_MODELS:
                 for carrier in carriers:
                     if carrier.definition is not None:
                         self._tell(carrier.definition)
@@ -266,11 +262,11 @@ class _SmtEngine:
         return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
 
     def _minimal(self, core: Sequence[Z3Term]) -> set[Z3Term]:
-        """Shrink an unsatisfiable core by deletion, with `_TRIALS` cheap checks."""
+        """Shrink an unsatisfiable core by deletion, with `CORE_TRIALS` cheap checks."""
         needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.ref, literal.ast))
-        for literal in needed[:_TRIALS]:
+        for literal in needed[:CORE_TRIALS]:
             rest = [other for other in needed if other is not literal]
-            if len(rest) < len(needed) and self._ask(rest, _TRIAL_RLIMIT)[0] == self.z3.unsat:
+            if len(rest) < len(needed) and self._ask(rest, CORE_Z3)[0] == self.z3.unsat:
                 needed = rest
         return set(needed)
 
@@ -292,9 +288,9 @@ def _keeps_declaration(term: Expr, value: int) -> bool:
 
 
 def _affordable(node: Node, model: Model) -> bool:
-    """Whether a shift is evaluable at a point, with an amount of at most `MAX_SHIFT` bits."""
+    """Whether a shift is evaluable at a point, with an amount of at most `Z3_SHIFT` bits."""
     try:
-        return node.op not in (ops.SHL, ops.SHR) or evaluate(node.args[1], model) <= MAX_SHIFT
+        return node.op not in (ops.SHL, ops.SHR) or evaluate(node.args[1], model) <= Z3_SHIFT
     except UndefinedError:
         return True
 

@@ -18,6 +18,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from intset.budgets import (
+    Z3_CONSTANT_BITS,
+    Z3_DEGREE,
+    Z3_DEGREE_DIVIDED,
+    Z3_DEPTH,
+    Z3_MASK_RUNS,
+    Z3_NODES,
+    Z3_SHIFT,
+    Z3_TABLE,
+    Z3_WIDTH,
+)
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Node, Var, constant_value
@@ -30,17 +41,8 @@ HintedInterval: TypeAlias = tuple[int | None, int | None]
 BoundsHint: TypeAlias = Callable[[Node], HintedInterval]
 
 # Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
-MAX_NODES: Final = 20_000
-MAX_DEPTH: Final = 1_500
-MAX_DEGREE: Final = 24
-MAX_DEGREE_DIVIDED: Final = 8  # where anything is divided by a term: z3 multiplies quotients out, uncounted by `rlimit`
-MAX_CONSTANT_BITS: Final = 1 << 16
 
-MAX_SHIFT: Final = 4096  # largest exponent of a literal power of 2
 _LEAVES: Final = (ops.VAR, ops.LOAD)  # assigned by a model
-_MAX_TABLE: Final = 64  # table entries of a shift by a variable
-_MAX_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask
-_MAX_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +106,7 @@ class Encoder:
         self._functions: dict[Opaque, Z3Function] = {}
         self._serial = itertools.count()
         self._bounds: BoundsHint = _unknown
-        self._degree, self._max_degree = 0, MAX_DEGREE
+        self._degree, self._max_degree = 0, Z3_DEGREE
         self._carriers: dict[Node, Carrier] = {}  # carriers awaiting `_enter`
 
     def encode(self, root: Node, bounds: BoundsHint | None = None) -> Encoding:
@@ -118,8 +120,8 @@ class Encoder:
         self._bounds = bounds or _unknown
         carriers = []
         for count, node in enumerate(postorder((root,))):
-            if count >= MAX_NODES:
-                raise BudgetError(f"more than {MAX_NODES} terms")
+            if count >= Z3_NODES:
+                raise BudgetError(f"more than {Z3_NODES} terms")
             entry = self._entries.get(node) or self._enter(node)
             if entry.carrier is not None:
                 carriers.append(entry.carrier)
@@ -134,7 +136,7 @@ class Encoder:
         """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
         if len(carrier.arguments) == 2:
             truth = values[0] & values[1]
-        elif 0 <= values[0] <= MAX_SHIFT:
+        elif 0 <= values[0] <= Z3_SHIFT:
             truth = 1 << values[0]
         else:
             return None
@@ -142,14 +144,14 @@ class Encoder:
         return self.terms.implied(self.terms.both(*there), carrier.term.eq(self.integer(truth)))
 
     def integer(self, value: int) -> Z3Term:
-        """An integer constant of at most `MAX_CONSTANT_BITS` bits; else BudgetError."""
-        if value.bit_length() > MAX_CONSTANT_BITS + 1:
+        """An integer constant of at most `Z3_CONSTANT_BITS` bits; else BudgetError."""
+        if value.bit_length() > Z3_CONSTANT_BITS + 1:
             raise BudgetError(f"a constant of {value.bit_length()} bits")
         return self.terms.integer(value)
 
     def power(self, exponent: int) -> Z3Term:
         """2 to the power of `exponent`."""
-        if exponent > MAX_CONSTANT_BITS:
+        if exponent > Z3_CONSTANT_BITS:
             raise BudgetError(f"a constant of {exponent} bits")
         return self.integer(1 << exponent)
 
@@ -165,11 +167,11 @@ class Encoder:
         below = [self._entries[arg] for arg in node.args]
         depth = 1 + max((entry.depth for entry in below), default=0)
         degree = _degree(node.op, [entry.degree for entry in below])
-        if depth > MAX_DEPTH:
+        if depth > Z3_DEPTH:
             raise BudgetError(f"terms nested {depth} deep")
         self._degree = max(self._degree, degree)
         if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
-            self._max_degree = MAX_DEGREE_DIVIDED
+            self._max_degree = Z3_DEGREE_DIVIDED
         if self._degree > self._max_degree:
             raise BudgetError(f"a product of degree {self._degree}")
         values = [entry.value for entry in below]
@@ -212,7 +214,7 @@ class Encoder:
         if left is right:
             return a
         for mask, x in ((constant_value(right), a), (constant_value(left), b)):
-            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= _MAX_RUNS:
+            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= Z3_MASK_RUNS:
                 return self._masked(x, mask) if mask >= 0 else x - self._masked(x, ~mask)
         terms, term = self.terms, self._and(a, b)
         facts = (
@@ -240,7 +242,7 @@ class Encoder:
     def shift(self, node: Node, apply: Callable[[Z3Term, Z3Term], Z3Term], x: Z3Term, amount: Z3Term) -> Z3Term:
         """`x` times, or divided by, a power of 2."""
         known = constant_value(node.args[1])
-        if known is not None and known <= MAX_SHIFT:
+        if known is not None and known <= Z3_SHIFT:
             return apply(x, self.power(max(known, 0)))
         low, high = _shift_window(self._bounds(node.args[1]))
         terms, term = self.terms, self._pow2(amount)
@@ -295,14 +297,14 @@ def _window(a: HintedInterval, b: HintedInterval) -> tuple[bool, int]:
     ends = [end for end in (*a, *b) if end is not None]
     signed = min(ends, default=-1) < 0
     width = max((end.bit_length() for end in ends), default=0) + signed
-    return (signed, max(width, 1)) if len(ends) == 4 and width <= _MAX_WIDTH else (True, 8)
+    return (signed, max(width, 1)) if len(ends) == 4 and width <= Z3_WIDTH else (True, 8)
 
 
 def _shift_window(amount: HintedInterval) -> tuple[int, int]:
     """The amounts to write out: all, or the smallest few."""
     low, high = max(amount[0] or 0, 0), amount[1]
-    few = high is not None and high - low < _MAX_TABLE and high <= MAX_SHIFT
-    return (low, high) if high is not None and few else (min(low, MAX_SHIFT - 8), min(low, MAX_SHIFT - 8) + 8)
+    few = high is not None and high - low < Z3_TABLE and high <= Z3_SHIFT
+    return (low, high) if high is not None and few else (min(low, Z3_SHIFT - 8), min(low, Z3_SHIFT - 8) + 8)
 
 
 ValueEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term]], Z3Term]

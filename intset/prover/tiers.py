@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from intset.budgets import Z3_EFFORT as MAX_EFFORT
-from intset.budgets import Z3_FACTS_EFFORT as MAX_FACTS_EFFORT
-from intset.budgets import Z3_NESTING as MAX_NESTING
+from intset.budgets import BITWISE_NODES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
 from intset.check.polynomials import BITWISE, Expander
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
@@ -40,7 +38,6 @@ from intset.prover.smt import SmtSession, effort, nesting
 T = TypeVar("T")
 LIBRARIES = ("isl", "z3")  # tiers that trust a library
 FAR = 1 << 20  # beyond every range at the sizes tried
-MAX_BITWISE = 64  # nodes of an equation between bitwise expressions
 
 
 def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
@@ -129,7 +126,7 @@ def linear_tier(question: ProofQuestion) -> Verdict:
 
 def _is_identity(goal: Cond) -> bool:
     """Whether both sides of a bitwise equation have the same normal form."""
-    if goal.op is not ops.EQ or not is_small(MAX_BITWISE, (goal,)):
+    if goal.op is not ops.EQ or not is_small(BITWISE_NODES, (goal,)):
         return False
     if not any(node.op in BITWISE for node in postorder((goal,))):
         return False
@@ -250,7 +247,7 @@ def points_tier(question: ProofQuestion) -> Verdict:
 def z3_tier(question: ProofQuestion) -> Verdict:
     """Decide by z3 whether ranges and facts imply the goal."""
     frame = question.frame
-    if effort(question.goal) > MAX_EFFORT:
+    if effort(question.goal) > Z3_EFFORT:
         return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     for var in _ranged(question, [cond for cond, _ in facts]):
@@ -259,7 +256,7 @@ def z3_tier(question: ProofQuestion) -> Verdict:
         facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
     config = question.config
     session = SmtSession(config.z3_timeout_ms)
-    rlimit = config.z3_rlimit * MAX_NESTING**2 // max(nesting(question.goal), MAX_NESTING) ** 2
+    rlimit = config.z3_rlimit * Z3_NESTING**2 // max(nesting(question.goal), Z3_NESTING) ** 2
     answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), _hint(question), core=False)
     if answer.status == PROVED:
         return Verdict(PROVED)
@@ -274,10 +271,10 @@ def z3_tier(question: ProofQuestion) -> Verdict:
 
 
 def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
-    """A prefix-greedy selection of facts within `MAX_FACTS_EFFORT`."""
-    if effort(*(cond for cond, _ in facts)) <= MAX_FACTS_EFFORT:
+    """A prefix-greedy selection of facts within `Z3_FACTS_EFFORT`."""
+    if effort(*(cond for cond, _ in facts)) <= Z3_FACTS_EFFORT:
         return facts
-    left, kept = MAX_FACTS_EFFORT, []
+    left, kept = Z3_FACTS_EFFORT, []
     for fact in facts:
         cost = effort(fact[0])
         if cost <= left:

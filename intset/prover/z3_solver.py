@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from intset.budgets import SOLVER_RLIMIT
 from intset.errors import BudgetError
 from intset.expr.text import decimal, number_of
 from intset.loading import load
@@ -239,7 +240,6 @@ class Z3Function:
 
 
 _NEVER: Final = (1 << 32) - 1  # milliseconds, as z3 says it
-DEFAULT_RLIMIT: Final = 1_000_000  # about 0.1 to 0.2 s
 
 
 @dataclass(slots=True)
@@ -302,7 +302,7 @@ class _WorkbenchPool:
         self._ready: list[Workbench] = []
         self._used: list[Workbench] = []
         self._maker: threading.Thread | None = None
-        self._rlimit = DEFAULT_RLIMIT
+        self._rlimit = SOLVER_RLIMIT
 
     def take(self, rlimit: int) -> Workbench:
         """A workbench for a question with this budget."""

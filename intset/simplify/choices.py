@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
+from intset.budgets import COMPARED_ARMS, COMPARED_OPERANDS, SIMPLIFIED_ARM
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, make
 from intset.expr.ops import Op
@@ -23,18 +24,15 @@ from intset.simplify import sums
 from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import folded
 
-MAX_ARM: Final = 48  # nodes of a select whose arms are read under its condition; a quarter for each level of nesting
-
 
 def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     """Normalizers for both arms of a select, each narrowed by the condition; large selects are not narrowed."""
     cond = choice.args[0]
-    if not is_small(MAX_ARM >> (2 * known.depth), choice.args):
+    if not is_small(SIMPLIFIED_ARM >> (2 * known.depth), choice.args):
         return known, known
     return known.narrowed(cond), known.narrowed(~cond)
 
 
-MAX_COMPARED: Final = 16  # nodes of arms that are compared under the condition
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the others by need
 
@@ -107,7 +105,7 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
         return
     at, off = node.args[1:] if cond.op is ops.EQ else node.args[:0:-1]
     for var, value in _solved(cond):
-        if not is_small(MAX_ARM, (at, off, value)):
+        if not is_small(SIMPLIFIED_ARM, (at, off, value)):
             continue
         there = substitute(at, {var: value})
         if is_total(off) and known.form(there).same(known.form(substitute(off, {var: value}))):
@@ -120,7 +118,7 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
 def as_bound(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
     """The select as min or max, where the condition orders its arms and the negation orders them in reverse."""
     cond, a, b = node.args
-    if cond.op not in ORDERED or not is_total(a, b) or not is_small(MAX_COMPARED, (a, b)):
+    if cond.op not in ORDERED or not is_total(a, b) or not is_small(COMPARED_ARMS, (a, b)):
         return
     yes, no = readers(known, node)
     for first, second, op in ((a, b, ops.MIN), (b, a, ops.MAX)):
@@ -171,7 +169,6 @@ def _bound(cond: Cond, a: sums.TermSum, b: sums.TermSum) -> ops.Op | None:
 # -- min and max -------------------------------------------------------------------------------------------------------
 
 
-MAX_OPERANDS: Final = 12  # of a longer chain only neighbours are compared
 OPPOSITE: Final = {ops.MIN: ops.MAX, ops.MAX: ops.MIN}
 
 
@@ -186,7 +183,7 @@ def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Exp
     """Rewrites of a min or max chain: dominated operands dropped, common addends and factors moved out."""
     op = node.op
     operands = chain(op, node)
-    if len(operands) > MAX_OPERANDS:
+    if len(operands) > COMPARED_OPERANDS:
         a, b = node.args
         if a is b:
             yield "equal operands", a
@@ -245,13 +242,13 @@ def _opened(op: Op, operands: list[sums.TermSum]) -> list[Expr] | None:
         is_open = True
         k, rest = total.terms[inner], total.without(inner)
         opened_operands += [sums.write(rest.plus(sums.read(arg), k)) for arg in chain(inner.op, inner)]
-    return opened_operands if is_open and len(opened_operands) <= MAX_OPERANDS else None
+    return opened_operands if is_open and len(opened_operands) <= COMPARED_OPERANDS else None
 
 
 def _leaves(op: Op, node: Expr) -> int:
-    """Number of operands with repetitions, counted up to `MAX_OPERANDS + 1`."""
+    """Number of operands with repetitions, counted up to `COMPARED_OPERANDS + 1`."""
     count, stack = 0, [node]
-    while stack and count <= MAX_OPERANDS:
+    while stack and count <= COMPARED_OPERANDS:
         e = stack.pop()
         if e.op is op:
             stack.extend(e.args)

@@ -13,8 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from intset.budgets import (
+    ADDED_INEQUALITIES,
+    ENUMERATED_VALUES,
+    JUNCTION_PARTS,
+    NARROWED_NODES,
+    NESTED_NARROWING,
+    SUMMED_INEQUALITIES,
+)
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
@@ -32,11 +40,6 @@ from intset.simplify.rules import ALL
 
 if TYPE_CHECKING:
     from intset.simplify.engine import Simplifier
-
-MAX_PARTS: Final = 12  # parts of a junction compared pairwise
-MAX_NARROWING: Final = 60  # nodes of a junction with context-dependent simplification of its parts
-MAX_VALUES: Final = 16  # values of a variable enumerated
-MAX_DEPTH: Final = 3  # nested narrowings of a normalizer
 
 
 def joined(op: Op, parts: Sequence[Cond]) -> Cond:
@@ -99,13 +102,13 @@ def negated(cond: Cond) -> Cond:
 def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
     parts = chain(node.op, node)
     op = node.op
-    if len(parts) > MAX_PARTS:
+    if len(parts) > JUNCTION_PARTS:
         yield "parts once", joined(op, parts)
         return
     yield "parts once", joined(op, parts)
     total = [is_total(part) for part in parts]
     yield from _by_order(s, op, parts, total, known)
-    if known.depth < MAX_DEPTH and is_small(MAX_NARROWING, (node,)):
+    if known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,)):
         yield from _under_others(s, op, parts, total, known)
     yield from _merged(s, op, parts, total, known)
     if all(total):
@@ -120,7 +123,7 @@ def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
     (var,) = variables
     inside = node.op is ops.AND
     low, high = known.narrowed(node if inside else negated(node)).atom_bounds(var)
-    if low is None or high is None or not 0 <= high - low < MAX_VALUES:
+    if low is None or high is None or not 0 <= high - low < ENUMERATED_VALUES:
         return
     hits = [v for v in range(low, high + 1) if evaluate(node, {var: v}) is inside]
     if not hits:
@@ -345,10 +348,6 @@ def _both(a: Clause, b: Clause) -> Clause | None:
 # -- sums of inequalities ----------------------------------------------------------------------------------------------
 
 
-MAX_SUMS: Final = 64
-MAX_ADDED: Final = 4  # inequalities in one sum
-
-
 class ImpliedInequality(NamedTuple):
     """An inequality `form >= 0` implied by the clauses with the indices `places`."""
 
@@ -357,7 +356,7 @@ class ImpliedInequality(NamedTuple):
 
 
 def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequality]:
-    """Inequalities of the clauses, plus sums of up to `MAX_ADDED` inequalities with cancelling terms.
+    """Inequalities of the clauses, plus sums of up to `ADDED_INEQUALITIES` inequalities with cancelling terms.
 
     (x < y) & (y < z) & (x < z) = (x < y) & (y < z)          (x < y) & (y < z) & (z < x) = False
     (x <= y) & (y <= z) & (z <= x) = (x == y) & (y == z)
@@ -371,7 +370,7 @@ def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequa
     implied = list(single)
     seen = {(one.form.key(), one.places) for one in implied}
     for a in implied:  # grows while it is walked
-        if len(a.places) >= MAX_ADDED:
+        if len(a.places) >= ADDED_INEQUALITIES:
             continue
         for b in single:
             if b.places <= a.places:
@@ -383,7 +382,7 @@ def implied_inequalities(clauses: Sequence[Clause | None]) -> list[ImpliedInequa
             if (form.key(), one.places) not in seen:
                 seen.add((form.key(), one.places))
                 implied.append(one)
-                if len(implied) >= MAX_SUMS:
+                if len(implied) >= SUMMED_INEQUALITIES:
                     return implied
     return implied
 

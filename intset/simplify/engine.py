@@ -5,7 +5,7 @@ cost nor its operation count exceeds the input's; a second run returns it unchan
 
 A node is *finished* when no candidate is cheaper. A cheaper candidate replaces the node and is simplified in turn, so
 results consist of finished nodes. Termination: each replacement lowers the cost or the operation count. After
-`MAX_STEPS` nodes the rest stays unchanged.
+`SIMPLIFY_STEPS` nodes the rest stays unchanged.
 
 Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tables (`rules.py`) and decided conditions
 (`conditions.py`). Candidates are themselves simplified at level 1, which tries no candidate that first grows.
@@ -14,8 +14,9 @@ Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tab
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from intset.budgets import CANONICAL_OPERATIONS, NESTED_CANDIDATES, SIMPLIFIED_NODES, SIMPLIFY_STEPS, TIE_OPERATIONS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.expr.walk import chain, is_small, postorder, rewrite
@@ -29,13 +30,6 @@ from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
 from intset.simplify.width import no_wider
-
-MAX_ROUNDS: Final = 8  # runs until a fixed point, so that simplify is idempotent
-MAX_STEPS: Final = 4_000  # (node, normalizer) pairs simplified
-MAX_NODES: Final = 300  # larger graphs are replaced by their linear form or stay unchanged
-MAX_TEXT: Final = 40  # operations of candidates whose ties are broken by text
-MAX_CANONICAL: Final = 64  # operations of nodes whose linear form is a candidate
-MAX_DEPTH: Final = 6  # nested simplifications of candidates
 
 
 class Rewrite(NamedTuple):
@@ -58,7 +52,7 @@ class Simplifier:
     ) -> None:
         self.pricing = Pricing(table)
         self.bits = bits
-        self.steps_left = MAX_STEPS
+        self.steps_left = SIMPLIFY_STEPS
         self.done: dict[Key, Node] = {}
         self.next: dict[Key, Key] = {}  # replacement of a node
         self.uses: dict[Key, list[Key]] = {}
@@ -89,7 +83,7 @@ class Simplifier:
 
     def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
         """The tie-break among equally cheap candidates: fewest new nodes, then text."""
-        if self.price(e)[1] > MAX_TEXT:
+        if self.price(e)[1] > TIE_OPERATIONS:
             return (0, "", order_key(e))
         return (sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
 
@@ -330,7 +324,7 @@ class Simplifier:
 
     def _canonical(self, node: Expr, known: Normalizer) -> Any:
         count = self.price(node)[1]
-        if count > MAX_CANONICAL:
+        if count > CANONICAL_OPERATIONS:
             return None
         form = known.form(node)
         if len(form.terms) > 2 * count + 4:
@@ -344,7 +338,7 @@ class Simplifier:
         """A candidate for `node`, simplified at level 1."""
         if candidate is None or candidate is node:
             return None
-        if self._depth < MAX_DEPTH and self.steps_left > 0:
+        if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
             self._depth += 1
             candidate = self.run(candidate, known, 1)
             self._depth -= 1
@@ -358,10 +352,10 @@ def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, b
 
 
 def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
-    """Simplify `root`; a graph beyond `MAX_NODES` becomes its linear form if that is cheaper."""
+    """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
-    while not is_small(MAX_NODES, (root,)):
+    while not is_small(SIMPLIFIED_NODES, (root,)):
         whole = _as_a_whole(root, known)
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root

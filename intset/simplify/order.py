@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from intset.budgets import ORDER_FACTS, ORDER_FORMS, ORDER_NESTING, ORDER_TERMS
 from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Cond, Expr
@@ -22,10 +23,6 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 from intset.simplify.samples import SamplePoints
 
-MAX_QUESTIONS: Final = 32  # linear forms examined per decision
-MAX_DEPTH: Final = 6  # successive atom replacements
-MAX_FACTS: Final = 8  # taken from a form
-MAX_TERMS: Final = 8  # longer forms keep their atoms
 BOUNDED: Final = frozenset(
     (ops.MIN, ops.MAX, ops.ABS, ops.BITAND, ops.BITOR, ops.SELECT, ops.FLOORDIV, ops.TRUNCDIV, ops.MUL)
 )
@@ -34,7 +31,7 @@ BOUNDED: Final = frozenset(
 class OrderDecider:
     """Decides order and conditions under the assumptions of one normalizer, and caches the decisions.
 
-    Guarantee: sound; incomplete beyond `MAX_QUESTIONS` and `MAX_DEPTH`.
+    Guarantee: sound; incomplete beyond `ORDER_FORMS` and `ORDER_NESTING`.
     """
 
     __slots__ = ("_found", "_samples", "known")
@@ -55,7 +52,7 @@ class OrderDecider:
 
     def is_nonneg(self, form: Linear) -> bool:
         """Whether `form >= 0` is proved."""
-        return self._is_nonneg(form, [MAX_QUESTIONS], MAX_DEPTH)
+        return self._is_nonneg(form, [ORDER_FORMS], ORDER_NESTING)
 
     def _is_nonneg(self, form: Linear, left: list[int], depth: int) -> bool:
         if left[0] <= 0:
@@ -65,7 +62,7 @@ class OrderDecider:
             return False
         if self.known.is_nonneg(form):
             return True
-        if not depth or len(form.terms) > MAX_TERMS or not self._may_be_bounded(form) or self._is_refuted(form):
+        if not depth or len(form.terms) > ORDER_TERMS or not self._may_be_bounded(form) or self._is_refuted(form):
             return False
         for t, k in form.terms.items():
             every = self._at_least_each(t, k)
@@ -98,7 +95,7 @@ class OrderDecider:
         """The form minus a nonnegative fact, if no term is added; skipped for forms with quotients."""
         if any(t.op is ops.FLOORDIV or t.op is ops.TRUNCDIV for t in form.terms):
             return
-        for fact in self.known.assumptions.nonneg[:MAX_FACTS]:
+        for fact in self.known.assumptions.nonneg[:ORDER_FACTS]:
             if any(fact.terms.get(t) == k for t, k in form.terms.items()):
                 rest = form.minus(fact)
                 if len(rest.terms) <= len(form.terms):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
+from intset.budgets import FOLDED_SHIFT, PATTERN_VARIANTS
 from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var, const, make, truth
@@ -26,8 +27,6 @@ COMMUTATIVE: Final = frozenset(
     (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR, ops.BITXOR, ops.AND, ops.OR, ops.EQ, ops.NE)
 )
 MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
-MAX_VARIANTS: Final = 64
-MAX_SHIFT: Final = 4096  # bits; larger shifts are not folded
 
 Binding = dict[Node, Node]
 
@@ -146,7 +145,7 @@ def variants(rule: Rule) -> list[tuple[Node, Node]]:
     """(pattern, result) pairs for all operand orders of commutative operations and comparisons."""
     turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
     by_pattern: dict[Node, Node] = {}
-    for pattern in turned[:MAX_VARIANTS]:
+    for pattern in turned[:PATTERN_VARIANTS]:
         result = rule.result
         if pattern.op is not rule.pattern.op and isinstance(result, Cond) and result.op in MIRRORED:
             result = make(MIRRORED[result.op], result.args[::-1])
@@ -184,7 +183,7 @@ def instance(pattern: Node, binding: Mapping[Node, Node]) -> Any:
 def folded(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     """The node, constant-folded if all operands are constants; None if the value is undefined."""
     if op.meaning is not None and all(arg.op is ops.CONST or arg.op is ops.BOOL for arg in args):
-        if op is ops.SHL and args[1].data > MAX_SHIFT:
+        if op is ops.SHL and args[1].data > FOLDED_SHIFT:
             return make(op, args)
         try:
             value = op.meaning(*(arg.data for arg in args))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from intset.budgets import SAMPLE_POINTS, SAMPLE_TRIES, SAMPLED_NODES
 from intset.expr import ops
 from intset.expr.node import Expr, Node, Var
 from intset.expr.walk import free_vars, postorder_until
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
-POINTS: Final = 8
-TRIES: Final = 16  # candidate points per context with facts
-MAX_NODES: Final = 200  # nodes of an evaluated atom
 SPREAD: Final = (0, 1, 3, 17, 2, 60, 5, 1000)  # distances from the end of a half-open range
 
 Values = tuple["int | bool | None", ...]  # one per point; None: undefined or unknown
@@ -39,7 +37,7 @@ class SamplePoints:
             self._given = []
         elif assumptions.nonneg or assumptions.limits or any(e.op is not ops.VAR for e in assumptions.atoms):
             self._given = self._satisfying()
-        self._count = POINTS if self._given is None else len(self._given)
+        self._count = SAMPLE_POINTS if self._given is None else len(self._given)
 
     def is_negative(self, form: Linear) -> bool:
         """Whether the form is negative at a sample point."""
@@ -70,14 +68,14 @@ class SamplePoints:
             (*dict.fromkeys((*free_vars(*speaking), *assumptions.limits)),) if speaking else (*assumptions.limits,)
         )
         points: list[dict[Expr, int]] = []
-        for number in range(TRIES):
+        for number in range(SAMPLE_TRIES):
             point: dict[Expr, int] = {}
             for var in variables:
                 point[var] = self._chosen(var, number)
             self._fit(point, number)
             if self._satisfies(point):
                 points.append(point)
-                if len(points) == POINTS:
+                if len(points) == SAMPLE_POINTS:
                     break
         return points
 
@@ -90,9 +88,9 @@ class SamplePoints:
                 far = number and (high - low if number == 1 else (var.serial * 13 + number * 5) % (high - low + 1))
                 point[var] = low + far
             elif low is not None and high is None:
-                point[var] = low + SPREAD[number % POINTS]
+                point[var] = low + SPREAD[number % SAMPLE_POINTS]
             elif high is not None and low is None:
-                point[var] = high - SPREAD[number % POINTS]
+                point[var] = high - SPREAD[number % SAMPLE_POINTS]
 
     def _satisfies(self, point: dict[Expr, int]) -> bool:
         known = self._known
@@ -119,7 +117,7 @@ class SamplePoints:
 
     def _chosen(self, var: Var, number: int) -> int:
         low, high = self._known.atom_bounds(var)
-        far = SPREAD[(number + var.serial) % POINTS] if number > 1 else SPREAD[0]
+        far = SPREAD[(number + var.serial) % SAMPLE_POINTS] if number > 1 else SPREAD[0]
         if low is not None and high is not None:
             if number < 2:
                 return (low, high)[number]
@@ -136,7 +134,7 @@ class SamplePoints:
         values = self._values
         nothing: Values = (None,) * self._count
         order = postorder_until(root, values)
-        if len(order) > MAX_NODES:
+        if len(order) > SAMPLED_NODES:
             values[root] = nothing
             return nothing
         for e in order:

@@ -11,13 +11,11 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from intset.budgets import SHAPE_NESTING, SHAPE_TERMS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, make
 from intset.simplify.conditions import joined
 from intset.simplify.pattern import MIRRORED
-
-MAX_TERMS: Final = 12  # of a sum, and parts of a junction
-MAX_NESTING: Final = 6  # divisions within one another
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
@@ -96,7 +94,7 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 _TOO_DEEP: Final = object()
 
 
-def shape_of(e: Any, nesting: int = MAX_NESTING) -> Any:
+def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
     """The shape of an expression, or None; not cached if the nesting limit cut the search short.
 
     Invariant: a cached shape does not refer to its node, which would make a reference cycle.
@@ -136,7 +134,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             a, b = node.args
             stack.append((b, k if op is ops.ADD else -k))
             stack.append((a, k))
-            if len(stack) + len(terms) > MAX_TERMS:
+            if len(stack) + len(terms) > SHAPE_TERMS:
                 return None
             continue
         if op is ops.CONST:
@@ -286,7 +284,7 @@ def _junction_of(e: Cond, nesting: int) -> Any:
             is_turned = is_turned or part_shape[0] is not node
             written.append(part_shape[0])
             parts.append(part_shape[1])
-        if len(stack) + len(parts) > MAX_TERMS:
+        if len(stack) + len(parts) > SHAPE_TERMS:
             return None
     for j, part in enumerate(parts):
         if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):

@@ -19,18 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from intset.budgets import COMPARED_OPERANDS, REWRITTEN_SUM
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, make
 from intset.expr.ops import Op
 from intset.expr.walk import chain
 from intset.simplify import sums
-from intset.simplify.choices import MAX_OPERANDS, OPPOSITE, folded_chain
+from intset.simplify.choices import OPPOSITE, folded_chain
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.conditions import negated
 from intset.simplify.order import OrderDecider
 from intset.simplify.sums import TermSum
-
-MAX_TERMS: Final = 16  # longer sums have no candidates
 
 Candidate = tuple[str, Expr]  # rule, expression
 
@@ -43,7 +42,7 @@ def written(node: Expr) -> Iterator[tuple[str, Expr]]:
 def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
     """Rewrites of a sum; some pay off after their parts are simplified."""
     total = sums.read(node)
-    if not 0 < len(total.terms) <= MAX_TERMS:
+    if not 0 < len(total.terms) <= REWRITTEN_SUM:
         return
     yield from _quotient_candidates(total, order)
     yield from _cancelled(total)
@@ -179,7 +178,7 @@ def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
 def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
     """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands without the moved term stay together."""
     operands = chain(term.op, term)
-    if not 2 < len(operands) <= MAX_OPERANDS or abs(k) != 1:
+    if not 2 < len(operands) <= COMPARED_OPERANDS or abs(k) != 1:
         return
     rest = total.without(term)
     read = [sums.read(operand) for operand in operands]

@@ -8,14 +8,13 @@ Terms keep their order of occurrence, except that a positive term comes first if
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from intset.budgets import FACTORED_TERMS, TRIED_FACTORS
 from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import is_sum, spine
-
-MAX_FACTORED: Final = 24  # terms; longer sums are not factored
 
 
 class TermSum(NamedTuple):
@@ -83,11 +82,8 @@ def _unscaled(e: Expr) -> tuple[int, Expr | None]:
     return scale, multiplied(rest) if rest else None
 
 
-MAX_FACTORS: Final = 64
-
-
 def factors_of(e: Expr) -> list[Expr]:
-    """Factors of a product from left to right; products beyond `MAX_FACTORS` factors count as one factor."""
+    """Factors of a product from left to right; products beyond `TRIED_FACTORS` factors count as one factor."""
     factors: list[Expr] = []
     stack = [e]
     while stack:
@@ -96,7 +92,7 @@ def factors_of(e: Expr) -> list[Expr]:
             stack.extend((node.args[1], node.args[0]))
         else:
             factors.append(node)
-        if len(factors) + len(stack) > MAX_FACTORS:
+        if len(factors) + len(stack) > TRIED_FACTORS:
             return [e]
     return factors
 
@@ -114,7 +110,7 @@ def multiplied(factors: list[Expr]) -> Expr:
 def write(total: TermSum) -> Expr:
     """The sum with few operations."""
     terms = total.terms
-    if len(terms) < 2 or len(terms) > MAX_FACTORED:
+    if len(terms) < 2 or len(terms) > FACTORED_TERMS:
         return _added(list(terms.items()), total.const)
     parts = [(k, factors_of(term) if term.op is ops.MUL else [term]) for term, k in terms.items()]
     return _written(parts, total.const)

@@ -6,14 +6,11 @@ A new step is safe if its interval fits, if an old step has the same value, or i
 
 from __future__ import annotations
 
-from typing import Final
-
+from intset.budgets import COMPARED_STEPS
 from intset.expr import ops
 from intset.expr.node import Expr, Node
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear
-
-MAX_STEPS: Final = 8  # old steps compared with a new step
 
 _CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
 
@@ -59,4 +56,4 @@ def _below(root: Node) -> dict[Node, None]:
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:
     """Whether a value, or 0, bounds `form` from above (from below for sign -1)."""
-    return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:MAX_STEPS]))
+    return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:COMPARED_STEPS]))

@@ -10,7 +10,7 @@ from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
 from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
-from intset.budgets import WAY_VISITS as MAX_VISITS
+from intset.budgets import WAY_VISITS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.walk import conjuncts, opaque_terms
@@ -83,12 +83,12 @@ def reads_of(
             continue
         done.add((node, way))
         visits += 1
-        if visits > MAX_VISITS:
+        if visits > WAY_VISITS:
             way = Way((), False)
         if loaded_tensor(node) is not None:
             found.setdefault(node, []).append(way)
         inner = _branches(node)
-        if inner is None or visits > MAX_VISITS:
+        if inner is None or visits > WAY_VISITS:
             stack.extend((arg, way) for arg in reversed(_inside(node)))
             continue
         for arg, cond, holds in reversed(inner):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
-from intset.budgets import BOUNDS_OF_ELEMENT as MAX_BOUNDS
-from intset.budgets import DATAFLOW, DATAFLOW_LEAST, DATAFLOW_PER_STATEMENT, REACHING
+from intset.budgets import BOUNDS_OF_ELEMENT, DATAFLOW, DATAFLOW_LEAST, DATAFLOW_PER_STATEMENT, REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
@@ -129,7 +128,7 @@ class Dataflow(Configured):
         """
         found: dict[Operand, list[tuple[Cond, Operand]]] = {}
         for node, read in self._place(line).reads.items():
-            for bound in self._program.bounds.get(read.storage, ())[:MAX_BOUNDS]:
+            for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
                 if bound.place is not read.place and not isinstance(node, Tensor):
                     found.setdefault(node, []).extend(self._said_of(node, read, bound))
         return found

@@ -9,7 +9,7 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import VALUE_NODES as MAX_NODES
+from intset.budgets import VALUE_NODES
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -64,7 +64,7 @@ class Values:
         if value is None or has_undef(value):
             return None
         below = list(nodes(value))
-        if len(below) > MAX_NODES:
+        if len(below) > VALUE_NODES:
             return None
         scalars = set(self._program.f.scalars)
         if any(isinstance(n, Value) and n.op is ValueOp.PARAM and n not in scalars for n in below):

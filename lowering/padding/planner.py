@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bound.tir.reduce import Parameter
 from bound.tir.value import parameter
 from bound.tir.walk import rewrite
-from intset.budgets import WORLDS as MAX_WORLDS
+from intset.budgets import WORLDS
 from intset.expr.node import PlainVar
 from lowering.padding.dominance import undominated
 from lowering.padding.moves import Step
@@ -44,7 +44,7 @@ def planned(graph: Graph, price: Price) -> Plan:
         found = wide.best()
         if not wide.is_over:
             return resolved(graph, wide.serving, found, "")
-        note = f"over the budget of {MAX_WORLDS} partial plans: cheaper plans may exist"
+        note = f"over the budget of {WORLDS} partial plans: cheaper plans may exist"
         return resolved(graph, narrow.serving, best, note)
     return resolved(graph, narrow.serving, best, "")
 
@@ -92,7 +92,7 @@ class Search:
                 for after in self.serving.after(world, call):
                     self._keep(found, self._closed(after, done))
                     self._looked += 1
-                if self.width is None and self._looked > MAX_WORLDS:
+                if self.width is None and self._looked > WORLDS:
                     self.is_over = True
                     return World(0, {})
             parts[own] = self._kept(found)

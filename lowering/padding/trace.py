@@ -15,7 +15,7 @@ from bound.tensor import Tensor, element
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import TRACE_STEPS as MAX_STEPS
+from intset.budgets import TRACE_STEPS
 from intset.errors import BudgetError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, const
@@ -32,7 +32,7 @@ def is_too_long(f: Function) -> bool:
     """Whether it is seen at once that a nest takes more steps than there are: what no branch may leave out."""
     steps = 0
     waiting: list[tuple[Stmt, int]] = [(f.body, 1)]
-    while waiting and steps <= MAX_STEPS:
+    while waiting and steps <= TRACE_STEPS:
         stmt, times = waiting.pop()
         if isinstance(stmt, Seq):
             waiting += [(inner, times) for inner in stmt.stmts]
@@ -41,7 +41,7 @@ def is_too_long(f: Function) -> bool:
             waiting.append((stmt.body, times * max(0, int(extent.data)) if extent.is_const else 0))
         elif isinstance(stmt, Store):
             steps += times * (1 + len(stmt.indices))
-    return steps > MAX_STEPS
+    return steps > TRACE_STEPS
 
 
 class Trace:
@@ -83,7 +83,7 @@ class Trace:
     # -- statements ---------------------------------------------------------------------------------------------
 
     def _run(self, stmt: Stmt) -> Visit[None]:
-        if self._partial.steps > MAX_STEPS:
+        if self._partial.steps > TRACE_STEPS:
             raise BudgetError(f"{self.f.name} is too long to be followed element by element")
         if isinstance(stmt, Seq):
             for inner in stmt.stmts:
@@ -200,7 +200,7 @@ class Trace:
         for e in extents:
             count *= e
         self._partial.steps += count
-        if self._partial.steps > MAX_STEPS:
+        if self._partial.steps > TRACE_STEPS:
             raise BudgetError(f"{self.f.name} is too long to be followed element by element")
         found: list[Place] = [()]
         for e in extents:

@@ -22,7 +22,7 @@ from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
-from intset.budgets import OUTSIDE as _OPERATIONS
+from intset.budgets import OUTSIDE
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -327,7 +327,7 @@ def _by_projection(
     alive = _sizes_of(env, inside, loops)
     if bad is None or alive is None:
         return None
-    with env.budget(_OPERATIONS):
+    with env.budget(OUTSIDE):
         if bad.includes(alive):
             return SizeRequirement(ALWAYS)
         condition = _outside_of(bad, size_bounds(env, bad.atoms()))

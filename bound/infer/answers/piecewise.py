@@ -42,7 +42,7 @@ from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
 from bound.schedule.message import extent, low
 from bound.schedule.relations import children, parents
-from intset.budgets import STAGE_PIECES as _OPERATIONS
+from intset.budgets import STAGE_PIECES
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.build import maximum
@@ -126,7 +126,7 @@ def pieces_of(
     order = sorted(range(len(axes)), key=lambda k: min(leaves[axes[k]], default=0))
     pieces: list[StagePiece] = []
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(STAGE_PIECES):
             whole = _lattice_region(
                 env, bounds, footprint_of_shape(env, footprint.dims, footprint.unguarded.project(order), True)
             )

@@ -10,7 +10,7 @@ from bound.infer.footprints.enumeration import enumerate_counts, enumerate_exten
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import instances
-from intset.budgets import REGION_POINTS as _MAX_POINTS
+from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
@@ -144,7 +144,7 @@ class StageRegion(Region):
             if any(v in self._env.ranges for v in size.free_vars()):
                 raise BudgetError(f"{size} is not affine")
             raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
-        return alive.counts(loops, _MAX_POINTS)
+        return alive.counts(loops, REGION_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:
         """The counts of a box of constant extents over a box of instances, else `None`."""

@@ -17,7 +17,7 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.footprints.instances import has_instance, instances, transitive_ranges
 from bound.schedule import simple
-from intset.budgets import EXTENTS as _OPERATIONS
+from intset.budgets import EXTENTS
 from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -121,7 +121,7 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
     try:
         shape = footprint.shape(env)
         around = instances(env, (*footprint.variables(), *fixed))
-        with env.budget(_OPERATIONS):
+        with env.budget(EXTENTS):
             inside = shape.intersect_params(around)
             extent = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
     except BudgetError:

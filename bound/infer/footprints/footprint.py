@@ -23,10 +23,7 @@ from bound.infer.footprints.box import (
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import instances
 from intset import config
-from intset.budgets import CONDITION_SHARE as _CONDITION_SHARE
-from intset.budgets import FOOTPRINT as _OPERATIONS
-from intset.budgets import FOOTPRINT_ENDS as _END_OPERATIONS
-from intset.budgets import FOOTPRINT_SHAPE as _SHAPE_OPERATIONS
+from intset.budgets import CONDITION_SHARE, FOOTPRINT, FOOTPRINT_ENDS, FOOTPRINT_SHAPE
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.base import IntervalSet, IntSet
@@ -130,7 +127,7 @@ class Footprint:
         """
         if self.box is not None:
             return self.box.conditions(point)
-        with own_budget(self.unguarded, _CONDITION_SHARE):
+        with own_budget(self.unguarded, CONDITION_SHARE):
             inside = self.unguarded.condition(point)
         return [*self.guard.conditions(()), *conjuncts(inside)]
 
@@ -161,7 +158,7 @@ def shape_of(env: LoopEnvironment, box: Box) -> Shape:
         return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
     context = Context().extended(dict.fromkeys(point), box.conditions(point))
-    with config.using(isl_operations=_SHAPE_OPERATIONS):
+    with config.using(isl_operations=FOOTPRINT_SHAPE):
         return image_in_instances(context, point, box.variables(), env.regions).shape
 
 
@@ -170,7 +167,7 @@ def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
     if footprint.box is not None:
         return footprint
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(FOOTPRINT):
             shape: Shape | None = footprint.shape(env).hull()
     except BudgetError:
         shape = None
@@ -182,7 +179,7 @@ def footprint_of_shape(
 ) -> Footprint:
     """A shape as a footprint; a product of intervals becomes a box."""
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(FOOTPRINT):
             inside = _within_loop_ranges(env, shape)
         shape = inside
     except BudgetError:
@@ -191,7 +188,7 @@ def footprint_of_shape(
         return Footprint(dims, empty_box(dims), None, exact, notes)
     box = None
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(FOOTPRINT):
             product = shape.product()
         if product is not None:
             sides = [interval(env, lows, highs) for lows, highs in product.sides]
@@ -281,7 +278,7 @@ def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
 def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
     """The bounding box of each nonempty instance, guarded by the condition that it is nonempty."""
     where: Cond | None = None
-    with env.budget(_END_OPERATIONS):
+    with env.budget(FOOTPRINT_ENDS):
         ends = shape.dim_bounds()
         with suppress(BudgetError):
             where = shape.project(()).condition(())

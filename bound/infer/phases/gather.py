@@ -33,7 +33,7 @@ from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.schedule.message import extent, low, with_ancestors
 from bound.tensor import Tensor
-from intset.budgets import UNION as _OPERATIONS
+from intset.budgets import UNION
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -299,7 +299,7 @@ def _union_shapes(
     if guard.is_conditional():
         return _union_guarded_boxes(env, dims, [Box(box.sides) for box in alone], guard, exact, notes)
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(UNION):
             shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
             total = shapes[0].union_all(shapes[1:])
             if MAX_DISJUNCTS < total.disjuncts() <= 2 * MAX_DISJUNCTS:

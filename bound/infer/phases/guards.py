@@ -16,8 +16,7 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.message import extent, low
 from intset import config
-from intset.budgets import GUARDS as _MEMBERSHIP_OPERATIONS
-from intset.budgets import IMPLIED_GUARDS as _PROOF_OPERATIONS
+from intset.budgets import GUARDS, IMPLIED_GUARDS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -63,9 +62,9 @@ def membership_guards(
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*env.size_ranges, *ranges) if v not in point]
     try:
-        with config.using(isl_operations=env.account.allowed(_MEMBERSHIP_OPERATIONS)):
+        with config.using(isl_operations=env.account.allowed(GUARDS)):
             within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
-        with env.budget(_MEMBERSHIP_OPERATIONS):
+        with env.budget(GUARDS):
             condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
     except BudgetError:
         condition = None
@@ -148,7 +147,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
     """
     with config.using(
         tiers=config.tiers_within(config.Effort.SETS),
-        isl_operations=env.account.allowed(_PROOF_OPERATIONS),
+        isl_operations=env.account.allowed(IMPLIED_GUARDS),
     ):
         implication = _Implication(env.context, ranges, guard, tuple(others))
         if implication.is_proved():

@@ -19,8 +19,7 @@ from bound.infer.footprints.footprint import Footprint, footprint_of_shape, shap
 from bound.infer.footprints.instances import instances, transitive_ranges
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds
 from bound.schedule import Stage
-from intset.budgets import SLIDE as _OPERATIONS
-from intset.budgets import SLIDE_ENDS as _END_OPERATIONS
+from intset.budgets import SLIDE, SLIDE_ENDS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, select
@@ -55,14 +54,14 @@ def new_elements(
     if not bounds.slid:
         return footprint
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(SLIDE):
             whole = reached_footprint(env, bounds, footprint, running)
             new = whole.subtract(in_earlier_iterations(env, whole, bounds.slid)).coalesced()
             advance = _advance(env, bounds, footprint, new)
         if advance is not None:
             return advance
         difference = footprint_of_shape(env, footprint.dims, new, footprint.exact, footprint.notes)
-        difference.write_hull_within(env, _END_OPERATIONS, _MAX_NODES, footprint.hull(env))
+        difference.write_hull_within(env, SLIDE_ENDS, _MAX_NODES, footprint.hull(env))
     except BudgetError as error:
         bounds.slid = ()
         return footprint.with_notes(f"{error}: what earlier iterations computed is not kept")

@@ -35,7 +35,7 @@ from bound.schedule import simple
 from bound.schedule.message import low
 from bound.tensor import Tensor
 from intset import config
-from intset.budgets import CIRCULAR as _OPERATIONS
+from intset.budgets import CIRCULAR
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.node import Cond, Expr, Var, as_expr, const
@@ -58,7 +58,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
         return required
     try:  # computed is a proper superset of required
-        with env.budget(_OPERATIONS):
+        with env.budget(CIRCULAR):
             run = instances(env, (*bounds.region.variables(), *bounds.fixed))
             computed = project_variables(bounds.region.shape(env).intersect_params(run), bounds.slid)
             return footprint_of_shape(
@@ -77,7 +77,7 @@ def fold_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor, storag
     """The storage with circular axes where that saves places; unchanged beyond the budget."""
     env = state.env
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(CIRCULAR):
             apart = _differences(env, live_elements(state, bounds, tensor), storage)
             folds: dict[int, Expr] = {}
             while True:

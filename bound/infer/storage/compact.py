@@ -34,9 +34,7 @@ from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.message import low
 from bound.tensor import Tensor
-from intset.budgets import COMPACT as _OPERATIONS
-from intset.budgets import SHEAR as _SHEAR_OPERATIONS
-from intset.budgets import SHEARS as _MAX_SHEARS
+from intset.budgets import COMPACT, SHEAR, SHEARS
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
@@ -95,7 +93,7 @@ def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], bo
     if footprint.box is not None or not box.ranges:
         return box
     try:
-        with env.budget(_OPERATIONS):
+        with env.budget(COMPACT):
             lattice = footprint.unguarded.lattice()
         if lattice is None:
             return box
@@ -137,7 +135,7 @@ class LatticeRegion:
     def numbers(self) -> Footprint:
         """The footprint in lattice coordinates."""
         env, footprint = self.env, self.footprint
-        with env.budget(_OPERATIONS):
+        with env.budget(COMPACT):
             inside = footprint.unguarded.change_basis(self.around.origin, self.all_vectors)
         counted = footprint_of_shape(env, footprint.dims, inside, footprint.exact)
         if counted.box is not None:
@@ -164,7 +162,7 @@ class LatticeRegion:
     def cheap_storage(self) -> Storage | None:
         """`storage` under a small budget, with a short origin; else `None`."""
         try:
-            with self.env.budget(_SHEAR_OPERATIONS):
+            with self.env.budget(SHEAR):
                 storage = self.storage()
         except BudgetError:
             return None
@@ -216,7 +214,7 @@ class LatticeRegion:
     def _are_tied(self, j: int, k: int) -> bool:
         """Whether two counts may not take all pairs of their values, in each instance."""
         try:
-            with self.env.budget(_SHEAR_OPERATIONS):
+            with self.env.budget(SHEAR):
                 return self.numbers.unguarded.project([j, k]).product() is None
         except BudgetError:
             return True
@@ -266,7 +264,7 @@ def improved(region: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeR
     """
     places = places_of(storage)
     assert places is not None
-    for _ in range(0 if region.numbers.box is not None else _MAX_SHEARS):
+    for _ in range(0 if region.numbers.box is not None else SHEARS):
         sheared = [(other, option) for option in region.sheared() if (other := option.cheap_storage()) is not None]
         numbers = [n for other, _ in sheared if (n := places_of(other)) is not None]
         if not numbers or min(numbers) >= places:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from math import prod
 from typing import Final
 
-from intset.budgets import ENUMERATED_NODES as MAX_NODES
+from intset.budgets import ENUMERATED_NODES
 from intset.domains.certified.witness import Point
 from intset.domains.query import Query
 from intset.errors import EvaluationError
@@ -60,9 +60,9 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
 
 def _affordable(nodes: int, points: int) -> int:
     """The budget of points, reduced for long expressions."""
-    if nodes <= MAX_NODES:
+    if nodes <= ENUMERATED_NODES:
         return points
-    return points * MAX_NODES**2 // nodes**2  # long expressions are not compiled, so each node costs more
+    return points * ENUMERATED_NODES**2 // nodes**2  # long expressions are not compiled, so each node costs more
 
 
 def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:

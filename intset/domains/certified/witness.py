@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from intset.budgets import WITNESS_AIMS as MAX_AIMS
+from intset.budgets import WITNESS_AIMS
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -267,7 +267,7 @@ def aim(known: Normalizer, form: Linear, side: int) -> Point:
         return point
     seen: set[tuple[Expr, int]] = set()
     waiting = _toward(form, side)
-    while waiting and len(seen) < MAX_AIMS:
+    while waiting and len(seen) < WITNESS_AIMS:
         e, end = waiting.pop()
         if (e, end) not in seen:
             seen.add((e, end))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.budgets import FEW_INSTANCES, POINTS_PER_INSTANCE
-from intset.budgets import INSTANCE_VECTORS as MAX_VECTORS
+from intset.budgets import FEW_INSTANCES, INSTANCE_VECTORS, POINTS_PER_INSTANCE
 from intset.domains.isl.checked import lexicographic_extremum
 from intset.domains.isl.count import (
     BASE_OPERATIONS,
@@ -172,7 +171,7 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
         together = together.fix_val(kinds.set, k, val(highest[k]))
     if not together.is_empty():
         return _Largest(points_of(highest), together.is_equal(vectors))
-    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, MAX_VECTORS)), False)
+    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False)
 
 
 def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinity:

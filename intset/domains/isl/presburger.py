@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from intset.budgets import LISTING as _OPERATIONS
+from intset.budgets import LISTING
 from intset.domains.certified.enumeration import runs
 from intset.domains.isl.checked import end_of_dim, solving
 from intset.domains.isl.session import MAX_BITS, budget, context, isl, named, val, whole
@@ -265,7 +265,7 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
 
 
 def listed_shape(
-    points: Sequence[tuple[int, ...]], params: Sequence[Expr], max_operations: int = _OPERATIONS
+    points: Sequence[tuple[int, ...]], params: Sequence[Expr], max_operations: int = LISTING
 ) -> Presburger:
     """The set of the points whose first coordinates are the values of `params`, which must come sorted.
 

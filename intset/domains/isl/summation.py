@@ -9,7 +9,7 @@ from itertools import product
 from math import comb, gcd, lcm
 from typing import TYPE_CHECKING, NamedTuple
 
-from intset.budgets import SUMMED_PARTS as MAX_TERMS
+from intset.budgets import SUMMED_PARTS
 from intset.domains.isl.checked import end_of_dim
 from intset.domains.isl.session import isl, named, number, whole
 from intset.domains.isl.to_expr import Piece, aff_to_form, pieces_of, simplified
@@ -76,7 +76,7 @@ def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
         if not options:
             return None
         best = min(options, key=lambda option: len(option.parts))
-        if len(open_parts) + len(done) + len(best.parts) > MAX_TERMS:
+        if len(open_parts) + len(done) + len(best.parts) > SUMMED_PARTS:
             return None
         rest = names[: best.position] + names[best.position + 1 :]
         for domain, value, divisor in best.parts:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from intset.budgets import DIVISIONS, GIST
-from intset.budgets import LATTICE_PIECES as MAX_LATTICE_PIECES
-from intset.budgets import MERGED_PIECES as MAX_MERGED_PIECES
+from intset.budgets import DIVISIONS, GIST, LATTICE_PIECES, MERGED_PIECES
 from intset.domains.isl.checked import coalesced, gist_of
 from intset.domains.isl.session import isl, number, val, weighed
 from intset.errors import BudgetError, InputError
@@ -221,7 +219,7 @@ def _weight(domain: Set) -> tuple[int, int]:
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
     """The same function in fewer pieces: a piece takes over the domains where its function has the right values."""
-    if len(pieces) > MAX_MERGED_PIECES:
+    if len(pieces) > MERGED_PIECES:
         return pieces
     simplest_first = sorted(pieces, key=lambda p: (p.function.dim(isl().dim_type.div), not p.function.is_cst()))
     left = dict(enumerate(simplest_first))
@@ -242,7 +240,7 @@ def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
     pieces (Tarela and Martinez, Region configurations for realizability of lattice piecewise-linear models, 1999).
     Nothing is assumed here: term `k` equals the function on `D_k`, and that it is nowhere larger is tested.
     """
-    if len(pieces) > MAX_LATTICE_PIECES:
+    if len(pieces) > LATTICE_PIECES:
         return None
     domains, functions = zip(*pieces, strict=True)
     span = range(len(pieces))

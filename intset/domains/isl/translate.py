@@ -10,8 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from intset.budgets import FRESH_TERMS as MAX_FRESH_TERMS
-from intset.budgets import ISL_NESTING as MAX_NESTING
+from intset.budgets import FRESH_TERMS, ISL_NESTING
 from intset.domains.isl.session import context, isl, named, origin, val, zero_on
 from intset.domains.query import Query
 from intset.errors import BudgetError
@@ -75,7 +74,7 @@ class Translation:
         read += [(self.base, fact) for fact in self.facts]
         read += [(self.base, gap) for gap in self._gaps]
         terms = self._non_affine(read)
-        if len(terms) > MAX_FRESH_TERMS:
+        if len(terms) > FRESH_TERMS:
             raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)
         self.fresh = [e for e in terms if opaque_terms(e) or any(v in relaxed for v in e.free_vars())]
@@ -123,7 +122,7 @@ class Translation:
                 elif node.op is not ops.BOOL:
                     stack.append((normalizer, normalizer.compared[node][1], level))
             elif node.op is not ops.VAR:
-                parts = _affine_parts(normalizer, node) if level < MAX_NESTING else None
+                parts = _affine_parts(normalizer, node) if level < ISL_NESTING else None
                 if parts is None:
                     found[node] = None
                 else:

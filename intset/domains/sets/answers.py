@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from intset import config as configuration
-from intset.budgets import LISTED_SHAPE_POINTS as MAX_LISTED
+from intset.budgets import LISTED_SHAPE_POINTS
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import LISTED
 from intset.domains.protocols import Domain
@@ -76,11 +76,11 @@ def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...
 
 
 def _listed(query: Query, domain: Regions) -> Region | None:
-    """The image by enumeration, as a shape of the domain if it has at most `MAX_LISTED` points; `None` if too large."""
+    """The image by enumeration, as a shape if it has at most `LISTED_SHAPE_POINTS` points; `None` if too large."""
     values = values_of(query)
     if values is None:
         return None
-    if len(values) > MAX_LISTED:
+    if len(values) > LISTED_SHAPE_POINTS:
         return ShapeRegion(ListedPoints(len(query.exprs), values), LISTED, True)
     try:
         kind = domain.everything(0)

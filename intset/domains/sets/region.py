@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import SupportsIndex, TypeVar
 
-from intset.budgets import REGION_PIECES as MAX_PIECES
+from intset.budgets import REGION_PIECES
 from intset.config import all_as_configured
 from intset.domains.sets import order
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
@@ -205,16 +205,16 @@ class Region(order.Ordered):
 
         Raises
         ------
-        UndecidedError: more than `MAX_PIECES` regions, or the budget is exceeded.
+        UndecidedError: more than `REGION_PIECES` regions, or the budget is exceeded.
         """
         reordered = self if order is None else self.project(order)
         if reordered.dims != self.dims:
             raise InputError(f"the order of a region of {self.dims} dimensions names all of them")
 
         def partition(shape: Shape) -> tuple[Region, ...]:
-            parts = shape.pieces(MAX_PIECES)
+            parts = shape.pieces(REGION_PIECES)
             if parts is None:
-                raise BudgetError(f"no {MAX_PIECES} disjoint pieces were found")
+                raise BudgetError(f"no {REGION_PIECES} disjoint pieces were found")
             return tuple(region_of_shape(part, self.is_exact, self.notes, None, self.by) for part in parts)
 
         return reordered.decided("disjoint pieces", partition, exact=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from intset.budgets import CONDITION_CASES
 from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -17,8 +18,6 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-
-MAX_CASES = 100
 
 
 class AffineCase(NamedTuple):
@@ -41,8 +40,8 @@ def cases_of(condition: Cond, running: Collection[Var]) -> list[AffineCase]:
     waiting: list[tuple[list[Cond], list[Linear], dict[Expr, Var]]] = [([condition], [], {})]
     while waiting:
         conds, forms, quotients = waiting.pop()
-        if len(waiting) + len(cases) > MAX_CASES:
-            raise BudgetError(f"a condition of more than {MAX_CASES} cases")
+        if len(waiting) + len(cases) > CONDITION_CASES:
+            raise BudgetError(f"a condition of more than {CONDITION_CASES} cases")
         forms = [form for form in forms if form.terms or form.const < 0]
         if any(not form.terms for form in forms):
             continue

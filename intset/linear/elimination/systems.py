@@ -1,7 +1,7 @@
 """Systems of affine inequalities and congruences over the integers, and the elimination of a variable by cases.
 
 The elimination of Presburger and of Pugh's Omega test (1991), split into cases by residues. Guarantee: the cases are
-exact together. Their number is bounded by coefficients and moduli; more than `MAX_CASES` raise `BudgetError`.
+exact together. Their number is bounded by coefficients and moduli; more than `ELIMINATION_CASES` raise `BudgetError`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from math import gcd, lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.budgets import ELIMINATION_CASES
 from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
@@ -67,7 +68,6 @@ class StepCounter:
                 raise BudgetError(f"{self.name} gave up: more operations would be needed")
 
 
-MAX_CASES = 128  # of one elimination
 Congruences = Iterable[tuple[int, Linear]]
 
 
@@ -277,7 +277,7 @@ def _number(ends: Iterable[tuple[int, Linear]]) -> int:
 
 
 def _check(cases: int) -> None:
-    if cases > MAX_CASES:
+    if cases > ELIMINATION_CASES:
         raise BudgetError(f"elimination gave up: {cases} cases of residues")
 
 

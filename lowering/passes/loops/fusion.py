@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir.walk import loaded_tensor, nodes, read_indices
-from intset.budgets import FUSED_PAIRS as MAX_PAIRS
+from intset.budgets import FUSED_PAIRS
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, Var
 from lowering.nest.driver import Cursor, Descent, inside, rewritten, walked
@@ -145,8 +145,8 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
     order = first.var.ne(late) if is_parallel else first.var > late
     every_pair = itertools.product(_accesses(first, own), _accesses(later, own))
     pairs = [(x, y) for x, y in every_pair if x.tensor is y.tensor and (x.is_write or y.is_write)]
-    if len(pairs) > MAX_PAIRS:
-        return f"the loops have more than {MAX_PAIRS} pairs of accesses: the budget is spent", None
+    if len(pairs) > FUSED_PAIRS:
+        return f"the loops have more than {FUSED_PAIRS} pairs of accesses: the budget is spent", None
     changed = written_in(first.body) | written_in(second.body)
     both = cursor.scope.inside(first).inside(later)
     for x, y in pairs:

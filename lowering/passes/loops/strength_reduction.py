@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import intset
 from bound.tir import walk
-from intset.budgets import STRENGTH_Z3 as _RLIMIT
+from intset.budgets import STRENGTH_Z3
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -220,7 +220,7 @@ def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
 
 
 def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
-    with intset.using(z3_rlimit=_RLIMIT):  # `i < n * n` says it, but not in linear terms
+    with intset.using(z3_rlimit=STRENGTH_Z3):  # `i < n * n` says it, but not in linear terms
         return meaning if inside.prove(divisor.ne(0)) else divisor.eq(0) | meaning
 
 

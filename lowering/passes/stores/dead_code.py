@@ -10,7 +10,7 @@ import intset
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
-from intset.budgets import NO_OP_ROUNDS as MAX_ROUNDS
+from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
 from intset.expr.node import Cond, Expr, truth
 from lowering.dataflow import account_of
@@ -156,7 +156,7 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     account = account_of(f)
     reaching = check_assumptions(f, account)
     report_of_stores = _StoreReport(f)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(NO_OP_ROUNDS):
         reaching = reaching or ReachingValues(f, account)
         gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
         if not gone:
@@ -164,7 +164,7 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
         f, reaching = report_of_stores.without(f, gone), None
     else:
         report_of_stores.say(
-            (), False, f"after {MAX_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
+            (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
         )
     report_of_stores.give(report)
     return _tidy(f)

@@ -15,7 +15,7 @@ from typing import Final
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
-from intset.budgets import OVERCOMPUTE_ROUNDS as MAX_ROUNDS
+from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
@@ -129,7 +129,7 @@ def _dropped(
 ) -> tuple[Function, set[tuple[int, ...]]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
     wanted = {guard.place.path: guard for guard in guards}
-    for _ in range(MAX_ROUNDS):
+    for _ in range(OVERCOMPUTE_ROUNDS):
         if not wanted:
             return f, set()
         made, where = _without_guards(f, wanted)
@@ -217,7 +217,7 @@ def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> di
         if isinstance(place.stmt, Store) and len(conditions) == len(parts):
             line = known.line(place)
             found[line], stores[line] = logical_or(*conditions), place
-    for _ in range(MAX_ROUNDS):
+    for _ in range(OVERCOMPUTE_ROUNDS):
         unread = {line: known.dead(stores[line], found) for line in found}
         read = [line for line, cond in found.items() if not proves(stores[line].scope.where(cond), unread[line])]
         if not read:

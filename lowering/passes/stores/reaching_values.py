@@ -11,7 +11,7 @@ from bound.tensor import Tensor, unfinished
 from bound.tir import build, walk
 from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import KNOWN_CASES as MAX_CASES
+from intset.budgets import KNOWN_CASES
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
@@ -107,7 +107,7 @@ class ReachingValues:
 
         Returns
         -------
-        Cases, possibly overlapping. Beyond `MAX_CASES`: one case without conditions and contents.
+        Cases, possibly overlapping. Beyond `KNOWN_CASES`: one case without conditions and contents.
         """
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
@@ -123,10 +123,10 @@ class ReachingValues:
                         unreached = logical_not(logical_or(*(s.where for s in found)))
                         values += [] if unreached is truth(False) else [(unreached, node, None)]
                     count *= len(values)
-                    if count > MAX_CASES:
+                    if count > KNOWN_CASES:
                         break
                     told.append(values)
-        for combination in itertools.product(*told) if count <= MAX_CASES else [()]:
+        for combination in itertools.product(*told) if count <= KNOWN_CASES else [()]:
             where = tuple(cond for cond, _, _ in combination)
             yield ValueCase(where, {node: value for _, node, value in combination if value is not None})
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from intset import Context, Expr, Range, Var, const, evaluate, select
-from intset.expr.length import MAX_BITS, may_be_long
+from intset.budgets import LONGEST_VALUE
+from intset.expr.length import may_be_long
 from intset.infinity import POS_INF
 
 STEPS: dict[str, Callable[[Expr, Var], Expr]] = {
@@ -47,7 +48,7 @@ def test_the_length_is_never_underestimated() -> None:
             e = step(e, i)
             if may_be_long((e,), {i: 3}):
                 break
-            assert evaluate(e, {i: 5}).bit_length() <= MAX_BITS
+            assert evaluate(e, {i: 5}).bit_length() <= LONGEST_VALUE
         else:
             raise AssertionError(f"step {k} was to become too long")
 

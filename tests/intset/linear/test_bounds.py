@@ -49,7 +49,7 @@ def test_sums_and_products(monkeypatch: pytest.MonkeyPatch) -> None:
     contain(iv.hull, lambda a, b: a, 2)
     contain(iv.hull, lambda a, b: b, 2)
     contain(iv._unbounded_product, lambda a, b: a * b, 2)
-    monkeypatch.setattr(iv, "MAX_BITS", 3)
+    monkeypatch.setattr(iv, "LONGEST_VALUE", 3)
     contain(iv.times, lambda a, b: a * b, 2)
     for factor in (-2, 1, 3):
         contain(lambda a: iv.scaled(a, factor), lambda a: a * factor, 1)  # noqa: B023  # called at once

@@ -50,7 +50,7 @@ def test_steps_run_out() -> None:
 def test_what_others_can_show_is_not_searched_for_long(charged: list[int], ctx: Context, e: Expr) -> None:
     found = ctx.bounds(e).certificate()
     assert found.check(ctx)
-    assert sum(charged) < 6 * certify.SOON + certify.MAX_EFFORT // 10
+    assert sum(charged) < 6 * certify.CERTIFY_SOON + certify.CERTIFY_STEPS // 10
 
 
 def test_a_search_ends(charged: list[int]) -> None:
@@ -59,8 +59,8 @@ def test_a_search_ends(charged: list[int]) -> None:
     proof = ctx.prove(goal)
     with patch.object(certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), _nothing)}):
         claims = [certify.claim_of(goal, proof.basis, proof.basis.facts)] * 3
-        certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.SOON))
-    assert 0 < sum(charged) < 4 * certify.SOON
+        certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.CERTIFY_SOON))
+    assert 0 < sum(charged) < 4 * certify.CERTIFY_SOON
 
 
 def _nothing(*_: object) -> Iterator[object]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import intset
 from intset import Context, Range
+from intset.budgets import Z3_DEPTH
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.build import (
@@ -41,7 +42,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, sum_of, truth
 from intset.expr.opaque import Opaque
 from intset.prover.smt import SmtResult, SmtSession
-from intset.prover.smt_encode import MAX_DEPTH, Encoder
+from intset.prover.smt_encode import Encoder
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
 from tests.sweeps import daily
@@ -381,8 +382,8 @@ def test_deep_terms_do_not_crash(step: Any) -> None:
     results: list[SmtResult] = []
 
     def run() -> None:
-        results.append(SmtSession().check(deep(step, MAX_DEPTH // 3) >= 0, labelled(j > 5), rlimit=10_000))
-        results.append(SmtSession().check(deep(step, 3 * MAX_DEPTH) >= 0, rlimit=10_000))
+        results.append(SmtSession().check(deep(step, Z3_DEPTH // 3) >= 0, labelled(j > 5), rlimit=10_000))
+        results.append(SmtSession().check(deep(step, 3 * Z3_DEPTH) >= 0, rlimit=10_000))
 
     thread = threading.Thread(target=run)
     thread.start()
