@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bound.operation import PlaceholderOp
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import Operand
 from bound.tir.walk import nodes
@@ -33,10 +33,10 @@ from lowering.nest.ir import (
     seq,
 )
 from lowering.nest.scope import Scope
-from lowering.nest.tensors import allocation_of, tensor_named
+from lowering.nest.tensors import Indices, allocation_of, element_accesses, redirected, tensor_named
 from lowering.nest.walk import map_operands, operands, statements
 
-IndicesOf = Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]
+IndicesOf = Callable[[Indices, Scope], Indices]
 
 
 def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:
@@ -123,7 +123,7 @@ def stores_to(root: Stmt, tensor: Tensor) -> bool:
 # -- accesses -----------------------------------------------------------------------------------------------------
 
 
-def same_indices(indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
+def same_indices(indices: Indices, scope: Scope) -> Indices:
     """Identity, for storage of equal shape."""
     return indices
 
@@ -136,20 +136,13 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf =
     indices_of: maps old indices to new ones, in the scope of the access.
     """
 
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...], scope: Scope) -> Operand | None:
-        return element(new, indices_of(indices, scope)) if tensor is old else None
-
     def redirect(stmt: Stmt, cursor: Cursor) -> Stmt:
-        is_store = isinstance(stmt, Store) and stmt.tensor is old
-        if not is_store and not any(_accesses(node, old) for node in nodes(*operands(stmt))):
-            return stmt
-        scope = cursor.scope
-        redirected: Stmt = map_operands(
-            stmt, lambda e: walk.rewrite(e, shape_terms(e, old), lambda t, indices: on_load(t, indices, scope))
-        )
-        if isinstance(redirected, Store) and is_store:
-            redirected = replace(redirected, tensor=new, indices=indices_of(redirected.indices, scope))
-        return redirected
+        def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+            return (new, indices_of(indices, cursor.scope)) if tensor is old else None
+
+        if shape_terms(stmt, old):
+            stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
+        return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
 
     return rewritten(f.body, Cursor.root(f), enter={Stmt: (redirect,)})
 
@@ -157,31 +150,24 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf =
 def with_requirements(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> Function:
     """The function with all accesses of `old` in its requirements redirected to `new`."""
 
-    def redirected(requirement: Requirement) -> Requirement:
+    def with_new(requirement: Requirement) -> Requirement:
         nest = with_accesses(f.with_body(requirement.nest), old, new, indices_of)
         return Requirement(next(s.cond for s in statements(nest) if isinstance(s, Assume)), nest)
 
-    return replace(f, requires=tuple(map(redirected, f.requires)))
+    return replace(f, requires=tuple(map(with_new, f.requires)))
 
 
-def _accesses(node: Operand, tensor: Tensor) -> bool:
-    return walk.loaded_tensor(node) is tensor or _is_extent_of(node, tensor)
-
-
-def _is_extent_of(node: Operand, tensor: Tensor) -> bool:
-    return node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.data.tensor is tensor
-
-
-def shape_terms(operand: Operand, tensor: Tensor) -> dict[Operand, Operand]:
+def shape_terms(stmt: Stmt, tensor: Tensor) -> dict[Operand, Operand]:
     """The extents of a tensor, by the terms that read them from the shape of the bound array."""
-    return {node: tensor.extents[node.args[0].data] for node in nodes(operand) if _is_extent_of(node, tensor)}
+    loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ShapeOf))
+    return {node: tensor.extents[node.args[0].data] for node in loads if node.data.tensor is tensor}
 
 
 def without_shape_checks(body: Stmt, tensor: Tensor) -> Stmt:
     """Remove assertions about the shape of a tensor's array."""
 
     def drop_check(stmt: Assert, _: Descent) -> Stmt:
-        return Seq() if shape_terms(stmt.cond, tensor) else stmt
+        return Seq() if shape_terms(stmt, tensor) else stmt
 
     return rewritten(body, Descent(), enter={Assert: (drop_check,)})
 

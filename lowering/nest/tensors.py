@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from bound import dtypes
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
+from bound.tir import walk
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr.build import logical_not
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.text import shown
-from lowering.nest.ir import Allocate, Function, Padding
-from lowering.nest.walk import range_ends, statements
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store
+from lowering.nest.walk import map_operands, operands, range_ends, statements
+
+S = TypeVar("S", bound=Stmt)
+Indices: TypeAlias = "tuple[Expr, ...]"
+
+
+class ElementAccess(NamedTuple):
+    """One load or store in the text of a statement."""
+
+    tensor: Tensor
+    indices: Indices
+    is_store: bool
+
+
+def element_accesses(stmt: Stmt) -> Iterator[ElementAccess]:
+    """The store and the loads of a statement itself; host calls are left out."""
+    if isinstance(stmt, Store):
+        yield ElementAccess(stmt.tensor, stmt.indices, True)
+    for node in nodes(*operands(stmt)):
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            yield ElementAccess(tensor, read_indices(node), False)
+
+
+def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices] | None]) -> S:
+    """A statement with its own loads and its store moved to other elements.
+
+    Parameters
+    ----------
+    move: maps a tensor and indices to the new ones; `None` keeps the access.
+    """
+
+    def on_load(tensor: Tensor, indices: Indices) -> Operand | None:
+        target = move(tensor, indices)
+        return None if target is None else element(*target)
+
+    new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
+    target = move(new.tensor, new.indices) if isinstance(new, Store) else None
+    return new if target is None else replace(new, tensor=target[0], indices=target[1])  # type: ignore[call-arg]
 
 
 def tensors_of(f: Function) -> tuple[Tensor, ...]:
@@ -73,3 +114,8 @@ def padding_of(f: Function, tensor: Tensor) -> Padding | None:
 def is_outside(padding: Padding | None, indices: Sequence[Expr]) -> Cond:
     """The condition that an element is touchable."""
     return truth(True) if padding is None else logical_not(padding.at(indices))
+
+
+def in_storage(indices: Sequence[Expr], storage: Sequence[tuple[Expr, Expr]]) -> list[Cond]:
+    """For each dimension, the condition that an index lies within its first index and extent."""
+    return [(index >= low) & (index < low + extent) for index, (low, extent) in zip(indices, storage, strict=True)]

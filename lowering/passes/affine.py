@@ -187,8 +187,13 @@ def _divided(form: Linear, loops: Loops, by: int = 1) -> tuple[Linear, int]:
     return (found.shift(form.const * number), number) if is_quotient else (form, 1)
 
 
+def is_same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two index tuples have equal linear forms."""
+    return all(x is y or form_of(x).same(form_of(y)) for x, y in zip(a, b, strict=True))
+
+
 def difference(low: Expr, end: Expr) -> int | None:
-    """By how much two ends are apart, where that is a number."""
+    """The constant difference `end - low`, else `None`."""
     form = form_of(end).minus(form_of(low))
     return form.const if form.is_const else None
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from bound.tensor import Tensor, element
-from bound.tir import walk
+from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, parameter
-from intset.expr.node import Expr, Var
+from intset.expr.node import Var
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, Store, checked_function
+from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function
+from lowering.nest.tensors import Indices, redirected
 from lowering.nest.walk import map_operands, replaced, statements
 
 
@@ -83,16 +83,15 @@ def _another(tensor: Tensor) -> Tensor:
 
 def _with_tensors(stmt: Stmt, storage: _Storage) -> Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
-    new = storage.new
-
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        return element(new[tensor], indices) if new.get(tensor, tensor) is not tensor else None
 
     def one(tensor: Tensor) -> Tensor:
-        return new.get(tensor, tensor)
+        return storage.new.get(tensor, tensor)
 
-    stmt = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-    if isinstance(stmt, (Store, Allocate)):
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        return (one(tensor), indices) if one(tensor) is not tensor else None
+
+    stmt = redirected(stmt, move)
+    if isinstance(stmt, Allocate):
         return replace(stmt, tensor=one(stmt.tensor))
     if isinstance(stmt, Evaluate):
         args = tuple(one(a) if isinstance(a, Tensor) else a for a in stmt.call.args)

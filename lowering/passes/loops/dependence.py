@@ -7,12 +7,11 @@ to the user's responsibility.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from bound.tensor import Tensor
-from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, IntSetError
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, Expr, PlainVar, Var
@@ -20,11 +19,12 @@ from intset.linear.form import Linear
 from lowering.dataflow.points import Points
 from lowering.dataflow.program import Access, Program, Write
 from lowering.errors import LayoutError
-from lowering.nest.driver import cursors
-from lowering.nest.ir import Allocate, Evaluate, For, Function, LoopKind, Stmt, Store
+from lowering.nest.driver import Descent, cursors, walked
+from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt
 from lowering.nest.scope import Scope
+from lowering.nest.tensors import ElementAccess, element_accesses
 from lowering.nest.text import end_of
-from lowering.nest.walk import children, operands, range_ends, statements
+from lowering.nest.walk import bound_in, range_ends, statements
 from lowering.passes.affine import Loops, form_of
 
 
@@ -38,11 +38,15 @@ class Race(NamedTuple):
     element: tuple[int, ...] | None
 
 
-class _Touch(NamedTuple):
-    tensor: Tensor
-    indices: tuple[Expr, ...]
-    path: tuple[For, ...]
-    is_store: bool
+class NestedAccess(NamedTuple):
+    """An access, and the loops and conditions around it inside a given loop."""
+
+    access: ElementAccess
+    steps: tuple[For | Cond, ...]
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return tuple(step for step in self.steps if isinstance(step, For))
 
 
 def races(f: Function) -> Iterator[Race]:
@@ -62,29 +66,50 @@ def races(f: Function) -> Iterator[Race]:
 
 def _is_apart(loop: For) -> bool:
     """Whether indices alone show that no two iterations access one element that one of them stores."""
-    touches = list(_touches(loop))
-    stores = [one for one in touches if one.is_store]
-    return all(_are_apart(loop.var, a, b) for a in stores for b in touches if a.tensor is b.tensor)
+    every = nested_accesses(loop, bound_in(loop))
+    stores = [one for one in every if one.access.is_store]
+    return all(_are_apart(loop.var, a, b) for a in stores for b in every if a.access.tensor is b.access.tensor)
 
 
-def _touches(loop: For) -> Iterator[_Touch]:
-    """The accesses below a loop to tensors shared by all iterations."""
-    own = {s.tensor for s in statements(loop) if isinstance(s, Allocate)}
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, ())]
-    while stack:
-        stmt, path = stack.pop()
-        below = (*path, stmt) if isinstance(stmt, For) else path
-        stack.extend((inner, below) for inner in children(stmt))
-        if isinstance(stmt, Store) and stmt.tensor not in own:
-            yield _Touch(stmt.tensor, stmt.indices, path, True)
-        for node in nodes(*operands(stmt)):
-            tensor = loaded_tensor(node)
-            if tensor is not None and tensor not in own:
-                yield _Touch(tensor, read_indices(node), path, False)
+class _Inside(Descent):
+    """The loops and conditions around a position, outermost first."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: tuple[For | Cond, ...] = ()) -> None:
+        self.steps = steps
+
+    def inside(self, loop: For) -> _Inside:
+        return _Inside((*self.steps, loop))
+
+    def then(self, branch: If) -> _Inside:
+        return self._where(branch.cond)
+
+    def otherwise(self, branch: If) -> _Inside:
+        return self._where(~branch.cond) if isinstance(branch.cond, Cond) else self
+
+    def after(self, old: Stmt, new: Stmt) -> _Inside:
+        if isinstance(old, Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
+            return self._where(old.var.eq(old.value))
+        return self
+
+    def _where(self, cond: object) -> _Inside:
+        return _Inside((*self.steps, cond)) if isinstance(cond, Cond) else self
 
 
-def _are_apart(var: Var, a: _Touch, b: _Touch) -> bool:
-    return any(_tells_apart(var, x, y, a.path, b.path) for x, y in zip(a.indices, b.indices, strict=True))
+def nested_accesses(loop: For, own: Collection[object]) -> list[NestedAccess]:
+    """The accesses in the body of a loop, except to the tensors in `own`."""
+    return [
+        NestedAccess(access, here.steps)
+        for stmt, here in walked(loop.body, _Inside())
+        for access in element_accesses(stmt)
+        if access.tensor not in own
+    ]
+
+
+def _are_apart(var: Var, a: NestedAccess, b: NestedAccess) -> bool:
+    pairs = zip(a.access.indices, b.access.indices, strict=True)
+    return any(_tells_apart(var, x, y, a.loops, b.loops) for x, y in pairs)
 
 
 def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[For], inside_b: Sequence[For]) -> bool:
@@ -169,12 +194,9 @@ class Meeting:
         used: dict[Tensor, None] = {}
         own = {inner.tensor for inner in statements(stmt) if isinstance(inner, Allocate)}
         for inner in statements(stmt):
-            if isinstance(inner, Store):
-                used[inner.tensor] = None
             if isinstance(inner, Evaluate):
                 used.update(dict.fromkeys((*inner.reads, *inner.writes)))
-            found = (loaded_tensor(node) for node in nodes(*operands(inner)))
-            used.update((t, None) for t in found if t is not None)
+            used.update((access.tensor, None) for access in element_accesses(inner))
         self.points = Points(
             Program(replace(f, params=tuple(t for t in used if t not in own), outputs=(), body=stmt, ctx=scope.ctx))
         )

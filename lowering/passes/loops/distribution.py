@@ -9,7 +9,6 @@ from typing import NamedTuple
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
 from bound.tir.value import Operand, Truth
-from bound.tir.walk import loaded_tensor, nodes
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
 from intset.expr.walk import opaque_terms
@@ -17,8 +16,9 @@ from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
 from lowering.nest.ir import MOVABLE, Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, written_in
+from lowering.nest.tensors import element_accesses
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import operands, statements, tensors_read
+from lowering.nest.walk import statements, tensors_read
 from lowering.passes.loops.dependence import Meeting, StaysError, earlier
 from lowering.passes.values.cse import with_inlined_names
 
@@ -60,11 +60,9 @@ class _Part(NamedTuple):
 def touches(stmt: Stmt, tensor: Tensor) -> bool:
     """Whether a statement reads or writes elements of a tensor."""
     for inner in statements(stmt):
-        if isinstance(inner, Store) and inner.tensor is tensor:
-            return True
         if isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes):
             return True
-        if any(loaded_tensor(node) is tensor for node in nodes(*operands(inner))):
+        if any(access.tensor is tensor for access in element_accesses(inner)):
             return True
     return False
 

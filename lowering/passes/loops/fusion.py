@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from bound.tensor import Tensor
-from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.budgets import FUSED_PAIRS
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, Expr, Var
-from lowering.nest.driver import Cursor, Descent, inside, rewritten, walked
+from lowering.nest.driver import Cursor, inside, rewritten, walked
 from lowering.nest.ir import (
     MOVABLE,
     Allocate,
@@ -23,12 +20,10 @@ from lowering.nest.ir import (
     Evaluate,
     For,
     Function,
-    If,
     Let,
     LoopKind,
     Seq,
     Stmt,
-    Store,
     checked_function,
     flat,
     seq,
@@ -36,6 +31,7 @@ from lowering.nest.ir import (
 from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
 from lowering.passes.alpha_renaming import with_fresh_names
+from lowering.passes.loops.dependence import nested_accesses
 from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
 
@@ -111,20 +107,13 @@ def _why_not(first: For, second: For, cursor: Cursor, between: list[Stmt]) -> tu
         if any(isinstance(stmt, (Assert, Evaluate)) for stmt in statements(loop.body)):
             return "a host call or a check would run in another order", None
     ends = [e for stmt in (first, second, *between) for e in operands(stmt)]
-    if any(loaded_tensor(node) is not None for node in nodes(*ends)):
+    if tensors_read(*ends):
         return "a range of the loops, or what stands between them, depends on data", None
     low, extent = range_ends(first.range)
     other, count = range_ends(second.range)
     if not proves(cursor.scope, low.eq(other) & extent.eq(count)):
         return "the loops do not run over the same range", None
     return conflict(first, second, cursor)
-
-
-class _Access(NamedTuple):
-    tensor: Tensor
-    indices: tuple[Expr, ...]
-    is_write: bool
-    steps: tuple[Stmt | Cond, ...]  # the loops around it inside the merged one, and the conditions there
 
 
 def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, ...] | None] | None:
@@ -143,17 +132,19 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
     own |= bound_in(later.body)
     is_parallel = first.kind is second.kind and first.kind is LoopKind.PARALLEL
     order = first.var.ne(late) if is_parallel else first.var > late
-    every_pair = itertools.product(_accesses(first, own), _accesses(later, own))
-    pairs = [(x, y) for x, y in every_pair if x.tensor is y.tensor and (x.is_write or y.is_write)]
+    every_pair = itertools.product(nested_accesses(first, own), nested_accesses(later, own))
+    pairs = [(a, b) for a, b in every_pair if a.access.tensor is b.access.tensor]
+    pairs = [(a, b) for a, b in pairs if a.access.is_store or b.access.is_store]
     if len(pairs) > FUSED_PAIRS:
         return f"the loops have more than {FUSED_PAIRS} pairs of accesses: the budget is spent", None
     changed = written_in(first.body) | written_in(second.body)
     both = cursor.scope.inside(first).inside(later)
-    for x, y in pairs:
+    for a, b in pairs:
+        x, y = a.access, b.access
         if any(t in changed for t in tensors_read(*x.indices, *y.indices)):
             return f"which elements of {x.tensor.name} are touched depends on data that the loops write", None
         here = both
-        for step in (*x.steps, *y.steps):
+        for step in (*a.steps, *b.steps):
             here = here.inside(step) if isinstance(step, For) else here.where(step)
         meet = logical_and(order, *(i.eq(j) for i, j in zip(x.indices, y.indices, strict=True)))
         proof = proof_of(here, ~meet)
@@ -168,42 +159,3 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
                 return f"it is not known whether {what}", None
             return what, tuple(point)
     return None
-
-
-class _Inside(Descent):
-    """The loops inside the fused loop, and the conditions that hold, in the order of the text."""
-
-    __slots__ = ("steps",)
-
-    def __init__(self, steps: tuple[Stmt | Cond, ...] = ()) -> None:
-        self.steps = steps
-
-    def inside(self, loop: For) -> _Inside:
-        return _Inside((*self.steps, loop))
-
-    def then(self, branch: If) -> _Inside:
-        return self._where(branch.cond)
-
-    def otherwise(self, branch: If) -> _Inside:
-        return self._where(~branch.cond) if isinstance(branch.cond, Cond) else self
-
-    def after(self, old: Stmt, new: Stmt) -> _Inside:
-        if isinstance(old, Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
-            return self._where(old.var.eq(old.value))
-        return self
-
-    def _where(self, cond: object) -> _Inside:
-        return _Inside((*self.steps, cond)) if isinstance(cond, Cond) else self
-
-
-def _accesses(loop: For, own: set[Tensor]) -> list[_Access]:
-    """The accesses in the body of a loop, except to its own storage."""
-    accesses: list[_Access] = []
-    for stmt, here in walked(loop.body, _Inside()):
-        for node in nodes(*operands(stmt)):
-            tensor = loaded_tensor(node)
-            if tensor is not None and tensor not in own:
-                accesses.append(_Access(tensor, read_indices(node), False, here.steps))
-        if isinstance(stmt, Store) and stmt.tensor not in own:
-            accesses.append(_Access(stmt.tensor, stmt.indices, True, here.steps))
-    return accesses

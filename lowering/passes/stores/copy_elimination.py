@@ -12,18 +12,17 @@ not access the destination: in one dimension their indices differ by a constant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand
 from intset.expr.node import Expr, Var, constant_value
-from intset.linear.canonical import Normalizer
 from lowering.nest.ir import Allocate, Evaluate, For, Function, Seq, Stmt, Store, seq
-from lowering.nest.walk import map_operands, operands, range_ends, rebuilt, statements
-
-_FORMS = Normalizer({})
+from lowering.nest.tensors import Indices, element_accesses, redirected
+from lowering.nest.walk import range_ends, rebuilt, statements
+from lowering.passes.affine import difference, is_same
 
 
 class _Copy(NamedTuple):
@@ -34,10 +33,12 @@ class _Copy(NamedTuple):
     loops: tuple[Var | None, ...]
     indices: tuple[Expr, ...]
 
-    def place(self, at: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The destination of an element of the source."""
-        new: Mapping[Var, Expr] = {v: e for v, e in zip(self.loops, at, strict=True) if v is not None}
-        return tuple(walk.substitute(e, dict(new)) for e in self.indices)
+    def move(self, tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        """The destination of an element of the source; `None` for other tensors."""
+        if tensor is not self.source:
+            return None
+        new: dict[Var, Expr] = {v: e for v, e in zip(self.loops, indices, strict=True) if v is not None}
+        return self.target, tuple(walk.substitute(e, new) for e in self.indices)
 
 
 def forward_copies(f: Function) -> Function:
@@ -65,15 +66,15 @@ def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
             inside = sum(stmt.tensor in _touched(s) for part in between for s in statements(part))
             if inside + 2 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
                 parts[end : end + 1] = []
-                parts = [_moved(part, copy) for part in parts if part is not stmt]
+                parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
     return seq(*parts) if len(parts) < len(body.stmts) else body
 
 
 def _touched(stmt: Stmt) -> list[Tensor]:
     """The tensors that a statement itself reads, stores to or allocates."""
-    found = [t for node in walk.nodes(*operands(stmt)) if (t := walk.loaded_tensor(node)) is not None]
-    found += [stmt.tensor] if isinstance(stmt, (Store, Allocate)) else []
+    found = [access.tensor for access in element_accesses(stmt)]
+    found += [stmt.tensor] if isinstance(stmt, Allocate) else []
     return found + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
 
 
@@ -94,7 +95,7 @@ def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
             if (
                 constant_value(ranges[index][0]) != 0
                 or constant_value(low) != 0
-                or not _is_same(ranges[index][1], extent)
+                or not is_same((ranges[index][1],), (extent,))
             ):
                 return None
             loops.append(index)
@@ -111,33 +112,13 @@ def _is_away(root: Stmt, copy: _Copy) -> bool:
     for stmt in statements(root):
         if isinstance(stmt, Evaluate) or (isinstance(stmt, (Store, Allocate)) and stmt.tensor is copy.target):
             return False
-        for node in walk.nodes(*operands(stmt)):
-            if walk.loaded_tensor(node) is copy.target:
-                pairs = zip(walk.read_indices(node), copy.indices, strict=True)
+        for access in element_accesses(stmt):
+            if access.tensor is copy.target:
+                pairs = zip(access.indices, copy.indices, strict=True)
                 if not any(moving.isdisjoint(b.free_vars()) and _is_apart(a, b) for a, b in pairs):
                     return False
     return True
 
 
 def _is_apart(a: Expr, b: Expr) -> bool:
-    gap = _FORMS.form(a).minus(_FORMS.form(b))
-    return gap.is_const and gap.const != 0
-
-
-def _is_same(a: Expr, b: Expr) -> bool:
-    return a is b or _FORMS.form(a).same(_FORMS.form(b))
-
-
-def _moved(root: Stmt, copy: _Copy) -> Stmt:
-    """A statement that computes the tensor at its destination."""
-
-    def on_load(tensor: Tensor, at: tuple[Expr, ...]) -> Operand | None:
-        return element(copy.target, copy.place(at)) if tensor is copy.source else None
-
-    def change(stmt: Stmt) -> Stmt:
-        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-        if isinstance(new, Store) and new.tensor is copy.source:
-            return Store(copy.target, copy.place(new.indices), new.value)
-        return new
-
-    return rebuilt(root, change)
+    return difference(a, b) not in (None, 0)

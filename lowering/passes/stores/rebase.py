@@ -1,32 +1,32 @@
-"""Storage that counts from 0: the indices of an allocated tensor become places in its storage."""
+"""Rebasing: indices of allocated tensors count from the start of their storage."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
 import intset
-from bound.tensor import Tensor, element
-from bound.tir import walk
-from bound.tir.value import Operand
+from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Cursor, StmtRules, rewritten
-from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store, checked_function
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, checked_function
 from lowering.nest.scope import Scope
-from lowering.nest.walk import map_operands, range_ends
+from lowering.nest.tensors import Indices, redirected
+from lowering.nest.walk import range_ends
 from lowering.passes.simplify import difference, shorter
 
-S = TypeVar("S", bound=Stmt)
-Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` along what has one place: it is place 0
+Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` for an axis of extent 1, whose only index is 0
 
 
 def rebase(f: Function) -> Function:
-    """The function with every allocation from 0; what was the minimum of its range becomes its `origin`."""
+    """Let every allocation begin at 0. The minimum of its range becomes its `origin`.
+
+    Guarantee: each access reads or stores the same element.
+    """
     checked_function(f, "rebase")
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-        rules: StmtRules[_Rebasing] = {Stmt: (_in_storage,), Allocate: (_from_zero,)}
+        rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
         return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
 
@@ -60,7 +60,7 @@ def _padding(stmt: Allocate) -> Padding | None:
 
 
 def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
-    """Where place 0 of the storage lies in the tensor, once it counts from 0."""
+    """The tensor indices of the first element of the storage."""
     lows = tuple(range_ends(r)[0] for r in stmt.ranges)
     if stmt.steps is None:
         return lows
@@ -73,20 +73,14 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _in_storage(stmt: S, cursor: _Rebasing) -> S:
-    """A statement with every index of an allocated tensor as a place in its storage."""
+def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
+    """Count the indices of allocated tensors from the start of their storage."""
 
-    def place(tensor: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
         lows = cursor.origins.get(tensor)
         if lows is None or all(low is not None and constant_value(low) == 0 for low in lows):
-            return indices
-        return tuple(
-            const(0) if low is None else difference(i, low, cursor.scope) for i, low in zip(indices, lows, strict=True)
-        )
+            return None
+        pairs = zip(indices, lows, strict=True)
+        return tensor, tuple(const(0) if low is None else difference(i, low, cursor.scope) for i, low in pairs)
 
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        new = place(tensor, indices)
-        return None if new is indices else element(tensor, new)
-
-    new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
-    return replace(new, indices=place(new.tensor, new.indices)) if isinstance(new, Store) else new
+    return redirected(stmt, move)

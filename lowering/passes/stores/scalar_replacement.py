@@ -16,20 +16,18 @@ from typing import Any, Final
 
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
-from bound.tir import walk
-from intset.expr.node import Expr, const, constant_value
+from intset.expr.node import const, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
-from intset.linear.canonical import Normalizer
 from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
-from lowering.nest.walk import map_operands, operands, range_ends, rebuilt, statements
-from lowering.passes.loops.licm import bound_inside
+from lowering.nest.tensors import Indices, element_accesses, redirected
+from lowering.nest.walk import bound_in, operands, range_ends, rebuilt, statements, tensors_read
+from lowering.passes.affine import is_same
 from lowering.passes.stores.dead_code import without_unused
 
 FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
 _SPREAD: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
-_FORMS: Final = Normalizer({})
 
 
 def accumulate(f: Function) -> Function:
@@ -94,20 +92,20 @@ def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
     return found
 
 
-def _run(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...]) -> int:
+def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
     """The number of leading statements that access a tensor at one index only, up to the last access.
 
     Zero if the first statement, which stores there, reads the tensor elsewhere.
     """
     count = 0
-    named = set(free_vars(*place))
+    named = set(free_vars(*indices))
     for k, stmt in enumerate(stmts):
         found = _accesses(stmt, tensor)
         if isinstance(stmt, Allocate) and stmt.tensor is tensor:
             break
         if found == 0:
             continue
-        if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, place, named):
+        if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, indices, named):
             break
         count = k + 1
     return count
@@ -124,7 +122,7 @@ def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
         most, inner = max(most, count), inner.body
     if most == 1:
         return None
-    inside = {loop.var, *bound_inside(loop)}
+    inside = bound_in(loop)
     for store in inner.stmts if isinstance(inner, Seq) else (inner,):
         if not isinstance(store, Store) or store.tensor in made or opaque_terms(*store.indices):
             continue
@@ -134,7 +132,7 @@ def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
     return None
 
 
-def _only_at(stmt: Stmt, tensor: Tensor, place: tuple[Expr, ...], named: set[Any]) -> bool:
+def _only_at(stmt: Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
     """Whether a statement accesses a tensor at one index only, in loops that permit a variable."""
     for inner in statements(stmt):
         if isinstance(inner, (Assert, Evaluate)) or (isinstance(inner, Allocate) and inner.tensor is tensor):
@@ -143,24 +141,17 @@ def _only_at(stmt: Stmt, tensor: Tensor, place: tuple[Expr, ...], named: set[Any
             return False
         if isinstance(inner, Let) and inner.var in named:
             return False
-        if isinstance(inner, Store) and inner.tensor is tensor and not _is_same(inner.indices, place):
+        if any(a.tensor is tensor and not is_same(a.indices, indices) for a in element_accesses(inner)):
             return False
-        for node in walk.nodes(*operands(inner)):
-            if walk.loaded_tensor(node) is tensor and not _is_same(node.args, place):
-                return False
     return True
-
-
-def _is_same(indices: Sequence[Any], place: Sequence[Expr]) -> bool:
-    return all(a is b or _FORMS.form(a).same(_FORMS.form(b)) for a, b in zip(indices, place, strict=True))
 
 
 def _accesses(stmt: Stmt, tensor: Tensor) -> int:
     """How often the text of a statement touches a tensor."""
     total = 0
     for inner in statements(stmt):
-        total += isinstance(inner, (Store, Allocate)) and inner.tensor is tensor
-        total += sum(walk.loaded_tensor(node) is tensor for node in walk.nodes(*operands(inner)))
+        total += isinstance(inner, Allocate) and inner.tensor is tensor
+        total += sum(access.tensor is tensor for access in element_accesses(inner))
         if isinstance(inner, Evaluate):
             total += tensor in inner.reads or tensor in inner.writes
     return total
@@ -173,23 +164,17 @@ def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
     return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
 
 
-def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, place: tuple[Expr, ...], made: set[Tensor]) -> list[Stmt]:
+def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, made: set[Tensor]) -> list[Stmt]:
     """Statements that update a variable instead of an element, and store it at the end."""
     acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
     made.add(acc)
     start = (const(0),)
 
-    def on_load(read: Tensor, _indices: tuple[Expr, ...]) -> Any:
-        return element(acc, start) if read is tensor else None
+    def move(accessed: Tensor, _: Indices) -> tuple[Tensor, Indices] | None:
+        return (acc, start) if accessed is tensor else None
 
-    def change(stmt: Stmt) -> Stmt:
-        stmt = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-        return Store(acc, start, stmt.value) if isinstance(stmt, Store) and stmt.tensor is tensor else stmt
-
-    changed = [rebuilt(stmt, change) for stmt in stmts]
+    changed = [rebuilt(stmt, lambda s: redirected(s, move)) for stmt in stmts]
     first = stmts[0]
-    is_read = not isinstance(first, Store) or any(
-        walk.loaded_tensor(node) is tensor for node in walk.nodes(*operands(first))
-    )
-    begin = [Store(acc, start, element(tensor, place))] if is_read else []
-    return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, place, element(acc, start))]
+    is_read = not isinstance(first, Store) or tensor in tensors_read(*operands(first))
+    begin = [Store(acc, start, element(tensor, indices))] if is_read else []
+    return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, indices, element(acc, start))]

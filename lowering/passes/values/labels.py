@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bound.tensor import Tensor
@@ -10,7 +10,8 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
-from lowering.nest.ir import Allocate, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Stmt, seq
+from lowering.nest.tensors import element_accesses
 from lowering.nest.walk import operands, statements
 from lowering.passes.values.reassociation import Order
 
@@ -49,7 +50,7 @@ class Labels:
                 for k, low in enumerate(stmt.origin or ()):
                     origins.setdefault(low, f"{stmt.tensor.name}.min{k}")
                 continue
-            for tensor, indices in _accesses(stmt):
+            for tensor, indices, _ in element_accesses(stmt):
                 self.whole.update(map(_without_number, indices))
                 names = [axis.var.name for axis in getattr(tensor.op, "axis", ())]
                 for index, name in zip(indices, names, strict=False):
@@ -90,15 +91,6 @@ class Labels:
 def label(var: Parameter) -> str:
     """The name of a variable or parameter."""
     return var.name if isinstance(var, Var) else str(var.data[0])
-
-
-def _accesses(stmt: Stmt) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:
-    if isinstance(stmt, Store):
-        yield stmt.tensor, stmt.indices
-    for node in walk.nodes(*operands(stmt)):
-        tensor = walk.loaded_tensor(node)
-        if tensor is not None:
-            yield tensor, walk.read_indices(node)
 
 
 def _without_number(e: Expr) -> Expr:
