@@ -29,8 +29,7 @@ from lowering.passes import (
     unique_names,
 )
 from lowering.passes.loops.dependence import races
-from lowering.passes.stores.dead_code import drop_empty
-from lowering.passes.stores.identities import drop_identities
+from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
 

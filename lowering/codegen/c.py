@@ -32,8 +32,7 @@ from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.unrolling import unroll
 from lowering.passes.loops.unswitching import decide_rows
 from lowering.passes.stores.copy_elimination import forward_copies
-from lowering.passes.stores.dead_code import drop_dead
-from lowering.passes.stores.identities import drop_identities
+from lowering.passes.stores.dead_code import drop_dead, drop_identities
 from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values

@@ -16,8 +16,8 @@ from lowering.nest.ir import Allocate, Function, If
 from lowering.nest.undef import has_undef, undef
 from lowering.nest.walk import operands, statements
 from lowering.padding.contract import contract
+from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
-from lowering.passes.stores.sequential_access import sequential_buffer_access
 from lowering.passes.stores.undef_removal import remove_undef
 
 

@@ -16,14 +16,15 @@ of each folder states what else its passes keep.
 
 from lowering.nest.ir import ABOVE
 from lowering.passes.alpha_renaming import unique_names
-from lowering.passes.branches import simplify
 from lowering.passes.loops.fusion import merge_adjacent_loops
 from lowering.passes.loops.index_set_splitting import partition_loops
+from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.loops.licm import name_choices
 from lowering.passes.loops.strength_reduction import strength_reduce
 from lowering.passes.loops.tightening import follow_guards, reduce_loop_extents
 from lowering.passes.loops.unswitching import decide_rows, hoist_expression
 from lowering.passes.report import Entry
+from lowering.passes.simplify import simplify
 from lowering.passes.stores.assumptions import remove_assume, with_checked_claims
 from lowering.passes.stores.dead_code import drop_dead, remove_no_op
 from lowering.passes.stores.overcompute import (
@@ -32,7 +33,6 @@ from lowering.passes.stores.overcompute import (
 )
 from lowering.passes.stores.rebase import rebase
 from lowering.passes.stores.scalar_replacement import accumulate
-from lowering.passes.stores.sequential_access import sequential_buffer_access
 from lowering.passes.stores.undef_removal import remove_undef
 from lowering.passes.values.cse import inline_values, name_minima, name_values
 from lowering.passes.values.divisions import lower_divisions, lowered_parts

@@ -16,6 +16,9 @@ from intset.expr.node import Cond, Expr, Var, const, constant_value, make
 from intset.expr.walk import chain, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from lowering.nest.ir import For
+from lowering.nest.text import end_of
+from lowering.nest.walk import range_ends
 
 MOST_ENDS: Final = 4  # of a loop on one side: what is known besides is not looked at
 MOST_TRIED: Final = 32  # ways to eliminate the loops of a condition
@@ -54,6 +57,14 @@ class Loops:
         )
         return Loops({**self.ends, var: found})
 
+    def within(self, *loops: For) -> Loops:
+        """Add whole loops, outermost first."""
+        known = self
+        for loop in loops:
+            low, extent = range_ends(loop.range)
+            known = known.inside(loop.var, (low,), (end_of(low, extent) - 1,))
+        return known
+
     def least(self, form: Linear, among: Sequence[Var] | None = None) -> Iterator[Linear]:
         """Forms that `form` is not below, free of the variables `among` (else of all loops in sight).
 
@@ -66,11 +77,10 @@ class Loops:
         yield from waiting
 
     def _without(self, form: Linear, var: Var) -> list[Linear]:
-        step = form.terms.get(var, 0)
+        step, rest = without(form, var)
         if not step:
             return [form]
         lows, highs = self.ends[var]
-        rest = Linear(form.const, {t: k for t, k in form.terms.items() if t is not var})
         return [rest.plus(end, step) for end in (lows if step > 0 else highs)]
 
     def is_at_least_0(self, form: Linear) -> bool:
@@ -102,7 +112,13 @@ def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, .
 
 
 def form_of(e: Expr) -> Linear:
+    """The linear form of an expression without assumptions."""
     return _FORMS.form(e)
+
+
+def without(form: Linear, var: Var) -> tuple[int, Linear]:
+    """The coefficient of a variable, and the rest of the form."""
+    return form.terms.get(var, 0), Linear(form.const, {t: k for t, k in form.terms.items() if t is not var})
 
 
 def says(cond: Cond) -> tuple[Linear, ...] | None:

@@ -8,19 +8,19 @@ from typing import Final, TypeAlias
 
 from bound.tir import walk
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import Operand, Value
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.walk import chain, postorder
 from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
 from lowering.nest.walk import children, operands, range_ends, statements
+from lowering.passes.values.integers import LAZY
 
 ITERATIONS: Final = 24  # assumed iterations of a loop of symbolic extent
 UNENDING: Final = 1 << 62  # iterations that no longer make a difference; floats hold what is made of them
 RARE: Final = 0.5  # how often a branch is taken
 MAX_NODES: Final = 500  # larger operands are left as they are
 _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
-_LAZY: Final = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 
 Times: TypeAlias = "Mapping[Expr, float]"
 
@@ -94,7 +94,7 @@ def _times(root: Operand) -> Times:
         return {}
     for node in reversed(below):
         for k, arg in enumerate(node.args):
-            share = RARE * found[node] if k and node.op in _LAZY else found[node]
+            share = RARE * found[node] if k and node.op in LAZY else found[node]
             found[arg] = found.get(arg, 0.0) + share
     return {node: k for node, k in found.items() if isinstance(node, Expr) and node.args}
 

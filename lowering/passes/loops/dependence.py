@@ -23,8 +23,7 @@ from lowering.nest.driver import Descent, cursors, walked
 from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import ElementAccess, element_accesses
-from lowering.nest.text import end_of
-from lowering.nest.walk import bound_in, range_ends, statements
+from lowering.nest.walk import bound_in, statements
 from lowering.passes.affine import Loops, form_of
 
 
@@ -137,10 +136,7 @@ def _split(form: Linear, var: Var, loops: Sequence[For]) -> tuple[Linear, Linear
 
 
 def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
-    known = Loops()
-    for loop in loops:
-        low, extent = range_ends(loop.range)
-        known = known.inside(loop.var, (low,), (end_of(low, extent) - 1,))
+    known = Loops().within(*loops)
     lows = [f.const for f in known.least(form) if f.is_const]
     highs = [-f.const for f in known.least(form.scale(-1)) if f.is_const]
     return (max(lows), min(highs)) if lows and highs else None

@@ -32,11 +32,11 @@ from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.driver import Descent, Parts, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, is_empty, seq
+from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, flat, is_empty, seq
 from lowering.nest.scope import scope_of, written_in
 from lowering.nest.text import end_of
-from lowering.nest.walk import children, operands, range_ends, statements, tensors_read, transform
-from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says
+from lowering.nest.walk import children, operands, range_ends, statements, substitute, tensors_read, transform
+from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says, without
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.profitability import UNENDING, VECTOR, Around, Worth
 from lowering.passes.simplify import drop_idle_branch
@@ -183,7 +183,9 @@ class _Splitting:
         only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
-            return Parts([(_at(loop.body, loop.var, only), outside)], partial(_single_iteration, loop, count == 1))
+            return Parts(
+                [(substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
+            )
         inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner)
         changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
         if loop.kind in _WHOLE:
@@ -331,8 +333,7 @@ def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterato
         return
     hidden = {var, *inner}
     for least in known.least(forms[0], inner):
-        step = least.terms.get(var, 0)
-        rest = Linear(least.const, {t: k for t, k in least.terms.items() if t is not var})
+        step, rest = without(least, var)
         if not step or any(hidden & set(t.free_vars()) for t in rest.terms):
             continue
         is_exact = not set(inner) & set(cond.free_vars())
@@ -425,14 +426,9 @@ def _chain(changes: Sequence[Breakpoint]) -> list[Breakpoint]:
     return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
 
 
-def _at(body: Stmt, var: Var, value: Expr) -> Stmt:
-    return transform(body, lambda e: walk.substitute(e, {var: value}))
-
-
 def _makes_names(body: Stmt) -> bool:
     """Whether a statement makes storage or names outside of its loops."""
-    parts = body.stmts if isinstance(body, Seq) else (body,)
-    return any(isinstance(part, (Allocate, Let)) for part in parts)
+    return any(isinstance(part, (Allocate, Let)) for part in flat(body))
 
 
 def _with_body(loop: For, body: Stmt) -> Stmt:

@@ -13,20 +13,19 @@ import intset
 from bound.tir import walk
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Node, Var, as_expr, constant_value
 from intset.expr.walk import free_vars, opaque_terms, postorder
-from intset.linear.canonical import Normalizer
 from lowering.nest.driver import Descent, StmtRules, rewritten
-from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, seq
+from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, flat, seq
 from lowering.nest.scope import Scope
-from lowering.nest.walk import operands, range_ends, statements, transform
-
-_LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
+from lowering.nest.walk import bound_in, operands, range_ends, statements, transform
+from lowering.passes.affine import difference
+from lowering.passes.values.integers import LAZY
 
 
 def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
@@ -36,11 +35,10 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
 
     Guarantee: a moved division is computed only if the loop runs, so its divisor is nonzero there.
     """
-    inside = {loop.var, *(c.var for c in loop.carried), *bound_inside(loop)}
-    parts = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    inside = bound_in(loop)
     lets: list[Let] = []
     kept: list[Stmt] = []
-    for stmt in parts:
+    for stmt in flat(loop.body):
         if isinstance(stmt, Let) and _is_movable(stmt, inside):
             lets.append(Let(stmt.var, _where_it_runs(as_expr(stmt.value), loop, scope)))
             inside.discard(stmt.var)
@@ -76,17 +74,6 @@ def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
         return e if scope.ctx.prove(runs) else select(runs, e, 0)
 
 
-def bound_inside(loop: For) -> set[Parameter]:
-    """The variables that are bound inside the body of a loop."""
-    found: set[Parameter] = set()
-    for stmt in statements(loop.body):
-        if isinstance(stmt, For):
-            found |= {stmt.var, *(c.var for c in stmt.carried)}
-        elif isinstance(stmt, Let):
-            found.add(stmt.var)
-    return found
-
-
 def always_evaluated(body: Stmt) -> dict[Expr, None]:
     """The integer expressions that are evaluated whenever the statement is executed, users before what they use."""
     found: dict[Expr, None] = {}
@@ -120,7 +107,7 @@ def _strict(operand: Operand) -> Iterator[Expr]:
             yield node
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             continue  # its arguments are evaluated where its formula uses them
-        args = node.args[:1] if node.op in _LAZY else node.args
+        args = node.args[:1] if node.op in LAZY else node.args
         stack.extend(reversed(args))
 
 
@@ -140,9 +127,7 @@ def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
     """Name loop-invariant selects in the body of an innermost loop."""
     if any(isinstance(inner, For) for inner in statements(loop.body)):
         return loop
-    inside = {inner.var for inner in statements(loop) if isinstance(inner, (For, Let))}
-    inside.update(c.var for c in loop.carried)
-    lets, names = _named(loop.var, _choices_in(loop.body), inside)
+    lets, names = _named(loop.var, _choices_in(loop.body), bound_in(loop))
     body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
     return seq(*lets, replace(loop, body=body))
 
@@ -182,9 +167,8 @@ def _beyond(known: Expr, choice: Expr) -> int | None:
     """The constant difference between selects with equal conditions, else `None`."""
     if known.args[0] is not choice.args[0]:
         return None
-    forms = Normalizer({})
-    first, second = (forms.form(b - a) for a, b in zip(known.args[1:], choice.args[1:], strict=True))
-    return first.const if first.is_const and first.same(second) else None
+    first, second = (difference(as_expr(a), as_expr(b)) for a, b in zip(known.args[1:], choice.args[1:], strict=True))
+    return first if first == second else None
 
 
 def _choices_in(body: Stmt) -> Iterator[Expr]:

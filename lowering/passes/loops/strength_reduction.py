@@ -19,8 +19,8 @@ from lowering.division import Carried, induction
 from lowering.nest.driver import Cursor, StmtRules, rewritten
 from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_function, seq, tensor_of
 from lowering.nest.scope import scope_of
-from lowering.nest.walk import operands, range_ends, statements, transform
-from lowering.passes.loops.licm import always_evaluated, bound_inside, hoist
+from lowering.nest.walk import bound_in, operands, range_ends, statements, transform
+from lowering.passes.loops.licm import always_evaluated, hoist
 from lowering.passes.values.index_width import product
 from lowering.passes.values.intervals import fits_by_intervals
 
@@ -136,7 +136,7 @@ def _chained(loop: For, around: Around) -> Stmt:
     steps = {c.var: (c, *grows) for c in carried if (grows := _grows(c)) is not None}
     for e in _divisions(loop.body):
         x, m = e.args
-        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_inside(loop)}:
+        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_in(loop.body)}:
             continue
         if opaque_terms(m) or not (e in always or within.fits(m)):
             continue
@@ -233,7 +233,7 @@ def _divisions(body: Stmt) -> list[Expr]:
 
 def _candidates(loop: For) -> list[Expr]:
     """Divisions of loop-variant dividends by invariant divisors, free of variables bound further inside."""
-    inside = {*bound_inside(loop), *(c.var for c in loop.carried)}
+    inside = bound_in(loop) - {loop.var}
     found: list[Expr] = []
     for node in _divisions(loop.body):
         x, n = node.args

@@ -20,8 +20,6 @@ from intset.expr.build import maximum, minimum
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import chain, conjuncts, opaque_terms, size
-from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
 from lowering.nest.ir import (
     MOVABLE,
@@ -34,11 +32,13 @@ from lowering.nest.ir import (
     Seq,
     Stmt,
     checked_function,
+    flat,
     seq,
 )
 from lowering.nest.scope import Scope, parts_of_condition, proves
 from lowering.nest.text import range_between, range_text
 from lowering.nest.walk import bound_in, range_ends, replaced
+from lowering.passes.affine import form_of, says, without
 from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
@@ -222,11 +222,7 @@ def _after(high: Expr) -> Expr:
         return minimum(_after(high.args[0]), _after(high.args[1]))
     if high.op is ops.MAX:
         return maximum(_after(high.args[0]), _after(high.args[1]))
-    return _plus(high)
-
-
-def _plus(e: Expr) -> Expr:
-    return Normalizer({}).form(e + 1).expr()
+    return form_of(high + 1).expr()
 
 
 def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
@@ -239,14 +235,6 @@ def _greatest(a: Expr, b: Expr, scope: Scope) -> Expr:
 
 FREE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED)
 MOST: Final = 12  # ends that meet in one loop: more are tested inside
-# What each comparison of `left - right` with 0 says, as pairs (sign, offset): sign * (left - right) + offset >= 0.
-_SAYS: Final[dict[ops.Op, tuple[tuple[int, int], ...]]] = {
-    ops.GE: ((1, 0),),
-    ops.GT: ((1, -1),),
-    ops.LE: ((-1, 0),),
-    ops.LT: ((-1, -1),),
-    ops.EQ: ((1, 0), (-1, 0)),
-}
 
 
 @dataclass
@@ -316,7 +304,7 @@ def _until_vacant(loop: For) -> For:
     """Drop the last iterations if all inner loops are empty in them: whole tiles beyond the end of an axis."""
     low, extent = range_ends(loop.range)
     first, count = constant_value(low), constant_value(extent)
-    inner = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+    inner = flat(loop.body)
     loops = [part for part in inner if isinstance(part, For)]
     if first is None or count is None or loop.carried or loop.kind not in FREE or not loops:
         return loop
@@ -331,10 +319,9 @@ def _until_vacant(loop: For) -> For:
 
 def _last_in(loop: For, var: Var) -> int | None:
     """A value of `var` beyond which a loop is empty."""
-    known = Normalizer({})
     found: list[int] = []
     for part in chain(ops.MIN, range_ends(loop.range)[1]):
-        form = known.form(part)
+        form = form_of(part)
         step = form.terms.get(var, 0)
         if step < 0 and len(form.terms) == 1:  # const + step * var >= 1
             found.append((form.const - 1) // -step)
@@ -378,22 +365,13 @@ def _parts(guard: Cond, var: Var) -> Parts:
 
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
     """The ends of `var` stated by a condition, each marked lower or upper; `None` for other conditions."""
-    if cond.op not in _SAYS:
-        return None
-    left, right = cond.args
-    assert isinstance(left, Expr) and isinstance(right, Expr)
-    known = Normalizer({})
-    form = known.form(left).minus(known.form(right))
-    step = form.terms.get(var, 0)
-    rest = Linear(form.const, {e: k for e, k in form.terms.items() if e is not var})
-    if step == 0 or any(var in e.free_vars() for e in rest.terms):
-        return None
     ends = []
-    for sign, offset in _SAYS[cond.op]:
-        k, r = sign * step, rest.scale(sign).shift(offset)  # k * var + r >= 0
+    for form in says(cond) or ():
+        k, rest = without(form, var)  # k * var + rest >= 0
+        if k == 0 or any(var in e.free_vars() for e in rest.terms):
+            return None
         if k > 0:
-            low = r.scale(-1).expr() if k == 1 else (r.scale(-1).shift(k - 1).expr() // k)
-            ends.append((True, low))
+            ends.append((True, rest.scale(-1).expr() if k == 1 else rest.scale(-1).shift(k - 1).expr() // k))
         else:
-            ends.append((False, r.expr() if k == -1 else r.expr() // -k))
-    return ends
+            ends.append((False, rest.expr() if k == -1 else rest.expr() // -k))
+    return ends or None

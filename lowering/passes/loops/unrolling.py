@@ -9,7 +9,7 @@ from typing import Final
 from bound.tir import walk
 from intset.expr.node import Var, const, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Seq, Stmt, seq
+from lowering.nest.ir import Allocate, For, Function, Let, LoopKind, Stmt, flat, seq
 from lowering.nest.walk import operands, range_ends, rebuilt, statements, transform, variables
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.values.constant_folding import decided
@@ -39,8 +39,8 @@ def _written_out(stmt: Stmt) -> Stmt:
 
 def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
     """Storage that all copies can share: allocated in each copy with equal ranges."""
-    made = [{part.tensor: part for part in _parts(copy) if isinstance(part, Allocate)} for copy in copies]
-    named = {part.var for copy in copies for part in _parts(copy) if isinstance(part, Let)}
+    made = [{part.tensor: part for part in flat(copy) if isinstance(part, Allocate)} for copy in copies]
+    named = {part.var for copy in copies for part in flat(copy) if isinstance(part, Let)}
     return [
         first
         for tensor, first in (made[0] if made else {}).items()
@@ -51,15 +51,11 @@ def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
 def _block(loop: For, value: int, copy: Stmt, storage: Sequence[Allocate]) -> Stmt:
     """One iteration with fresh names. A loop of one iteration remains around storage of its own."""
     shared = {part.tensor for part in storage}
-    kept = [part for part in _parts(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
+    kept = [part for part in flat(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
     body = with_fresh_names(seq(*kept))
-    if not any(isinstance(part, Allocate) for part in _parts(body)):
+    if not any(isinstance(part, Allocate) for part in flat(body)):
         return body
     return replace(loop, var=Var(loop.var.name), range=Range(value, 1), body=body, kind=LoopKind.SERIAL)
-
-
-def _parts(stmt: Stmt) -> tuple[Stmt, ...]:
-    return stmt.stmts if isinstance(stmt, Seq) else (stmt,)
 
 
 def _at(body: Stmt, var: Var, value: int) -> Stmt:

@@ -69,11 +69,11 @@ from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.definedness import given_inputs, why_not_total
 from lowering.passes.report import Entry, Report
 from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.values.integers import SELECTS, with_decided_selects
 
 CONDITIONS: Final = ("if", "select", "boolean")
 LETS: Final = ("required", "statement")
 MAX_STATEMENTS: Final = 200  # in a loop that is written twice
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
 def hoist_expression(
@@ -260,7 +260,7 @@ class _Unswitching:
                 found += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, For):
             for operand in operands(stmt):
-                found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in _SELECTS]
+                found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in SELECTS]
         return found
 
     def required(self, cond: Truth, loop: For, before: list[Stmt], place: Cursor) -> list[Let]:
@@ -324,11 +324,7 @@ def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
 def _chosen(operand: Operand, cond: Truth, holds: bool) -> Operand:
     if operand is cond:
         return truth(holds)
-    new: dict[Operand, Operand] = {}
-    for node in walk.nodes(operand):
-        if node.op in _SELECTS and node.args[0] is cond:
-            new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
-    return walk.rewrite(operand, new) if new else operand
+    return with_decided_selects(operand, lambda tested: holds if tested is cond else None)
 
 
 _TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
@@ -352,7 +348,7 @@ def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
     if not isinstance(store, Store) or loop.kind not in _TAKEN or loop.carried:
         return loop
     value = store.value
-    if value.op not in (ops.SELECT, ValueOp.SELECT):
+    if value.op not in SELECTS:
         return loop
     cond, taken, other = value.args
     if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):

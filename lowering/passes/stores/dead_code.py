@@ -1,20 +1,29 @@
-"""Dead code elimination: dead storage and names (`drop_dead`), no-op stores (`remove_no_op`), empty loops."""
+"""Dead code elimination: dead storage and names (`drop_dead`), no-op stores, empty loops.
+
+`drop_empty` drops loops that are proved empty, `remove_no_op` stores that the dataflow proves dead or redundant, and
+`drop_identities` stores such as `C[i] = C[i] + 0.0`, by their form.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import copysign, inf
+from typing import Final
 
 import intset
+from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir import walk
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value
+from bound.tir.value import Operand, Value, ValueOp
 from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
-from intset.expr.node import Cond, Expr, truth
+from intset.expr.node import Cond, Expr, Node, Var, constant_value, truth
 from lowering.dataflow import account_of
-from lowering.nest.driver import Cursor, Descent, StmtRules, cursors, rewritten
+from lowering.nest.combine import is_combining
+from lowering.nest.driver import Cursor, Descent, StmtRules, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assume,
@@ -28,20 +37,25 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
+    flat,
     seq,
 )
 from lowering.nest.scope import Scope, proof_of, proves
+from lowering.nest.text import end_of
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     calls,
+    children,
     operands,
     range_ends,
+    rebuilt,
     replaced,
     statements,
     tensors_read,
     touched,
     variables,
 )
+from lowering.passes.affine import Loops, is_in_order
 from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
@@ -132,7 +146,7 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
 
 def without_unused(stmt: Stmt) -> Stmt:
     """A sequence without unused storage."""
-    parts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+    parts = flat(stmt)
     if not any(isinstance(part, Allocate) for part in parts):
         return stmt
     used = set(touched(stmt)).union(*((*call.reads, *call.writes) for call in calls(stmt)))
@@ -295,3 +309,124 @@ def drop_empty(f: Function) -> Function:
 
     with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
         return drop_dead(f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (leave_out,)})))
+
+
+# -- identity stores -------------------------------------------------------------------------------------------------
+
+
+_LEAST: Final = {ValueOp.MAX: -inf, ValueOp.MIN: inf, ValueOp.MUL: 1.0}  # what changes no number whatsoever
+
+
+def drop_identities(f: Function) -> Function:
+    """Drop stores that change no element, and loops left empty.
+
+    Guarantee: every element keeps its value, the sign of zero included.
+    """
+    found = [s for s in statements(f.body) if isinstance(s, Store) and _may_change_nothing(s)]
+    dropped = {s for s in found if _changes_nothing(f, s)}
+    if not dropped:
+        return f
+    return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: Seq() if stmt in dropped else stmt)))
+
+
+def _may_change_nothing(store: Store) -> bool:
+    value = store.value
+    if isinstance(value, Expr):
+        return walk.loaded_tensor(value) is store.tensor and walk.read_indices(value) == store.indices
+    return is_combining(store) and _number(value.args[1]) is not None
+
+
+def _changes_nothing(f: Function, store: Store) -> bool:
+    if not isinstance(store.value, Value):
+        return True
+    op, number = store.value.op, _number(store.value.args[1])
+    assert number is not None
+    if op in _LEAST and number == _LEAST[op]:
+        return True
+    if number == 0 and (op, copysign(1, number)) in ((ValueOp.ADD, -1), (ValueOp.SUB, 1)):
+        return True
+    if not all(_keeps(stmt, store.tensor, op, number) for stmt in statements(f.body)):
+        return False
+    return _is_begun(f, store) if store.tensor in f.params else _has_start(f, store.tensor)
+
+
+def _keeps(stmt: Stmt, tensor: Tensor, op: ValueOp, number: float) -> bool:
+    """Whether `op` with `number` keeps every element after a statement."""
+    if isinstance(stmt, Evaluate):
+        return tensor not in stmt.writes
+    if not isinstance(stmt, Store) or stmt.tensor is not tensor:
+        return True
+    start = _number(stmt.value)
+    if op is ValueOp.ADD:
+        begins = start is not None and (start != 0 or copysign(1, start) == 1)
+        return number == 0 and (begins or (is_combining(stmt) and stmt.value.op is ValueOp.ADD))
+    if op is ValueOp.MAX:
+        return (start is not None and start >= number) or (is_combining(stmt) and stmt.value.op is op)
+    if op is ValueOp.MIN:
+        return (start is not None and start <= number) or (is_combining(stmt) and stmt.value.op is op)
+    return False
+
+
+def _has_start(f: Function, tensor: Tensor) -> bool:
+    return any(isinstance(s, Store) and s.tensor is tensor and _number(s.value) is not None for s in statements(f.body))
+
+
+# -- what begins an element that was given -----------------------------------------------------------------------------
+
+
+def _is_begun(f: Function, store: Store) -> bool:
+    """Whether a constant start precedes a store for each of its elements, in the same common iteration."""
+    cursor = cursor_of(f, store)
+    known = Loops().within(*cursor.loops)
+    around: Stmt = f.body
+    for k in cursor.path:
+        for before in around.stmts[:k] if isinstance(around, Seq) else ():
+            if any(_covers(start, loops, store, known) for start, loops in _starts(before, store.tensor)):
+                return True
+        around = children(around)[k]
+    return False
+
+
+def _starts(root: Stmt, tensor: Tensor) -> Iterator[tuple[Store, tuple[For, ...]]]:
+    """The constants that a statement stores in a tensor whenever it is reached, with the loops around them."""
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
+    while stack:
+        stmt, loops = stack.pop()
+        if isinstance(stmt, Store) and stmt.tensor is tensor and _number(stmt.value) is not None:
+            yield stmt, loops
+        elif isinstance(stmt, Seq):
+            stack.extend((inner, loops) for inner in stmt.stmts)
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*loops, stmt)))
+
+
+def _covers(start: Store, loops: Sequence[For], store: Store, known: Loops) -> bool:
+    """Whether one store covers all elements of another."""
+    values: dict[Var, Expr] = {}
+    own = {loop.var for loop in loops}
+    if not all(_matches(a, b, own, values) for a, b in zip(start.indices, store.indices, strict=True)):
+        return False
+    for loop in loops:
+        low, extent = (walk.substitute(e, dict(values)) for e in range_ends(loop.range))
+        at = values.get(loop.var)
+        if at is None:
+            if (constant_value(extent) or 0) < 1:
+                return False
+        elif not (is_in_order(low, at, known) and is_in_order(at + 1, end_of(low, extent), known)):
+            return False
+    return True
+
+
+def _matches(a: Node, b: Node, own: set[Var], values: dict[Var, Expr]) -> bool:
+    """Whether one index equals another for some values of the variables `own`; these are recorded."""
+    if isinstance(a, Var) and a in own and isinstance(b, Expr):
+        return values.setdefault(a, b) is b
+    if a.op is not b.op or a.data != b.data or len(a.args) != len(b.args) or not a.args:
+        return a is b
+    return all(_matches(x, y, own, values) for x, y in zip(a.args, b.args, strict=True))
+
+
+def _number(value: Operand) -> float | None:
+    if not isinstance(value, Value) or value.op is not ValueOp.CONST or not dtypes.is_float(value.dtype):
+        return None
+    return float(value.data)

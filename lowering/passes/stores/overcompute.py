@@ -37,7 +37,7 @@ from lowering.nest.ir import (
     checked_function,
 )
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves
-from lowering.nest.tensors import is_outside, padding_of, storage_of
+from lowering.nest.tensors import in_storage, is_outside, padding_of, storage_of
 from lowering.nest.undef import deciding_tensors, has_undef
 from lowering.nest.walk import operands, statements
 from lowering.passes.definedness import why_not_total
@@ -246,8 +246,8 @@ def _why_not(
         return None if not stmt.carried else ("it guards a loop that carries values", None)
     if not isinstance(stmt, Store):
         return None
-    for k, (index, (low, extent)) in enumerate(zip(stmt.indices, storage_of(known.f, stmt.tensor), strict=True)):
-        inside = proof_of(scope, (index >= low) & (index < low + extent))
+    for k, in_bounds in enumerate(in_storage(stmt.indices, storage_of(known.f, stmt.tensor))):
+        inside = proof_of(scope, in_bounds)
         if not inside:
             return f"without the guard, index {k} of {stmt.tensor.name} may be outside", place.point(inside)
     touchable = proof_of(scope, is_outside(padding_of(known.f, stmt.tensor), stmt.indices))
@@ -289,8 +289,8 @@ def _missing(
             tensor = loaded_tensor(node)
             if tensor is None:
                 continue
-            for index, (low, extent) in zip(node.args, storage_of(known.f, tensor), strict=True):
-                inside = proof_of(scope, (index >= low) & (index < low + extent))
+            for in_bounds in in_storage(read_indices(node), storage_of(known.f, tensor)):
+                inside = proof_of(scope, in_bounds)
                 if not inside:
                     return f"{node!r} may be outside {tensor.name}", place.point(inside)
             touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), read_indices(node)))
@@ -329,7 +329,8 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     for place in cursors(f):
         if not isinstance(place.stmt, Store):
             continue
-        scope = _within(place.stmt, place.scope, f)
+        stored = in_storage(place.stmt.indices, storage_of(f, place.stmt.tensor))
+        scope = place.scope.where(*stored)  # a store out of bounds is an error
         useless = [cond for cond in (known.dead(place), *known.unchanged(place)) if not proves(scope, ~cond)]
         if not useless:
             said.say(place.path, False, "every instance matters")
@@ -346,12 +347,6 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
         return If(guards[cursor.path], stmt) if cursor.path in guards else stmt
 
     return f.with_body(rewritten(f.body, Cursor.root(f), leave={Store: (guard_store,)})) if guards else f
-
-
-def _within(stmt: Store, scope: Scope, f: Function) -> Scope:
-    """The scope of in-bounds stores; an out-of-bounds store is an error."""
-    places = zip(stmt.indices, storage_of(f, stmt.tensor), strict=True)
-    return scope.where(*(cond for index, (low, extent) in places for cond in (index >= low, index < low + extent)))
 
 
 def _any(conditions: list[Cond]) -> Cond:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand, Value, ValueOp, constant
+from bound.tir.value import Operand, Value, constant
 from bound.tir.walk import loaded_tensor
-from intset.expr import ops
 from intset.expr.node import const, truth
 from lowering.nest.driver import Cursor, StmtRules, cursors, rewritten, with_statements
 from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, checked_function
@@ -20,8 +19,7 @@ from lowering.passes.report import Entry, Report
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
-
-_LAZY = (ops.SELECT, ops.AND, ops.OR, ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
+from lowering.passes.values.integers import LAZY, SELECTS
 
 
 def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
@@ -84,8 +82,8 @@ def always_undef(value: Operand) -> bool:
         node = stack.pop()
         if is_undef(node):
             return True
-        if node.op in _LAZY:
-            if node.op in (ops.SELECT, ValueOp.SELECT) and all(always_undef(arg) for arg in node.args[1:]):
+        if node.op in LAZY:
+            if node.op in SELECTS and all(always_undef(arg) for arg in node.args[1:]):
                 return True
             continue
         stack += node.args

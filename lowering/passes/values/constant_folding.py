@@ -15,6 +15,7 @@ from intset.expr.node import Cond, Expr, const, constant_value, make, truth
 from intset.expr.walk import opaque_terms, postorder
 from lowering.nest.ir import Function
 from lowering.nest.walk import transform
+from lowering.passes.values.integers import SELECTS
 
 _ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
 LARGE: Final = 1 << 31  # constants from here on need 64 bits
@@ -90,7 +91,6 @@ def constant_truth(cond: Operand) -> bool | None:
 
 
 _JUNCTIONS: Final = {ops.AND: False, ops.OR: True, ValueOp.AND: False, ValueOp.OR: True}  # what decides each alone
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
@@ -129,7 +129,7 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
     if node.op is ops.NOT or node.op is ValueOp.NOT:
         known = _truth(new.get(node.args[0]))
         return None if known is None else truth(not known)
-    if node.op in _SELECTS:
+    if node.op in SELECTS:
         known = _truth(new.get(node.args[0], node.args[0]))
         if known is not None:
             return walk.rewrite(node.args[1 if known else 2], dict(new))

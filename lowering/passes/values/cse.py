@@ -6,28 +6,33 @@
                                                                      C[i] = ...
 
 A name stands in the body of the innermost loop that its expression mentions, so that inner loops reuse it.
-`profitability.py` counts the operations that a name saves; `labels.py` chooses the name.
+`profitability.py` counts the operations that a name saves. Sums are first ordered from the outermost loop to the
+innermost, so that loop-invariant parts become subexpressions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
+from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
+from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.walk import is_small, opaque_terms, postorder
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq
+from lowering.nest.tensors import element_accesses
 from lowering.nest.walk import (
     Old,
     OnOperand,
+    bound_in,
     children,
     map_operands,
     operands,
@@ -39,8 +44,6 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.profitability import Counts, Uses
-from lowering.passes.values.labels import Labels, label
-from lowering.passes.values.reassociation import Order, regrouped
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -100,7 +103,8 @@ class _Values:
         """The body of a loop over `own` with names for what this loop decides."""
         stmts = _with_known(flat(body))
         uses = Uses(self.counts, stmts)
-        deeper = {v for stmt in stmts for v in _bound_in(stmt)}
+        inner = [stmt for stmt in stmts if not isinstance(stmt, Let)]
+        deeper = {v for stmt in inner for v in bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, Let))}
         known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
         candidates = [e for e in uses.of if e not in known and self.may_be_named(e, here, deeper)]
@@ -191,17 +195,6 @@ def _changed(stmt: Stmt, change: OnOperand) -> Stmt:
     return stmt if isinstance(stmt, (For, Assume)) else map_operands(stmt, change)
 
 
-def _bound_in(stmt: Stmt) -> set[Parameter]:
-    """The variables bound inside a statement; a `Let` itself binds in its surroundings."""
-    found: set[Parameter] = set()
-    for inner in statements(stmt) if not isinstance(stmt, Let) else ():
-        if isinstance(inner, For):
-            found |= {inner.var, *(c.var for c in inner.carried)}
-        elif isinstance(inner, Let):
-            found.add(inner.var)
-    return found
-
-
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
 _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
@@ -289,3 +282,151 @@ def _drop_inlined_name(stmt: Let, names: _Inlining) -> Stmt:
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
     return replaced(operand, names.known) if names.known else operand
+
+
+# -- order of sums ---------------------------------------------------------------------------------------------------
+
+
+Order: TypeAlias = "Mapping[Parameter, int]"  # variables by the loops that bind them, outermost first
+_SUMS: Final = (ops.ADD, ops.SUB)
+
+
+MAX_TERMS: Final = 16  # longer sums are left as they are
+
+
+def regrouped(operand: Part, order: Order) -> Part:
+    """Sort the terms of every sum from the outermost loop to the innermost, constants last.
+
+    Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
+    wider type.
+    """
+    new: dict[Operand, Operand] = {}
+    for node in walk.nodes(operand):
+        if node.op in _SUMS and isinstance(node, Expr):
+            made = _sorted(walk.rewrite(node, new) if new else node, order)
+            if made is not node:
+                new[node] = made
+    return walk.rewrite(operand, new) if new else operand
+
+
+def _sorted(e: Expr, order: Order) -> Expr:
+    terms: list[Expr] = []
+    total = 0
+    is_in_order = True
+    stack = [(e, 1)]
+    while stack:
+        node, sign = stack.pop()
+        number = constant_value(node)
+        if number is not None:
+            is_in_order = is_in_order and not stack
+            total += sign * number
+        elif node.op in _SUMS:
+            left, right = node.args
+            stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
+        elif sign < 0 or (node.op is ops.MUL and (constant_value(node.args[1]) or 0) < 0) or len(terms) == MAX_TERMS:
+            return e
+        else:
+            terms.append(node)
+    depths = [max((order.get(v, -1) for v in t.free_vars()), default=-1) for t in terms]
+    if not terms or (is_in_order and sorted(depths) == depths):
+        return e
+    if len(terms) == 2 and not any(t.args for t in terms):
+        return e  # no part of it is a sum
+    ranked = [t for _, t in sorted(zip(depths, terms, strict=True), key=lambda pair: pair[0])]
+    made = sum(ranked[1:], ranked[0])
+    return made + total if total > 0 else made - -total if total < 0 else made
+
+
+# -- labels ----------------------------------------------------------------------------------------------------------
+
+
+_SUFFIX: Final = {
+    ops.MIN: "min",
+    ops.MAX: "max",
+    ops.SELECT: "choice",
+    ops.TRUNCDIV: "div",
+    ops.SHR: "div",
+    ops.TRUNCMOD: "mod",
+    ops.BITAND: "mod",
+}
+_WHOLE: Final = (*ops.DIVISIONS, *ops.COMPARISONS, ops.SHR, ops.BITAND)  # operations on whole indices
+
+
+class Labels:
+    """Names for expressions in the body of a loop.
+
+    In this order: the axis of a parameter that the expression indexes; the start of storage (`B.min0`); the axis of
+    other storage (`B.i`); the common prefix of its variables (`i.outer * 4 + i.inner` is `i`), with `.at` if that name
+    is taken and `.base` for parts of an index.
+
+    Parameters
+    ----------
+    taken: names already in sight.
+    """
+
+    def __init__(self, stmts: Sequence[Stmt], params: frozenset[Tensor], order: Order, taken: set[str]) -> None:
+        self.order, self.taken = order, taken
+        self.whole: set[Expr] = set()
+        axes: dict[Expr, str] = {}
+        origins: dict[Expr, str] = {}
+        local: dict[Expr, str] = {}
+        for stmt in statements(seq(*stmts)):
+            if isinstance(stmt, Allocate):
+                for k, low in enumerate(stmt.origin or ()):
+                    origins.setdefault(low, f"{stmt.tensor.name}.min{k}")
+                continue
+            for tensor, indices, _ in element_accesses(stmt):
+                self.whole.update(map(_without_number, indices))
+                names = [axis.var.name for axis in getattr(tensor.op, "axis", ())]
+                for index, name in zip(indices, names, strict=False):
+                    if tensor in params:
+                        axes.setdefault(index, name)
+                    else:
+                        local.setdefault(index, f"{tensor.name}.{name}")
+            self.whole.update(
+                _without_number(arg)
+                for node in walk.nodes(*operands(stmt))
+                if node.op in _WHOLE
+                for arg in node.args
+                if isinstance(arg, Expr)
+            )
+        self.known = {**local, **origins, **axes}
+        self.reserved = set(axes.values())
+
+    def of(self, e: Expr) -> str:
+        """A name for an expression; it is taken from now on."""
+        own = self.known.get(e)
+        names = [name for name in self._offered(e, own) if name == own or name not in self.reserved]
+        name = next((name for name in names if name not in self.taken), names[-1])
+        self.taken.add(name)
+        return name
+
+    def _offered(self, e: Expr, own: str | None) -> Iterable[str]:
+        if own is not None:
+            yield own
+        stem = _stem([v.name for v in sorted(e.free_vars(), key=lambda v: self.order.get(v, -1))])
+        if e.op in _SUFFIX:
+            yield f"{stem}.{_SUFFIX[e.op]}"
+        elif e in self.whole or e.op not in (ops.ADD, ops.SUB, ops.MUL):
+            yield from (stem, f"{stem}.at")
+        else:
+            yield f"{stem}.base"
+
+
+def label(var: Parameter) -> str:
+    """The name of a variable or parameter."""
+    return var.name if isinstance(var, Var) else str(var.data[0])
+
+
+def _without_number(e: Expr) -> Expr:
+    return e.args[0] if e.op in (ops.ADD, ops.SUB) and constant_value(e.args[1]) is not None else e
+
+
+def _stem(names: Sequence[str]) -> str:
+    """What the parts of all names begin with, else the last name without what a split added."""
+    common: list[str] = []
+    for parts in zip(*(name.split(".") for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join(common) if common else names[-1].removesuffix(".inner").removesuffix(".outer")

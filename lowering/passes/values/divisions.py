@@ -10,13 +10,14 @@ from bound.tir import walk
 from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assert, For, Function, Seq, Stmt, checked_function
+from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function
 from lowering.nest.scope import Scope
-from lowering.nest.walk import map_operands, range_ends
+from lowering.nest.walk import map_operands
+from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.integers import map_integers
 
 Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
@@ -61,15 +62,10 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
     def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
         return Assert(_unaided(stmt.cond, bits), stmt.message)
 
-    def leave_out_empty(loop: For, cursor: Cursor) -> Stmt:
-        """Drop a loop whose lowered ends are equal."""
-        count = constant_value(range_ends(loop.range)[1])
-        return Seq() if count is not None and count <= 0 else loop
-
     operands = each_operand(lower_operand)
     return {
         Stmt: (operands,),
-        For: (operands, leave_out_empty),
+        For: (operands, drop_empty_loop),
         Allocate: (lower_storage,),
         Assert: (lower_assertion,),
     }

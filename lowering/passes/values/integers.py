@@ -1,9 +1,9 @@
-"""Integer parts of operands, each with the conditions of its evaluation."""
+"""Parts of operands: lazy operations, and integer parts with the conditions of their evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from bound.infer.program.accesses import implied
 from bound.tir import walk
@@ -14,8 +14,21 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.walk import postorder
 
+SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+LAZY: Final = (*SELECTS, ops.AND, ops.OR, ValueOp.AND, ValueOp.OR)  # the first operand alone is always evaluated
+
 Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
 Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
+
+
+def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) -> Part:
+    """Replace selects whose condition `decide` knows by the chosen operand."""
+    new: dict[Operand, Operand] = {}
+    for node in walk.nodes(operand):
+        holds = decide(node.args[0]) if node.op in SELECTS else None
+        if holds is not None:
+            new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
+    return walk.rewrite(operand, new) if new else operand
 
 
 def map_integers(root: Part, change: Change) -> Part:

@@ -44,7 +44,7 @@ from lowering.passes.loops.delinearization import run_over_digits
 from lowering.passes.loops.unrolling import unroll
 from lowering.passes.stores import scalar_replacement
 from lowering.passes.stores.copy_elimination import forward_copies
-from lowering.passes.stores.identities import drop_identities
+from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.storage.fixed import with_fixed_storage
 from tests.lowering.random_nests import Nest

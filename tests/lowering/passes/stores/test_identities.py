@@ -9,7 +9,7 @@ import pytest
 
 from bound import te, tir
 from lowering import parse_nest, run, to_c
-from lowering.passes.stores.identities import drop_identities
+from lowering.passes.stores.dead_code import drop_identities
 from tests.lowering.lowered import check, check_c
 
 N = 36
