@@ -42,7 +42,7 @@ Step = tuple[int, Callable[[], T | None]]
 
 
 def enlist(name: str, domain: object) -> None:
-    """Rank a registered domain by its cost, if it has one."""
+    """Rank a registered domain with a cost."""
     dismiss(name)
     if isinstance(domain, Costed):
         _costed[name] = domain

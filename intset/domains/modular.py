@@ -92,7 +92,7 @@ TRANSFER: Final[Mapping[ops.Op, Callable[..., Strided]]] = {
 class ModularDomain(StridedDomain):
     """Congruences.
 
-    Invariant: a value has no ends, unless it is a single point.
+    Invariant: only single points have ends.
     """
 
     name: ClassVar[str] = "modular"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Query:
     """A question for the image: the values of `exprs` over all points of the domain.
 
-    Invariant: a variable is quantified (it has a range and is not kept), kept, or a parameter.
+    Invariant: each variable is kept, quantified (ranged, not kept) or a parameter.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Query:
         """Split by relevance to `roots`: (quantified variables, parameters, relevant facts, other facts).
 
         Relevance is closed over shared variables, over the variables of dependent ranges, and over shared symbols of
-        loads. That a range is not empty is a fact of its own (`intset.ranges`).
+        loads. Nonempty ranges are separate facts (`intset.ranges`).
         """
         ties = self.ties
         relaxed: dict[Var, None] = {}

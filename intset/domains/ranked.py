@@ -37,7 +37,7 @@ def dismiss(name: str) -> None:
 
 
 def strongest() -> Regions:
-    """The strongest domain with regions; among equals a registered one before a built-in one."""
+    """The strongest domain with regions; registered domains win ties against built-in ones."""
     if not _chosen:
         outside = [plugin for point in entry_points() if (plugin := _plugin(point)) is not None]
         _chosen[:] = _choose([*outside, *_registered.values(), *_BUILT_IN.values()])
@@ -45,7 +45,7 @@ def strongest() -> Regions:
 
 
 def _choose(engines: list[Regions]) -> list[Regions]:
-    """The strongest of several; the strength of a single one is not read, because that may load its library."""
+    """The strongest engine; skips the comparison for a single one, because `strength` may load a library."""
     return [max(engines, key=_strength)] if len(engines) > 1 else engines
 
 

@@ -38,7 +38,7 @@ class Regions(Protocol):
         ...
 
     def points(self, query: Query) -> Points:
-        """The image of the tuple of expressions, over the kept variables.
+        """The image of the expression tuple, parametric in kept variables.
 
         Raises
         ------

@@ -19,7 +19,7 @@ from intset.regions.shape import Shape
 
 
 class AnswersByPoints:
-    """The methods of a domain, for a class that has regions."""
+    """Mixin: `image` and `bounds` by the points of a domain with regions."""
 
     def image(self: Regions, query: Query) -> IntSet:
         """The set of values of the query's only expression."""

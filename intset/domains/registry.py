@@ -1,7 +1,7 @@
 """Domains by name: built in, registered by `register(domain)`, or from the entry-point group `intset.domains`.
 
-A domain from outside is checked (`Guarded`): an answer that passes has the form that the protocols ask for; any other
-raises a `DomainError` that names the domain and the method.
+Guarantee: an answer of a registered domain has the form that its protocol requires, or a `DomainError` names the domain
+and the method (`Guarded`).
 """
 
 from __future__ import annotations
@@ -147,10 +147,10 @@ def _plugin(point: metadata.EntryPoint) -> Domain:
 
 
 class Guarded(GuardedRegions):
-    """A domain from outside, with those of the optional methods that it has.
+    """Checks of a domain from outside, with its optional methods.
 
-    Guarantee: as for `GuardedRegions`. Ends that cross stand for the empty set only where no point of the question is
-    left. Of sets and regions of foreign classes a condition, and the box, are asked for and checked once.
+    Guarantee: as for `GuardedRegions`. Crossed ends mean the empty set only if the query is proved empty. The condition
+    and the box of a foreign set or region are evaluated once, to check their form.
     """
 
     methods: ClassVar[dict[str, str]] = {**GuardedRegions.methods, "bounds": "_bounds", "region": "_region"}
@@ -250,8 +250,8 @@ class Guarded(GuardedRegions):
     def _check_ends(self, method: str, answer: Any, ends: Sequence[End], query: Query) -> bool:
         """Refuse malformed ends; returns whether they cross.
 
-        Crossed ends describe the empty set, which is right for an empty domain (ends computed from an empty range
-        cross). They are refused only if a point of the domain is known; the message names it.
+        Ends computed from an empty range cross, and rightly describe the empty set. Crossed ends are refused only if a
+        point of the domain is known; the message names it.
         """
         for end in ends:
             if not isinstance(end, (Expr, Infinity)):

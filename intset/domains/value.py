@@ -65,7 +65,7 @@ class ValueDomain(Generic[V]):
 
     @abstractmethod
     def represent(self, value: V) -> IntSet:
-        """The set of a value; `is_exact` and `is_tight` are claimed only if they hold for every expression."""
+        """The set of a value. Claim `is_exact` or `is_tight` only if it holds for every expression."""
 
     # -- the walk -----------------------------------------------------------------------------------------------
 

@@ -273,7 +273,7 @@ class IterMap(Configured):
 
     @cached_property
     def _arriving(self) -> list[Cond]:
-        """The conditions for a place to have a preimage that `ranges` do not imply."""
+        """The conditions for a place to have a preimage, except those that `ranges` imply."""
         values, conditions = self._decoded
         parts = [*conditions, *(substitute(cond, values) for cond in self._conditions)]
         kept: dict[Cond, None] = {}
@@ -305,12 +305,12 @@ class IterMap(Configured):
         return logical_not(self._listed.condition(self.places))
 
     def padding_at(self, place: Sequence[IntLike]) -> Cond:
-        """The condition for a place within `ranges` to have no preimage."""
+        """The padding condition at a place within `ranges`: it has no preimage."""
         condition: Cond = substitute(self.padding, self._as_places(place))
         return condition
 
     def arriving_at(self, place: Sequence[IntLike]) -> Cond:
-        """The condition for a place within `ranges` to have a preimage; the negation of `padding_at`."""
+        """The negation of `padding_at`: a place within `ranges` has a preimage."""
         if not isinstance(self._read, Structure):
             return logical_not(self.padding_at(place))
         condition: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
@@ -342,7 +342,7 @@ class IterMap(Configured):
         return dict(zip(self.variables, values_of, strict=True))
 
     def why_no_inverse(self) -> str:
-        """The reason, in words, why the map has no known inverse."""
+        """Explain why the map has no known inverse."""
         verdict = self.injective
         if verdict.points:
             a, b = verdict.points

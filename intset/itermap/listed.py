@@ -104,7 +104,7 @@ class Listed:
         return (min(values), max(values)) if values else None
 
     def surjective(self, sides: Sides) -> Verdict:
-        """Whether every place of a box is an image."""
+        """Decide surjectivity onto a box, place by place."""
         for place in points_of(*(range(low, high + 1) for low, high in sides)):
             if place not in self.at:
                 return no((place,), {})

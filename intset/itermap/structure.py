@@ -369,7 +369,7 @@ class Structure:
     # -- back ---------------------------------------------------------------------------------------------------
 
     def decoded(self, place: Sequence[Expr]) -> tuple[dict[Var, Expr], list[Cond]]:
-        """The inverse image of a place: the values of the variables, and the conditions for their existence."""
+        """The preimage of a place: values of the variables, and its existence conditions."""
         conditions: list[Cond] = []
         values: dict[Digit, Expr] = {}
         for stack, y in zip(self.stacks, place, strict=True):

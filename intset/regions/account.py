@@ -10,7 +10,7 @@ from contextvars import ContextVar
 class Account:
     """A number of operations shared by several budgets.
 
-    Invariant: a budget gets the operations that earlier ones left, and never fewer than `least`.
+    Invariant: a budget gets the remaining operations, at least `least`.
 
     Example
     -------

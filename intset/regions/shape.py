@@ -1,7 +1,7 @@
 """`Shape`: the abstract class of sets of integer points with parameters.
 
 A shape answers exactly or raises `BudgetError`; the caller (`Region`) then chooses a sound superset. A domain
-implements the nine core methods; the others stand on them, and may be overridden.
+implements the nine core methods; the others have default implementations, which it may override.
 
 A complete implementation by a list of points:
 
@@ -205,7 +205,7 @@ class Shape(ABC):
         return other._of_condition(self.dims, self.condition)
 
     def includes(self, other: Shape) -> bool:
-        """Whether `other` is a subset of this set, for all parameters."""
+        """Whether this set contains `other`, for all parameters."""
         return other.subtract(self).is_empty()
 
     def at(self, values: Mapping[Var, IntLike]) -> Shape:
@@ -387,7 +387,7 @@ class Shape(ABC):
 
         Raises
         ------
-        BudgetError: also for a set that is not single-valued.
+        BudgetError: beyond the budget, or for a multi-valued set.
         """
         fibres = self.dims_to_params(names)
         if fibres.is_empty():

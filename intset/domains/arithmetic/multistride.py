@@ -98,11 +98,10 @@ def enclosing(a: MultiStride) -> strided.Strided:
 
 
 def contains(a: MultiStride, x: int, steps: int = STEPS) -> bool | None:
-    """Whether `x` is an element. None when `steps` partial sums did not suffice; never so with one or two terms.
+    """Membership of `x`; `None` after `steps` partial sums, which one or two terms never need.
 
-    Takes the largest stride first: its multiple must leave what the smaller ones can reach, in a residue class of
-    their divisor. With a superincreasing value there is at most one choice, so this is greedy; otherwise the sums
-    seen are remembered.
+    Search by descending strides: the rest must lie within reach of the smaller strides, in a residue class of their
+    greatest common divisor. Superincreasing values leave at most one choice (greedy); other searches memoize sums.
     """
     base, terms = a
     if not terms or a == BOTTOM:
@@ -194,7 +193,7 @@ def _bitmap(terms: Iterable[Term], g: int = 1) -> int:
 
 
 def elements(a: MultiStride, limit: int) -> Iterable[int] | None:
-    """The elements in ascending order, if they are at most `limit`; None if they are more."""
+    """The elements in ascending order; `None` for more than `limit`."""
     if a == BOTTOM:
         return ()
     base, terms = a
@@ -244,7 +243,7 @@ def add(a: MultiStride, b: MultiStride) -> MultiStride:
 
 
 def floordiv(a: MultiStride, c: int) -> MultiStride | None:
-    """{x // c : x in a} if it is shown to be a multi-stride set. BOTTOM for c == 0.
+    """{x // c : x in a}; `None` unless proved to be a multi-stride set, BOTTOM for c == 0.
 
     The multiples of `c` leave the division: (x + c*y) // c = x // c + y. For the rest, (x // d) // (c // d) = x // c
     drops the small terms that stay in one window of a divisor `d`.
@@ -314,7 +313,7 @@ def _window(base: int, terms: Iterable[Term], c: int) -> int:
 
 
 def floormod(a: MultiStride, c: int) -> MultiStride | None:
-    """{x % c : x in a} if it is shown to be a multi-stride set. BOTTOM for c == 0.
+    """{x % c : x in a}; `None` unless proved to be a multi-stride set, BOTTOM for c == 0.
 
     Only the strides' residues matter. A term that runs through all the multiples of its divisor g modulo c leaves a
     remainder modulo g, plus all the multiples: x % c = x % g + g*[0, c//g). What then stays in one window is exact.

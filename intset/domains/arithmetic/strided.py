@@ -91,7 +91,7 @@ def contains(a: Strided, x: int) -> bool:
 
 
 def leq(a: Strided, b: Strided) -> bool:
-    """Whether every element of `a` is one of `b`."""
+    """Whether `a` is a subset of `b`."""
     if a is None or b is None:
         return a is None
     (al, ah, m, r), (bl, bh, n, s) = a, b
@@ -260,7 +260,7 @@ def _floordiv_positive(a: Strided, b: Strided) -> Strided:
 
 
 def quotients(a: StridedInterval, smallest: int, largest: End, divisors: Iterable[int]) -> Strided:
-    """a // d for positive d: monotone in a, and in d; the stride is known if all the divisors are listed."""
+    """a // d for positive d, monotone in a and in d; listed `divisors` determine the stride."""
     lo, hi = a[:2]
     if lo is not None:
         lo = lo // smallest if lo < 0 else 0 if largest is None else lo // largest
@@ -343,7 +343,7 @@ def _floormod_positive(a: Strided, b: Strided) -> Strided:
 
 
 def _remainders(a: StridedInterval, divisors: range) -> Strided:
-    """a % d for each of the divisors, the largest one first."""
+    """The join of a % d over divisors in descending order."""
     union: Strided = None
     for d in divisors:
         union = join(union, floormod_by(a, d))
@@ -394,14 +394,14 @@ def largest_mod(a: int, b: int, m: int, n: int) -> int:
 
 
 def minimum(a: Strided, b: Strided) -> Strided:
-    """min(a, b) is any element of either that is not above every element of the other."""
+    """Elements of either operand up to the largest element of the other."""
     if a is None or b is None:
         return None
     return join(a if b[1] is None else at_most(a, b[1]), b if a[1] is None else at_most(b, a[1]))
 
 
 def maximum(a: Strided, b: Strided) -> Strided:
-    """max(a, b) is any element of either that is not below every element of the other."""
+    """Elements of either operand from the smallest element of the other."""
     if a is None or b is None:
         return None
     return join(a if b[0] is None else at_least(a, b[0]), b if a[0] is None else at_least(b, a[0]))

@@ -97,20 +97,20 @@ def _residue_bits(a: Residue) -> Bits:
 
 
 def _from_bits(known: Bits) -> Residue:
-    """The congruence that the known bits below the first unknown one state."""
+    """The congruence given by the known bits below the lowest unknown bit."""
     unknown, value = known
     low = unknown & -unknown
     return (low, value & (low - 1)) if unknown else (0, value)
 
 
 def _and_bits(a: Bits, b: Bits) -> Bits:
-    """A result bit is unknown where both may be 1 and one of them is unknown."""
+    """Known bits of x & y: unknown where both operands' bits may be 1 and one is unknown."""
     (u, v), (w, z) = a, b
     return (u | w) & (u | v) & (w | z), v & z
 
 
 def _xor_bits(a: Bits, b: Bits) -> Bits:
-    """A result bit is unknown where one of the operands' is."""
+    """Known bits of x ^ y: unknown where an operand's bit is."""
     unknown = a[0] | b[0]
     return unknown, (a[1] ^ b[1]) & ~unknown
 
@@ -119,7 +119,7 @@ _Ends: TypeAlias = Callable[[End, End, End, End], tuple[End, End]]
 
 
 def _by_sign(ends: _Ends, a: StridedInterval, b: StridedInterval, known: tuple[int, int]) -> Strided:
-    """`ends` on the parts of one sign each, snapped to what is known of the low bits."""
+    """The join of `ends` over the parts of one sign, rounded to the congruence `known`."""
     result: Strided = None
     for x in (at_least(a, 0), at_most(a, -1)):
         for y in (at_least(b, 0), at_most(b, -1)):
@@ -160,12 +160,12 @@ def _beyond(*ends: End) -> int:
     return 2 << max(e.bit_length() for e in ends if e is not None)
 
 
-# The four ends below are by H. S. Warren, Hacker's Delight, section 4-3: walk down the bits, and at the first one where
-# an operand can be moved without leaving its interval, move it and let all its lower bits be what serves best.
+# The four ends below follow H. S. Warren, Hacker's Delight, section 4-3: scan bits from the top; at the first bit that
+# an operand can change within its interval, change it and choose its lower bits freely.
 
 
 def _min_and(a: int, b: int, c: int, d: int, top: int) -> int:
-    """Where neither start has the bit, setting it in one clears all that is below."""
+    """Minimum of x & y: a bit that both lower ends lack may be set in one, to clear its lower bits."""
     free = ~(a | c) & (top - 1)
     while free:
         bit = 1 << (free.bit_length() - 1)
@@ -178,7 +178,7 @@ def _min_and(a: int, b: int, c: int, d: int, top: int) -> int:
 
 
 def _max_and(a: int, b: int, c: int, d: int, top: int) -> int:
-    """Where only one end has the bit, it does not count, and clearing it sets all that is below."""
+    """Maximum of x & y: a bit of one upper end alone may be cleared, to set its lower bits."""
     odd = (b ^ d) & (top - 1)
     while odd:
         bit = 1 << (odd.bit_length() - 1)
@@ -192,7 +192,7 @@ def _max_and(a: int, b: int, c: int, d: int, top: int) -> int:
 
 
 def _min_xor(a: int, b: int, c: int, d: int) -> int:
-    """Where only one start has the bit, set it in the other too."""
+    """Minimum of x ^ y: a bit of one lower end alone is set in the other, if its interval allows."""
     odd = a ^ c
     while odd:
         bit = 1 << (odd.bit_length() - 1)
@@ -206,7 +206,7 @@ def _min_xor(a: int, b: int, c: int, d: int) -> int:
 
 
 def _max_xor(a: int, b: int, c: int, d: int) -> int:
-    """Where both ends have the bit, clear it in one of them."""
+    """Maximum of x ^ y: a common bit of the upper ends is cleared in one, if its interval allows."""
     both = b & d
     while both:
         bit = 1 << (both.bit_length() - 1)

@@ -71,9 +71,9 @@ def _search_of(query: Query) -> _EndSearch | None:
 
 
 class _EndSearch:
-    """The search for the ends of one expression over a box.
+    """Search for the ends of one expression over a box.
 
-    A *side* is +1 for the largest value, -1 for the smallest; values are multiplied by it, so that both are maxima.
+    A *side* is +1 for the largest value, -1 for the smallest. Values times the side turn both ends into maxima.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _EndSearch:
         return None
 
     def _start(self, number: int, side: int) -> list[int]:
-        """The corner of the box on one side, the other one, then points all over it."""
+        """Start points: the corner on one side, the opposite corner, then points spread over the box."""
         if number < 2:
             return [span[-1] if (side > 0) is (number == 0) else span[0] for span in self._spans]
         return [span[(number * _STEP * (2 * k + 1) >> 7) % len(span)] for k, span in enumerate(self._spans)]
@@ -154,7 +154,7 @@ class _EndSearch:
         """The largest value times `side`; `None` beyond the budget.
 
         A point is the best corner of the box, moved by some steps along each axis. Each step costs the coefficient of
-        its axis. Every point is generated once, from the one with a step less along its last axis.
+        its axis. Each point is generated once: its predecessor has one step less along the last axis moved.
         """
         linear = self._linear_part(side)
         if linear is None:

@@ -174,8 +174,8 @@ def in_domain(query: Query, point: Point) -> bool:
 def complete(query: Query, point: Point) -> None:
     """Complete a point: each missing variable or opaque term gets a value from its range.
 
-    A value outside a dependent range moves to the nearest end. A term or an unranged variable that a fact equates with
-    an expression gets the value of that expression, unless the point had one.
+    A value outside a dependent range moves to the nearest end. Facts `e == value` then set unranged variables and loads
+    without a given value.
     """
     roots = (*query.exprs, *query.facts)
     given = set(point)

@@ -1,11 +1,11 @@
-"""isl's C interface, called directly in the library that islpy brings: classes and methods by islpy's names.
+"""isl's C interface through ctypes, in islpy's library: classes and methods under islpy's names.
 
-Why not islpy: for each argument that isl takes over, islpy (2026.2) allocates a wrapper of 32 bytes and never frees it,
-some fifty times a question. Here nothing is left. A copy of what isl takes over is made on the way into the call, and
-an object is let go of by isl's own function: no line of Python runs in either, so no interrupt falls in between. The
-lock of the interpreter is held all the time.
+islpy itself (2026.2) leaks a wrapper of 32 bytes for each argument that isl takes ownership of, some fifty a query.
 
-Contexts are never freed: one whose thread has ended is used again, so every object may outlive its thread.
+Guarantee: no leak, also under interrupts. ctypes copies an argument that isl takes ownership of during conversion, and
+isl's own function frees an object; neither runs a line of Python. Calls hold the interpreter lock.
+
+Contexts are never freed but reused after the end of their thread, so an object may outlive its thread.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from intset.domains.isl.signatures import Argument, Signature, c_name, signatures
 from intset.expr.text import number_of
 
-INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it looks at its size
-# What isl calls back, of one object or two and a user that is none. It succeeds by 0, which is also a null pointer.
+INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
+# Callback of one or two objects and an unused user pointer; 0, a null pointer, is success.
 MEETS: Final = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)
 
 
@@ -33,12 +33,12 @@ class Error(Exception):
     """isl refused an operation."""
 
 
-Failure: TypeAlias = Callable[[Sequence[Any]], Error]  # made of what the function was given
+Failure: TypeAlias = Callable[[Sequence[Any]], Error]  # from the arguments of the call
 Method: TypeAlias = Callable[..., Any]
 
 
 def bound(function: Any) -> Any:
-    """A C function as a method, without a line of Python."""
+    """A C function as a method that runs no Python."""
     make = ctypes.pythonapi.PyInstanceMethod_New
     make.restype, make.argtypes = py_object, (py_object,)
     return make(function)
@@ -55,7 +55,7 @@ def objects(call: Any, failure: Failure) -> Method:
 
 
 def objects_of_numbers(call: Any, with_int: Any, small: Any, failure: Failure) -> Method:
-    """The last argument is a number: an isl value, or an `int` of 64 bits."""
+    """A method whose last argument is an isl value or an `int` of 64 bits."""
 
     def method(*given: Any) -> Any:
         value = given[-1]
@@ -93,7 +93,7 @@ def sizes(call: Any, failure: Failure) -> Method:
 
 
 def texts(call: Any, limits: Limits, failure: Failure) -> Method:
-    """Without a limit of operations: isl can end the process where it meets the limit while it prints."""
+    """A method that prints, without a limit of operations: isl can abort when it meets the limit while printing."""
 
     def method(*given: Any) -> str:
         context = limits.context_of(given[0])
@@ -136,7 +136,7 @@ class Reads(NamedTuple):
 
 
 def numbers(call: Any, value_class: Any, reads: Reads, failure: Failure) -> Method:
-    """An `int` where the value is an integer."""
+    """A method that returns an `int` for an integral value, else the isl value."""
 
     def method(*given: Any) -> Any:
         pointer = call(*given)
@@ -153,10 +153,10 @@ def numbers(call: Any, value_class: Any, reads: Reads, failure: Failure) -> Meth
 
 
 def visiting(call: Any, kinds: Sequence[Any], failure: Failure) -> Method:
-    """What isl visits is collected and handed out afterwards, so what is called may raise what it likes.
+    """A method that collects all visited objects first and then calls back, so that the callback may raise.
 
-    It is collected by a method of `dict`: an interrupt would not come out of a function that isl  Each object is
-    a pointer of its own; of a pair, the first is the domain of a piece, and domains are disjoint.
+    A method of `dict` collects them, because isl would swallow an interrupt in a Python callback. Keys are distinct:
+    each object has a pointer of its own; the first of a pair is the domain of a piece, and domains are disjoint.
     """
 
     def method(visited: Any, visit: Callable[..., object]) -> None:
@@ -172,7 +172,7 @@ def visiting(call: Any, kinds: Sequence[Any], failure: Failure) -> Method:
 
 
 def elements(listed: Callable[[Any], Any]) -> Method:
-    """The elements of a list of isl's."""
+    """A method that returns the elements of an isl list."""
 
     def method(whole: Any) -> list[Any]:
         found = listed(whole)
@@ -181,7 +181,7 @@ def elements(listed: Callable[[Any], Any]) -> Method:
     return method
 
 
-# What ctypes converts fastest: a `long` has the size of a pointer where isl's functions are found.
+# The fastest conversions of ctypes; a `long` has the size of a pointer wherever islpy shows these functions.
 _INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
 _SMALL: Final = range(-INT, INT)  # numbers that isl takes as an `int`
 _PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
@@ -194,8 +194,8 @@ _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
     "long": (c_long, lambda call, _: bound(call)),
     "void": (None, lambda call, _: bound(call)),
 }
-# A function that takes an object over, of bare pointers; the same with a number of a C `int`, and with a number that it
-# takes over, where there are such; what it makes.
+# Functions on bare pointers that take ownership of their object: plain, with a C `int`, with an owned number; the class
+# of the result. `None` for a missing variant.
 _Step: TypeAlias = tuple[Any, Any, Any, Any]
 _MADE: Final[list[SimpleNamespace]] = []
 _MAKING: Final = threading.Lock()
@@ -203,13 +203,13 @@ _IDLE: Final[list[int | None]] = []  # contexts of threads that ended
 
 
 class _Given(c_void_p):
-    """What a call takes over: nobody frees it here."""
+    """An argument owned by the callee; never freed here."""
 
     __slots__ = ()
 
 
 class Handle(c_void_p):
-    """An isl object; the classes are made from the table of signatures."""
+    """An isl object; base of the classes built from the table of signatures."""
 
     __slots__ = ()
 
@@ -219,7 +219,7 @@ class Handle(c_void_p):
 
 
 def bindings() -> SimpleNamespace | None:
-    """The classes, always the same; `None` where the library cannot be found, or does not show its C functions."""
+    """The classes, built once; `None` without the library or its C functions."""
     with _MAKING:
         if not _MADE and (made := _made()) is not None:
             _MADE.append(made)
@@ -250,7 +250,7 @@ def _made() -> SimpleNamespace | None:
 
 
 def shared_object() -> ctypes.PyDLL | None:
-    """The library with isl in it; `None` where it cannot be found."""
+    """The library that contains isl; `None` if not found."""
     spec = find_spec("islpy")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for suffix in EXTENSION_SUFFIXES:
@@ -264,7 +264,7 @@ def shared_object() -> ctypes.PyDLL | None:
 
 
 class _Maker:
-    """Makes the classes: their attributes are those of the table."""
+    """Builds the classes, with the methods of the table."""
 
     def __init__(self, found: ctypes.PyDLL) -> None:
         self._library = found
@@ -304,7 +304,7 @@ class _Maker:
             self.classes[name] = self._class(name, f"{c_name(name)}_free", (Handle,))
         self._contexts = {name: self._finds_context(name) for name in self.classes}
         objects = [(name, kind) for name, kind in self.classes.items() if name != "Context"]
-        # A copy is made in the conversion of an argument that is taken over.
+        # The conversion of an argument copies it if the function takes ownership.
         self._taken = {
             name: SimpleNamespace(from_param=self._function(f"{c_name(name)}_copy", _Given, kind))
             for name, kind in objects
@@ -338,7 +338,7 @@ class _Maker:
         _, unlimited = self._limits
 
         class Context(c_void_p):
-            """What isl's objects of one thread share."""
+            """The isl context shared by the objects of one thread."""
 
             __slots__ = ()
 
@@ -421,16 +421,16 @@ class _Maker:
         return call, small, owning, self.classes[line.result]
 
     def duplicate(self, points: Any) -> Any:
-        """The same set, sharing nothing: isl's functions may write the disjuncts that they are given in another way."""
+        """A deep copy of a set; isl's functions may rewrite shared disjuncts in place."""
         return self._copied(points, self._own)
 
     def ordered(self, points: Any) -> Any:
-        """The same set, sharing nothing, with the constraints of each disjunct in isl's own order.
+        """A deep copy of a set, with the constraints of each disjunct in isl's order.
 
-        isl looks for coordinates that are remainders or quotients before it computes a lexicographic optimum
-        (`isl_basic_map_try_find_any_output_div_mod`, since isl 0.27), and takes the constraints to be sorted there. It
-        sorts what it reads from text, but not what it computes: of unsorted constraints it takes a bound on another
-        coordinate for the partner of one on this coordinate, and answers wrongly.
+        Before a lexicographic optimum, isl looks for coordinates that are remainders or quotients
+        (`isl_basic_map_try_find_any_output_div_mod`, since isl 0.27) and assumes sorted constraints. isl sorts parsed
+        sets, but not computed ones. In unsorted constraints it pairs bounds of different coordinates, and the optimum
+        is wrong.
         """
         return self._copied(points, lambda shared: self._sort(self._own(shared)))
 
@@ -447,20 +447,21 @@ class _Maker:
         raise self._failed("isl_basic_set_dup", self._context_of(points))
 
     def works(self, context: Any) -> bool:
-        """Whether isl still computes: that takes one operation."""
+        """Whether isl still computes, at the cost of one operation."""
         if self._next(context) >= 0:
             return True
         self._reset(context)
         return False
 
     def name(self, context: Any, text: str) -> Any:
-        """isl's object for a name, one for all that have it."""
+        """Intern a name: the isl id for a text."""
         return self._id(self._name(context, text.encode(), None))
 
     def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-        """What some methods make of an object, one after another, such as `("floor",)` and `("Map.from_aff",)`.
+        """Apply methods in sequence, such as `("floor",)` and `("Map.from_aff",)`.
 
-        No object in between is made or copied, which takes longer than what isl does; nor freed where an error is met.
+        Intermediate results stay bare pointers: Python objects for them would cost more than isl's work. isl frees them
+        after an error.
         """
         made = type(start)
         pointer = self._copy[made](start)
@@ -475,11 +476,11 @@ class _Maker:
         raise self._failed("a row of functions", self._context_of(start))
 
     def numbered(self, start: Any, rows: Iterable[tuple[str, int, int, Any]], constant: Any = 0) -> Any:
-        """As `applied`, for methods that set a number for a dimension: `("lower_bound_val", kind, position, number)`.
+        """Apply methods that set the number of a dimension: `("lower_bound_val", kind, position, number)`.
 
         Parameters
         ----------
-        constant: what `set_constant_val` is given, unless it is 0.
+        constant: argument of `set_constant_val`, skipped for 0.
         """
         made = type(start)
         steps, pointer = self._steps[made], self._copy[made](start)

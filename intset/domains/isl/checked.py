@@ -1,8 +1,8 @@
 """Checked answers of isl, with alternative computations for wrong ones.
 
 isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order.
-`ordered` restores that order and so removes every wrong answer that is known; the checks stand behind it. A check asks
-isl about emptiness and inclusion only; isl decides both by another algorithm.
+`ordered` restores the order, which removes every known wrong answer; the checks are a second line of defence. They use
+emptiness and inclusion only, which isl decides by another algorithm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_END = "a region without end has no lexicographic extremum"
 
 
 class UncheckedError(BudgetError):
-    """Every way to an answer of isl was refused by its check."""
+    """The check refused every computed answer of isl."""
 
 
 # -- lexicographic extrema --------------------------------------------------------------------------------------------
@@ -47,14 +47,14 @@ def lexicographic_extremum(points: Set, side: int, others: Sequence[Callable[[],
 
     Parameters
     ----------
-    others: ways beside isl's own, tried last.
+    others: alternatives to isl's algorithm, tried last.
 
     Raises
     ------
-    BudgetError: there is no end, or no way gave an answer that is right.
+    BudgetError: the set is unbounded, or no alternative passed the check.
     """
     if not points.dim(isl().dim_type.set):
-        return points  # its own extremum; isl can end the process over such a set with divisions of parameters
+        return points  # its own extremum; isl can abort on such a set with divisions of parameters
     ways = [*_on_representations(points, lambda current: _lexopt(current, side)), *others]
     what = f"lex{'min' if side < 0 else 'max'}"
     with optimizing(points):
@@ -81,8 +81,7 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
 
 
 def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
-    """`is_extremum` for sets without parameters, one coordinate after the other; `None` where `found` is not plainly a
-    point."""
+    """`is_extremum` for sets without parameters, coordinate by coordinate; `None` if `found` is not a plain point."""
     kinds = isl().dim_type
     if points.dim(kinds.param) or found.n_basic_set() != 1:
         return None
@@ -120,12 +119,12 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
 
     Raises
     ------
-    BudgetError: no way gave an answer that is right.
+    BudgetError: no alternative passed the check.
     """
     kinds = isl().dim_type
     dims = points.dim(kinds.set)
     line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
-    # The dimensions are projected out first, else isl does it inside, where nothing orders the constraints.
+    # Project first: inside `dim_min`, isl would project without sorting the constraints.
     ways = _on_representations(line, lambda current: _end_of_line(current, side))
     try:
         found: PwAff = _first_right(
@@ -235,23 +234,23 @@ def affine_hull_of(part: BasicSet) -> BasicSet:
 
 
 def solving(current: Set) -> AbstractContextManager[None]:
-    """A block that solves integer programs over a set. Where that has divisions, isl's operations take longer, by far
-    so with long numbers."""
+    """The budget of integer programs over a set; with divisions, and more so with long numbers, an operation costs more
+    time."""
     if not is_limited() or not current.involves_locals():
         return nullcontext()
     return weighed(INTEGER_PROGRAM) if has_long_numbers(current) else budget(PROGRAM_OPERATIONS)
 
 
 def optimizing(current: Set) -> AbstractContextManager[None]:
-    """A block that finds a lexicographic extremum of a set, as a function of parameters, and checks it."""
+    """The budget of a parametric lexicographic extremum of a set, and of its check."""
     if not is_limited() or not current.involves_locals():
         return nullcontext()
     return weighed(EXTREMUM_OF_LONG if has_long_numbers(current) else EXTREMUM)
 
 
 def has_long_numbers(current: Set) -> bool:
-    """Whether some coefficient takes more than 32 bits, so that those of a tableau take many words."""
-    # Where the budget is spent everything fails, and isl can end the process while it prints.
+    """Whether a coefficient exceeds 32 bits, so that tableau entries become multi-word numbers."""
+    # Beyond the budget, isl can abort while printing.
     return bool(isl().works(context())) and _LONG_NUMBER.search(str(current)) is not None
 
 
@@ -262,7 +261,7 @@ _LONG_NUMBER: Final = re.compile(r"[0-9]{10}")
 
 
 def _on_representations(points: Set, answer: Callable[[Set], Answer]) -> list[Callable[[], Answer]]:
-    """A question asked of the set with its constraints in order, read from its text, and with explicit divisions."""
+    """One query on three representations of a set: ordered constraints, parsed text, explicit divisions."""
     return [
         lambda: answer(isl().ordered(points)),
         lambda: answer(isl().Set.read_from_str(context(), str(points))),
@@ -271,11 +270,11 @@ def _on_representations(points: Set, answer: Callable[[Set], Answer]) -> list[Ca
 
 
 def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callable[[Any], bool]) -> Any:
-    """The first answer that passes its check; a remark says that others were refused.
+    """The first answer that passes its check, with a remark on refused ones.
 
     Raises
     ------
-    BudgetError: no way gives a correct answer, or isl reports an unbounded end.
+    BudgetError: no alternative gives a correct answer, or isl reports an unbounded end.
     """
     refused = 0
     failure = "isl failed"
@@ -297,14 +296,14 @@ def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callabl
 
 
 def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
-    """Run the ways in turn and yield each answer, or the error in its place.
+    """Yield the answer, or the error, of each alternative in turn.
 
     Raises
     ------
-    BudgetError: isl says that there is no end, or the budget is spent: isl can end the process over another way.
+    BudgetError: isl reports an unbounded end, or the budget is exhausted; isl could abort in a further attempt.
     """
     for number, way in enumerate(ways):
-        if number and not isl().works(context()):  # also where the check of an answer spent it
+        if number and not isl().works(context()):  # maybe by a check
             raise BudgetError("isl gave up")
         try:
             yield way()
@@ -317,11 +316,11 @@ def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
 
 
 def coalesced(union: Set) -> Set:
-    """The same set, in fewer disjuncts where isl finds some.
+    """The same set with fewer disjuncts, if isl finds any.
 
-    isl can end the process when it coalesces disjuncts that differ in their quantified variables. So all get the same
-    divisions first; a union with a variable that no division defines, as a projection leaves it, stays as it is. An
-    answer with fewer disjuncts is compared with the union; if they differ, the union is returned and a remark is made.
+    isl can abort when it coalesces disjuncts with different quantified variables, so `align_divs` gives all disjuncts
+    the same divisions first. A union with an undefined quantified variable (as projections leave them) is returned
+    unchanged. A union with fewer disjuncts is compared with the original, which replaces a wrong one, with a remark.
     """
     if union.n_basic_set() == 1:
         return union.coalesce()
@@ -341,7 +340,7 @@ def _divisions(part: BasicSet) -> int:
 
 
 def _is_implicit(part: BasicSet) -> bool:
-    """Whether some quantified variable has no definition. (isl can loop for ever in removing those that have none.)"""
+    """Whether a quantified variable has no definition. (isl may not terminate when it removes such variables.)"""
     space = part.get_local_space()
     try:
         for k in range(_divisions(part)):

@@ -1,7 +1,7 @@
-"""Exact numbers of points of isl sets, constant or over parameters.
+"""Exact numbers of points of isl sets, constant or parametric.
 
-isl's own `count_val` is silent where it is wrong: 0 for an unbounded set and for one with parameters, too few points
-when the operations run out. Here every answer is exact, or `BudgetError` is raised.
+Guarantee: an answer is exact, or `BudgetError` is raised. isl's `count_val` silently returns 0 for unbounded and for
+parametric sets, and too small a number when the operations run out.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from intset.infinity import POS_INF, Infinity
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, Point, Set
 
-MAX_POINTS = 20_000  # points that are visited to count a set
+MAX_POINTS = 20_000  # visited points of one count
 OPERATIONS_PER_POINT = 16  # isl's scan needs 1 to 14 (measured)
-BASE_OPERATIONS = 100_000  # for the analysis that goes before
-FEW_POINTS = 500  # sooner visited than summed
-MAX_PARTS = 16  # disjoint parts whose counts an expression may add
+BASE_OPERATIONS = 100_000  # of the analysis before the scan
+FEW_POINTS = 500  # visiting them is faster than summation
+MAX_PARTS = 16  # disjoint parts in a sum of counts
 
 
 # -- a number ---------------------------------------------------------------------------------------------------------
 
 
 def count(isl_set: Set, max_points: int = MAX_POINTS) -> int | Infinity:
-    """The number of points of an isl `Set` that depends on no parameter; `POS_INF` when there is no end to them.
+    """The number of points of an isl `Set` without parameters; `POS_INF` for infinitely many.
 
-    Boxes, products, one-dimensional sets and what can be summed in closed form are counted without visiting points.
+    Boxes, products, one-dimensional sets and closed-form sums are counted without a scan.
 
     Raises
     ------
-    BudgetError: more than about `max_points` points would have to be visited.
+    BudgetError: the scan exceeds about `max_points` points.
     InputError: the set depends on a parameter.
     """
     if isl_set.dim(isl().dim_type.set) == 1:
@@ -53,8 +53,7 @@ def count(isl_set: Set, max_points: int = MAX_POINTS) -> int | Infinity:
 
 
 def _run_length(isl_set: Set) -> int | None:
-    """The number of elements of a one-dimensional set that is an arithmetic progression; `None` when it is not, or when
-    that is not seen quickly."""
+    """The number of elements of an arithmetic progression; `None` for other sets, or beyond a small budget."""
     m = isl()
     try:
         with budget(BASE_OPERATIONS):
@@ -135,14 +134,14 @@ def disjoint_parts(isl_set: Set) -> list[BasicSet]:
 
 
 class _Split(NamedTuple):
-    """A basic set as a product: the points of the isl Sets `factors`, where the parameters are in `condition`."""
+    """A basic set as the product of the isl Sets `factors`, for parameters in `condition`."""
 
     condition: Set
     factors: list[Set]
 
 
 def split_off(part: BasicSet) -> _Split:
-    """The finest such product: two dimensions are in one factor when a chain of constraints joins them."""
+    """The finest factorization: a chain of constraints puts two dimensions into one factor."""
     kinds = isl().dim_type
     dims = range(part.dim(kinds.set))
     groups: list[tuple[int, list[Any]]] = [(1 << k, []) for k in dims]
@@ -150,7 +149,7 @@ def split_off(part: BasicSet) -> _Split:
     for constraint in part.get_constraints():
         if constraint.is_div_constraint():
             continue
-        mask = sum(1 << k for k in dims if constraint.involves_dims(kinds.set, k, 1))  # also those inside divisions
+        mask = sum(1 << k for k in dims if constraint.involves_dims(kinds.set, k, 1))  # also dims inside divisions
         if not mask:
             free.append(constraint)
             continue
@@ -176,15 +175,14 @@ def _all(universe: BasicSet, constraints: Iterable[Any]) -> BasicSet:
 
 
 def count_symbolic(isl_set: Set, params: Sequence[Expr], context: Set | None = None) -> Expr | Infinity | None:
-    """The number of points of an isl `Set` as an expression of its parameters: 0 where the set is empty.
+    """The number of points of an isl `Set` as an expression over its parameters: 0 for empty instances.
 
-    `POS_INF` when there is no end to them wherever the set is not empty; `None` when no closed form was found, or not
-    within the budget.
+    `POS_INF` if every nonempty instance is infinite; `None` without a closed form within the budget.
 
     Parameters
     ----------
-    params: what the parameters of the set stand for, in their order.
-    context: an isl Set of parameters, outside which the expression need not be right.
+    params: the expressions for the parameters of the set, in order.
+    context: an isl Set of parameters; the expression is valid inside it.
     """
     try:
         with budget(BASE_OPERATIONS):
@@ -240,7 +238,7 @@ class _Symbolic:
         return self._where(condition, value, alive)
 
     def _where(self, condition: Set, value: Expr, context: Set) -> Expr | None:
-        """`value` on the parameters in `condition`, elsewhere 0, right for the parameters in `context`."""
+        """`value` for parameters in `condition`, else 0; valid for parameters in `context`."""
         if context.is_subset(condition):
             return value
         cond = set_to_cond(condition, (), self.params, context)
@@ -273,7 +271,7 @@ class _Symbolic:
 
 
 def extent_of(line: Set) -> list[Piece] | None:
-    """The number of points of a bounded one-dimensional set where it is not empty, when it is a strided interval."""
+    """The number of points of nonempty instances of a bounded strided interval; `None` for other sets."""
     interval = interval_of(line)
     if interval is None:
         return None
@@ -284,9 +282,9 @@ def extent_of(line: Set) -> list[Piece] | None:
 
 
 def is_endless(factor: Set) -> bool:
-    """Whether a basic set has infinitely many points wherever it has one.
+    """Whether every nonempty instance of a basic set is infinite.
 
-    With explicit divisions that does not depend on the parameters: a direction without end is one for all of them.
+    With explicit divisions, an unbounded direction is unbounded for all parameters.
     """
     kinds = isl().dim_type
     if factor.is_bounded() or all(factor.dim_is_bounded(kinds.set, k) for k in range(factor.dim(kinds.set))):
@@ -296,12 +294,12 @@ def is_endless(factor: Set) -> bool:
 
 
 def _at(isl_set: Set, params: Point) -> Set:
-    """The set for one value of its parameters, an isl Point, without them."""
+    """The instance at one parameter value, an isl Point."""
     return unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
 
 
 def unparametric(isl_set: Set) -> Set:
-    """The points of a set for any value of its parameters."""
+    """The union of all instances, without parameters."""
     return isl_set.project_out(isl().dim_type.param, 0, isl_set.dim(isl().dim_type.param))
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @cache
 def _prototype() -> IslShape:
-    """The point without coordinates: what every question asks for its budget."""
+    """The 0-dimensional universe, cached: every query opens its budget on it."""
     return universe(0)
 
 
 class Isl:
     """Images and conditions as Presburger sets.
 
-    Guarantee: the points contain the true image; where there are no notes, they are it.
+    Guarantee: the points contain the true image, and equal it if there are no notes.
     """
 
     name: ClassVar[str] = NAME
@@ -87,7 +87,7 @@ class Isl:
 
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
-    """Why the image may be larger than the truth, in words; empty when it is exact."""
+    """The reasons for an inexact image; empty for an exact one."""
     notes = [
         f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms
     ]
@@ -97,9 +97,9 @@ def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
 
 
 def judged(query: Query, facts: Sequence[Cond]) -> str:
-    """Whether facts that share no variable with the question hold together: "holds", "empty" or "unknown".
+    """Satisfiability of facts that share no variable with the query: "holds", "empty" or "unknown".
 
-    It is asked with a budget of its own, for it is kept for other questions.
+    The verdict is cached for other queries, and therefore decided under a separate budget.
     """
     if not facts:
         return "holds"
@@ -124,20 +124,20 @@ def judged(query: Query, facts: Sequence[Cond]) -> str:
 
 
 def _first_parts(fails: Set) -> list[Set]:
-    """The set itself, then its first few disjuncts: each may give another sample."""
+    """The set, then up to 8 disjuncts: each may have another sample."""
     basic = fails.get_basic_sets()
     return [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
 
 
 def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
-    """Values for variables that only the facts beside the question mention."""
+    """Values for variables of facts irrelevant to the query."""
     alone = Query((), query.ranges, leftover, (), query.base, query.known, query.config)
     translation = Translation(alone, seeds=leftover)
     return _sample(translation, translation.domain) or {}
 
 
 def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
-    """The variables and loads at one of these points of the domain; `None` where there is none."""
+    """Values of variables and loads at one of these points of the domain; `None` for the empty set."""
     kinds = isl().dim_type
     inside = translation.domain.intersect(points)
     with solving(inside):

@@ -1,13 +1,14 @@
-"""Hulls of isl sets: products of intervals, bounding boxes, largest extents, lattices."""
+"""Hulls and pieces of isl sets: products of intervals, bounding boxes, lattices, disjoint convex sets, loop nests."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
-from intset.domains.isl.checked import affine_hull_of, coalesced, end_of_dim
+from intset.domains.isl.checked import affine_hull_of, coalesced, end_of_dim, simple_hull_of
 from intset.domains.isl.presburger import Presburger
-from intset.domains.isl.session import context, isl, number, val
+from intset.domains.isl.session import context, isl, number, val, whole
 from intset.domains.isl.to_expr import Reader, pw_aff_to_expr, set_to_cond, simplified
 from intset.domains.isl.translate import param_name
 from intset.errors import BudgetError
@@ -18,11 +19,15 @@ from intset.linear.lattice import Lattice, Vector, everything
 from intset.regions.derived import Product, has_select, parts_of
 
 if TYPE_CHECKING:
-    from islpy import BasicSet, PwAff, Set
+    from islpy import Aff, BasicSet, PwAff, Set
+
+
+_MAX_OVERLAPPING = 4  # examined sets for each piece
+_MAX_VALUES = 64  # tried values of a quotient or remainder
 
 
 def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:
-    """A product of intervals whose ends are affine in variables, as an isl set with these variables as parameters."""
+    """A product of intervals with affine ends, as an isl set over the variables of the ends as parameters."""
     m = isl()
     rows: list[tuple[int | None, int, Linear]] = [(None, 0, form) for form in where]
     for k, (lows, highs) in enumerate(sides):
@@ -54,7 +59,7 @@ def as_product(shape: Presburger) -> Product | None:
 
 
 def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
-    """The product that one list of constraints spells out."""
+    """The product read off the constraints of a single disjunct."""
     if current.n_basic_set() != 1:
         return None
     m = isl()
@@ -76,7 +81,7 @@ def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
 
 
 def _enter(result: Product, form: Linear, is_equality: bool, place: dict[Var, int]) -> bool:
-    """Add `form >= 0` (or `== 0`) to a product; `False` where it joins dimensions."""
+    """Add `form >= 0` (or `== 0`) to a product; `False` if it relates several dimensions."""
     own = [e for e in form.terms if isinstance(e, Var) and e in place]
     if any(e.op is not ops.VAR and any(v in place for v in e.free_vars()) for e in form.terms) or len(own) > 1:
         return False
@@ -108,7 +113,7 @@ def _quotient(form: Linear, k: int) -> Linear:
 
 
 def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
-    """The product of the extents along each dimension, where that is the whole set."""
+    """The product of the extents along each dimension, if it equals the set."""
     m = isl()
     kinds = m.dim_type
     ends = []
@@ -143,11 +148,11 @@ def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
 
 
 def ends_of(shape: Presburger) -> list[tuple[Expr, Expr]]:
-    """The first and the last value along each dimension, right where the set is not empty.
+    """The first and last value along each dimension of nonempty instances.
 
     Raises
     ------
-    BudgetError: there is no end, or it cannot be written.
+    BudgetError: an end is infinite or has no expression.
     """
     m = isl()
     kinds = m.dim_type
@@ -181,11 +186,11 @@ def hull_shape(shape: Presburger) -> Presburger | None:
 
 
 def _end(current: Set, k: int, which: str) -> PwAff:
-    """The first or last value along a dimension, for each value of the parameters.
+    """The first or last value along a dimension, as a function of the parameters.
 
     Raises
     ------
-    BudgetError: there is none for some values; isl sees that only now where a part has it for no other reason.
+    BudgetError: the dimension is unbounded for some parameter values.
     """
     found = end_of_dim(current, k, -1 if which == "min" else 1)
     if found is None:
@@ -194,7 +199,7 @@ def _end(current: Set, k: int, which: str) -> PwAff:
 
 
 def _beyond(end: PwAff, relation: str) -> Set:
-    """The numbers that are in `relation` to the value of a function of the parameters."""
+    """The set of numbers x with `x relation end`, for a function `end` of the parameters."""
     m = isl()
     found: Set = m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
     return found
@@ -203,8 +208,8 @@ def _beyond(end: PwAff, relation: str) -> Set:
 def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Expr | None:
     """The largest extent of the set along a dimension over all values of the parameters in `instances`.
 
-    An expression in the other parameters, right where some instance is not empty; `None` when there is no end to it, or
-    no expression for it. An empty set has the extent 0.
+    Returns an expression over the other parameters, valid if some instance is nonempty; `None` for an unbounded extent
+    or one without an expression. An empty set has the extent 0.
     """
     m = isl()
     kinds = m.dim_type
@@ -226,17 +231,16 @@ def widest(shape: Presburger, position: int, instances: Collection[Expr]) -> Exp
 
 
 def simplified_in(shape: Presburger, within: Presburger) -> Presburger:
-    """The set in fewer constraints, equal to it inside `within`."""
+    """The set with fewer constraints, equal inside `within`."""
     return Presburger(
         coalesced(simplified(shape.get(), within.get())), tuple(dict.fromkeys((*shape.params, *within.params)))
     )
 
 
 def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
-    """A lattice around the points `(params, dims)` of a set, and what its first coordinates, the parameters, are.
+    """A lattice that contains the points `(params, dims)` of a set, and the parameters; `None` for the empty set.
 
-    The equations of each disjunct say which lattice it lies on, exactly, divisions included; the lattices of the
-    disjuncts are joined. Taking a superset only loses strides. `None` for the empty set.
+    The join over disjuncts of the lattices that their equations and divisions define. A superset only loses strides.
     """
     kinds = isl().dim_type
     current = shape.get()
@@ -255,8 +259,10 @@ def lattice_of(shape: Presburger) -> tuple[Lattice, list[Expr]] | None:
 
 
 def _of_equations(part: BasicSet) -> Lattice | None:
-    """The lattice of a part without inequalities. Its quantified variables may be any numbers: those that no division
-    defines, which isl keeps where a hull lost what defined them, are left out of the lattice like the others."""
+    """The lattice of a disjunct without inequalities.
+
+    Quantified variables are projected out, also undefined ones: isl keeps a variable whose definition the hull lost.
+    """
     kinds = isl().dim_type
     rows = part.equalities_matrix(kinds.param, kinds.set, kinds.div, kinds.cst)
     dims = sum(part.dim(kind) for kind in (kinds.param, kinds.set, kinds.div))
@@ -268,14 +274,14 @@ def _of_equations(part: BasicSet) -> Lattice | None:
 
 
 def in_coordinates(shape: Presburger, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> Presburger:
-    """The set in the coordinates of a lattice: each point `(params, dims)` by how often it takes each vector.
+    """Change of basis to a lattice: the coordinates of a point `(params, dims)` become multiples of the vectors.
 
     The parameters keep their meaning.
 
     Parameters
     ----------
-    vectors: each with the dimension of the result that counts it, or `None`: nobody counts those that say where the
-        lattice lies for which parameters. Dimensions that count nothing are 0.
+    vectors: each with its dimension in the result; `None` for a vector that only positions the lattice relative to the
+        parameters. Dimensions without a vector are 0.
     """
     m = isl()
     kinds = m.dim_type
@@ -300,3 +306,136 @@ def in_coordinates(shape: Presburger, origin: Vector, vectors: Sequence[tuple[in
             lifted = lifted.fix_val(kinds.set, dims + k, val(0))
     lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
     return Presburger(coalesced(lifted), shape.params)
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------------
+
+
+def disjoint_pieces(shape: Presburger, most: int) -> list[Presburger] | None:
+    """Partition a set into at most `most` convex sets on lattices, sorted by smallest coordinates; `None` beyond."""
+    current = coalesced(shape.get())
+    whole = _filled(current)
+    if whole is not None:
+        parts = [whole]
+    elif current.n_basic_set() > _MAX_OVERLAPPING * most:
+        return None
+    else:
+        parts = [part.to_set() for part in coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()]
+        parts = _merged(parts) if len(parts) <= _MAX_OVERLAPPING * most else parts
+    waiting, parts = parts, []
+    while waiting and len(waiting) + len(parts) <= most:
+        part = waiting.pop(0)
+        finer = _without_division(part, most)
+        if finer is None:
+            parts.append(part)
+        else:
+            waiting += finer
+    if waiting or len(parts) > most:
+        return None
+    if not all(a.is_disjoint(b) for a, b in combinations(parts, 2)):
+        return None
+    return [Presburger(part, shape.params) for part in sorted(parts, key=_corner)]
+
+
+def _without_division(part: Set, most: int) -> list[Set] | None:
+    """Split a set by values or remainders of a division in its bounds; `None` without such a division.
+
+    The smaller split wins: `i % 8 >= 6` holds on two lattices, `(i + 3) % 16 < 4` for `0 <= i < 16` on two intervals.
+    """
+    kinds = isl().dim_type
+    explicit = part.compute_divs()
+    if explicit.n_basic_set() != 1:
+        return None
+    basic = explicit.get_basic_sets()[0]
+    bounding = [c for c in basic.get_constraints() if not c.is_equality() and not c.is_div_constraint()]
+    # All divisions first: a query may make isl drop a redundant division of shared data.
+    places = [k for k in range(basic.dim(kinds.div)) if any(c.involves_dims(kinds.div, k, 1) for c in bounding)]
+    for division in [basic.get_div(k) for k in places]:
+        if division.is_nan():
+            continue
+        divisor = division.get_denominator_val()
+        found = [
+            _values(part, division.floor(), most),
+            _values(part, division.scale_val(divisor).mod_val(divisor), most),
+        ]
+        finer = min((parts for parts in found if parts is not None), key=len, default=None)
+        if finer is not None and len(finer) > 1:
+            return finer
+    return None
+
+
+def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
+    """Split a set by the values of a function; `None` for more than `most` of them."""
+    m = isl()
+    span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
+    span = span.project_out(m.dim_type.param, 0, span.dim(m.dim_type.param))
+    low, high = whole(span.dim_min_val(0)), whole(span.dim_max_val(0))
+    if low is None or high is None or high - low > _MAX_VALUES:
+        return None
+    found: list[Set] = []
+    for value in range(low, high + 1):
+        if len(found) > most:
+            return None
+        here = part.intersect(m.Set.from_basic_set(function.add_constant_val(val(-value)).zero_basic_set()))
+        found += [] if here.is_empty() else [here]
+    return found if len(found) <= most else None
+
+
+def _filled(union: Set) -> Set | None:
+    """The union as one convex set; `None` if no such set is found."""
+    if union.n_basic_set() == 1:
+        return union
+    hull = simple_hull_of(union)
+    return hull if hull.is_subset(union) else None
+
+
+def _merged(parts: list[Set]) -> list[Set]:
+    """Merge pairs of disjoint convex sets with a convex union; stronger than isl's `coalesce`."""
+    left, done = list(parts), []
+    while left:
+        part = left.pop(0)
+        both = next(((k, one) for k, other in enumerate(left) if (one := _filled(part.union(other))) is not None), None)
+        if both is None:
+            done.append(part)
+        else:
+            left[both[0]] = both[1]
+    return done
+
+
+def _corner(part: Set) -> list[tuple[bool, int]]:
+    """The sort key of a set: the smallest value of each coordinate over all parameters, unbounded ones first."""
+    ends = [whole(part.dim_min_val(k)) for k in range(part.dim(isl().dim_type.set))]
+    return [(False, 0) if end is None else (True, end) for end in ends]
+
+
+def permuted(shape: Presburger, order: Sequence[int]) -> Presburger:
+    """Permute dimensions: dimension `k` of the result is dimension `order[k]` of the set."""
+    if list(order) == list(range(len(order))):
+        return shape
+    before = ", ".join(f"x{k}" for k in range(len(order)))
+    after = ", ".join(f"x{k}" for k in order)
+    return Presburger(
+        shape.get().apply(isl().Map.read_from_str(context(), f"{{ [{before}] -> [{after}] }}")), shape.params
+    )
+
+
+def loops_of(shape: Presburger, names: Sequence[Var]) -> list[Product] | None:
+    """The set as a loop nest: a single-sided `Product` a dimension, over parameters and outer dimensions `names`.
+
+    Guarantee: for given outer coordinates, each coordinate takes exactly the values of its interval. `where` and `also`
+    of the first product restrict the nest; those of the others follow from outer ones. `None` for other sets.
+    """
+    kinds = isl().dim_type
+    whole = shape.get()
+    dims, first = whole.dim(kinds.set), whole.dim(kinds.param)
+    found = []
+    for k in range(dims):
+        line = whole.project_out(kinds.set, k + 1, dims - k - 1)
+        line = line.move_dims(kinds.param, first, kinds.set, 0, k)
+        for j, name in enumerate(names[:k]):
+            line = line.set_dim_name(kinds.param, first + j, param_name(name))
+        side = as_product(Presburger(line, (*shape.params, *names[:k])))
+        if side is None:
+            return None
+        found.append(side)
+    return found

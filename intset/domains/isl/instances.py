@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 
 def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
-    """Of an isl `Set` over (instance, point), without parameters: the most points of one instance, and all points.
+    """The largest and the total number of points of the instances of an isl `Set` over (instance, point).
 
     Parameters
     ----------
-    instances: how many of the first dimensions tell the instance apart; the others are the point.
+    instances: the number of leading dimensions that identify the instance.
 
-    Instances of one shape, and numbers of points in closed form, cost no visit of instances; else each is counted.
+    Translated instances and closed forms need no visit of instances; otherwise each instance is counted.
 
     Raises
     ------
-    BudgetError: more than about `max_points` points, or the like of them in instances, would have to be visited.
+    BudgetError: the scan exceeds about `max_points` points, or a corresponding number of instances.
     InputError: the set depends on a parameter.
     """
     kinds = isl().dim_type
@@ -79,7 +79,7 @@ def _few(domain: Set) -> bool:
 
 
 def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
-    """PwAffs over the instances in `domain`, the parameters: their product is the number of points in the basic set."""
+    """PwAffs over the parameters in `domain` whose product is the number of points of the basic set."""
     condition, factors = split_off(part)
     counts: list[PwAff] = []
     if not domain.is_subset(condition):
@@ -109,7 +109,7 @@ def _padded(pieces: Sequence[Piece], domain: Set) -> PwAff:
 
 
 def _translated(factor: Set) -> list[Piece] | None:
-    """The constant number of points of a bounded set that only moves with its parameters; `None` for another set."""
+    """The constant number of points of a bounded set that its parameters only translate; `None` for other sets."""
     kinds = isl().dim_type
     dims = factor.dim(kinds.set)
     corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
@@ -131,7 +131,7 @@ class _Largest(NamedTuple):
 
 
 def _largest(fibres: Set, domain: Set) -> _Largest | None:
-    """The answer from closed forms; `None` where there are none, or too many."""
+    """The answer by closed forms; `None` without them, or beyond `MAX_PARTS`."""
     try:
         with budget(BASE_OPERATIONS):
             parts = []
@@ -150,7 +150,7 @@ def _largest(fibres: Set, domain: Set) -> _Largest | None:
 def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | None:
     """The largest sum, over the instances in `domain`, of the products of the PwAffs in each of `parts`.
 
-    What the PwAffs are together is a set of vectors; nothing is negative, so a largest vector is the answer.
+    The joint values of the PwAffs form a set of nonnegative vectors; a componentwise largest vector is the answer.
     """
     kinds = isl().dim_type
     vectors = isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
@@ -188,7 +188,7 @@ def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinit
 
 
 def _as_set(domain: Set) -> Set:
-    """The set of parameters with its parameters as dimensions."""
+    """Turn the parameters of a set of parameters into dimensions."""
     kinds = isl().dim_type
     return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
 

@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 class Presburger:
     """An isl set together with the meaning of its parameters, usable from every thread and picklable.
 
-    An isl object belongs to the context of one thread; in another thread it is read again from its text, which isl may
-    then write in another way. So the set stays with the thread that made it, and what is shown is its own text.
+    Invariant: the text of the set never changes.
 
-    isl writes a set in another way while it is asked about it, and what it answers then is written in another way. So
-    every question gets a set of its own, as it was made, but for those that are known to leave it as it is.
+    An isl object belongs to the context of one thread; another thread reads the set again from its text. isl rewrites a
+    set in place during some queries, and later answers depend on the representation. Therefore each query gets a copy
+    (`get`), except queries that leave the representation alone (`shared`).
     """
 
     __slots__ = ("_held", "_read", "params")
 
     def __init__(self, isl_set: Set, params: Sequence[Expr]) -> None:
-        # in one place: no thread may see the set of one with the context of another
+        # One tuple, so that no thread sees the set of one context with another context.
         self._held = (context(), isl_set)
-        self._read: tuple[Any, Set] | None = None  # the same, in the thread that asked last
+        self._read: tuple[Any, Set] | None = None  # the set in the thread of the last query
         self.params = tuple(params)
 
     def get(self) -> Set:
-        """The set for one question."""
+        """A copy of the set, for one query."""
         found: Set = isl().duplicate(self.shared())
         return found
 
     def shared(self) -> Set:
-        """The set itself, for methods of isl that leave it as it is written (a test tries those that are used)."""
+        """The set itself, for methods of isl that do not rewrite it (a test covers those in use)."""
         here = context()
         owner, held = self._held
         if owner is here:
@@ -57,12 +57,12 @@ class Presburger:
         return read[1]
 
     def afresh(self) -> Set:
-        """The set as its text is read: in every thread alike, for what is written of it."""
+        """The set parsed from its text: the same representation in every thread, for printed answers."""
         found: Set = isl().Set.read_from_str(context(), self.text())
         return found
 
     def text(self) -> str:
-        """The set as isl writes it where it was made: the same in every thread."""
+        """The set in isl's notation, the same in every thread."""
         return str(isl().duplicate(self._held[1]))
 
     def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
@@ -77,7 +77,7 @@ class Presburger:
         return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
 
     def placed(self, values: Mapping[Var, IntLike]) -> Presburger:
-        """The set with parameters replaced, all at once; empty where a parameter that is a term has no value."""
+        """Substitute parameters simultaneously; empty if a parameter that is a term becomes undefined."""
         m = isl()
         result = self.get()
         kept: list[Expr] = []
@@ -104,7 +104,7 @@ class Presburger:
         return Presburger(result, tuple(dict.fromkeys(kept)))
 
     def used_params(self) -> tuple[Expr, ...]:
-        """The parameters that the set really depends on."""
+        """The parameters that the constraints involve."""
         if not self.params:
             return ()
         m = isl()
@@ -117,7 +117,7 @@ class Presburger:
         )
 
     def free_params(self) -> tuple[Var, ...]:
-        """The variables that the set really depends on."""
+        """The variables of the parameters that the constraints involve."""
         return free_vars(*self.used_params())
 
 
@@ -126,7 +126,7 @@ def simplified_expr(e: Expr) -> Expr:
 
 
 def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
-    """`result` with the parameter called `name` standing for `new`, an expression over other parameters; these."""
+    """Replace the parameter called `name` by `new`; returns the set and the parameters of `new`."""
     m = isl()
     form = Normalizer({}).form(new)
     for e in form.terms:
@@ -145,7 +145,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:
-    """A pickled set: its parameters have new names in this process."""
+    """Unpickle a set; its parameters get new names in this process."""
     m = isl()
     result = m.Set.read_from_str(context(), text)
     for name, param in zip(names, params, strict=True):
@@ -160,7 +160,7 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Pre
 
 
 def declared(shape: Presburger, *others: Presburger) -> Set:
-    """The isl set of parameters that keep what they declare: outside it no answer need be right."""
+    """The isl set of parameter values within declared bounds and steps; answers hold inside it."""
     m = isl()
     kind = m.dim_type.param
     result: Set = m.Set.universe(shape.shared().get_space().params())
@@ -186,7 +186,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
 
     Raises
     ------
-    BudgetError: the end cannot be written.
+    BudgetError: the end has no expression.
     """
     if not shape.free_params():
         return constant_end(shape.shared(), position, side)
@@ -198,7 +198,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
         if not _has_end(current, position, side):
             return NEG_INF if side < 0 else POS_INF
     piecewise = end_of_dim(current, position, side)
-    if piecewise is None:  # for some parameters there is no end: for some that keep what they declare?
+    if piecewise is None:  # unbounded for some parameter values, maybe outside declared bounds
         current = current.intersect_params(declared(shape))
         piecewise = end_of_dim(current, position, side)
     if piecewise is None:
@@ -211,8 +211,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
 
 
 def are_attained(shape: Presburger, position: int, ends: tuple[End, End]) -> bool:
-    """Whether the set has these ends, which `extreme_of` gave, for all parameters for which it is not empty: it may be
-    that only some have an infinite one."""
+    """Whether every nonempty instance has the `ends` that `extreme_of` returned; some may lack an infinite end."""
     sides = [side for end, side in zip(ends, (-1, 1), strict=True) if isinstance(end, Infinity)]
     if not sides or not shape.free_params():
         return True
@@ -239,7 +238,7 @@ def _without_empty_parts(current: Set) -> Set:
 
 
 def disjuncts(isl_set: Set) -> list[Set]:
-    """Sets of one disjunct each, whose union is `isl_set`."""
+    """The disjuncts of a set, as sets."""
     if isl_set.n_basic_set() == 1:
         return [isl_set]
     return [part.to_set() for part in isl_set.get_basic_sets()]
@@ -248,7 +247,7 @@ def disjuncts(isl_set: Set) -> list[Set]:
 def constant_end(isl_set: Set, position: int, side: int) -> End:
     """The end of a set without parameters, disjunct by disjunct.
 
-    isl's own answer for the union is wrong when a disjunct is empty and was found to be (isl 0.27: NaN counts as 0).
+    isl 0.27 answers wrongly for a union with a disjunct that is known to be empty: NaN counts as 0.
     """
     best: int | None = None
     for part in disjuncts(isl_set):
@@ -267,13 +266,13 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
 def listed_shape(
     points: Sequence[tuple[int, ...]], params: Sequence[Expr], max_operations: int = LISTING
 ) -> Presburger:
-    """The set of the points whose first coordinates are the values of `params`, which must come sorted.
+    """The set of listed points, in sorted order; the first coordinates are values of `params`.
 
-    Runs along the last coordinate are written as one constraint.
+    An arithmetic progression along the last coordinate becomes one constraint.
 
     Raises
     ------
-    BudgetError: isl needs too many operations to bring them together, or a coordinate is too long for it.
+    BudgetError: coalescing exceeds `max_operations`, or a coordinate exceeds `MAX_BITS`.
     """
     if any(v.bit_length() > MAX_BITS for point in points for v in point):
         raise BudgetError(f"a coordinate of more than {MAX_BITS} bits")
@@ -297,7 +296,7 @@ def listed_shape(
 
 
 def _runs(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], list[tuple[int, int, int]]]]:
-    """Group points by all but the last coordinate, with the arithmetic progressions of the last."""
+    """Group points by all coordinates but the last, each group as arithmetic progressions of the last."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for point in points:
         groups.setdefault(point[:-1], []).append(point[-1])

@@ -1,6 +1,6 @@
-"""isl, loaded on first use: one context for each thread, budgets counted in isl's operations, integers of any size.
+"""isl, loaded on first use: one context a thread, budgets in isl's operations, integers of any size.
 
-An isl object belongs to the context it was made in, so to one thread: two contexts in one operation make garbage.
+Invariant: all objects of one operation belong to the context of the current thread; isl does not check this.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ if TYPE_CHECKING:
 NAME = "isl"  # of the domain
 _LONG = 1 << 63
 _CHUNK_BITS = 62
-_NEGLIGIBLE = 32  # an account leaves out what uses less than this part of its budget: finding out how much takes time
-_MAX_KEPT = 16  # dimensions of spaces that are kept
-_MAX_NAMES = 256  # that are kept
+_NEGLIGIBLE = 32  # accounts ignore less than 1/32 of a budget: measuring it costs more
+_MAX_KEPT = 16  # largest dimension of cached spaces
+_MAX_NAMES = 256  # cached names
 _ZERO = ("LocalSpace.from_space",), ("Aff.zero_on_domain",)
-MAX_BITS = 4_096  # of a number that isl is given
+MAX_BITS = 4_096  # of a number passed to isl
 
 
 class IslError(BudgetError):
-    """isl refused an operation for a reason other than its budget: a defect of the caller. Whoever can answer without
-    isl does so all the same."""
+    """isl refused an operation for a reason other than its budget, usually a defect of the caller.
+
+    It is a `BudgetError`, so that callers fall back to answers without isl.
+    """
 
 
 class SpentError(BudgetError):
-    """The budget around a question that counts by itself was met before: what the outer block does will not count."""
+    """The enclosing budget was exhausted before a `budget_aside` block began."""
 
 
 @cache
 def isl() -> Any:
-    """isl's classes by islpy's names: of its C interface, or where that cannot be reached, the module `islpy`.
+    """isl's classes under islpy's names: by its C interface, else the module `islpy`.
 
     Raises
     ------
-    BudgetError: it cannot be imported: what needs it is not known.
+    BudgetError: islpy cannot be imported.
     """
     if (found := bindings()) is not None:
         return found
@@ -68,7 +70,7 @@ def isl() -> Any:
 
 
 def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-    """What some methods make of an object, one after another, such as `("floor",)` and `("Map.from_aff",)`."""
+    """Apply methods in sequence, such as `("floor",)` and `("Map.from_aff",)`."""
     for name, *given in steps:
         of, _, static = name.partition(".")
         start = getattr(getattr(isl(), of), static)(start, *given) if static else getattr(start, name)(*given)
@@ -80,7 +82,7 @@ def _read_again(points: Any) -> Any:
 
 
 def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: Any = 0) -> Any:
-    """`start` with a number set for each dimension named: `("lower_bound_val", kind, position, number)`."""
+    """Apply methods that set the number of a dimension: `("lower_bound_val", kind, position, number)`."""
     if type(constant) is not int or constant:
         start = start.set_constant_val(constant)
     for name, kind, position, value in rows:
@@ -89,7 +91,7 @@ def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: A
 
 
 class _Session(threading.local):
-    """What a thread has: its context, and the budgets that are running, the innermost last."""
+    """State of a thread: its context, and the open budgets, innermost last."""
 
     context: Context | None = None
 
@@ -103,13 +105,15 @@ _SESSION = _Session()
 
 
 def context() -> Context:
-    """The isl context of this thread. It never prints; a forked child goes on with its own copy."""
+    """The isl context of this thread. It never prints; a forked child uses its copy."""
     ctx: Context | None = _SESSION.context
     if ctx is None:
         ctx = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
         _SESSION.spaces = [_origin(ctx, dims) for dims in range(_MAX_KEPT)]
-        many = [isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)]  # the table of names grows now or never
+        many = [
+            isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)
+        ]  # isl's table of names grows here, outside any budget
         _SESSION.names = {}
         _SESSION.context = ctx
         del many
@@ -119,7 +123,7 @@ def context() -> Context:
 
 
 def _innermost() -> Budget | None:
-    """The budget in force. One that died was left by an interrupt before it could clean up; that is done here."""
+    """The budget in force. Cleans up behind budgets whose `__exit__` an interrupt prevented."""
     running = _SESSION.running
     if not running:
         return None
@@ -138,7 +142,7 @@ class Budget:
     """One `with budget(...)` block."""
 
     __slots__ = ("__weakref__", "_account", "_apart", "_aside", "_context", "_outer", "_own", "limit")
-    limit: int  # in force: the value of isl's operation counter at which it stops; 0 for none
+    limit: int  # the value of isl's operation counter at which isl stops; 0 for none
 
     def __init__(self, max_operations: int | None, aside: bool = False, account: Account | None = None) -> None:
         if max_operations is not None and max_operations < 1:
@@ -171,7 +175,7 @@ class Budget:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         spent = bool(self.limit) and not _works(self._context)
-        if self._account is not None and self._outer is None:  # else this is charged by the budget around it
+        if self._account is not None and self._outer is None:  # else the enclosing budget charges it
             self._account.charge(self._spent(spent))
         self._leave()
         failure: BaseException
@@ -180,7 +184,7 @@ class Budget:
         elif not isinstance(error, isl().Error):
             return
         elif "<no message>" in str(error):
-            # A callback was interrupted: islpy swallows the interrupt and reports a failure without a message.
+            # An interrupted callback: islpy swallows the interrupt and reports a failure without a message.
             failure = KeyboardInterrupt()
         else:
             failure = IslError(str(error))
@@ -192,9 +196,9 @@ class Budget:
             raise
 
     def _spent(self, is_all: bool) -> int:
-        """The operations that were used; as none where they are too few to matter."""
+        """The operations that the block used; 0 for a negligible share of its budget."""
         assert self._own is not None
-        before = self._own - self.limit  # used when a question beside let isl count from 0
+        before = self._own - self.limit  # used before a `budget_aside` block reset the counter
         few = self._own // _NEGLIGIBLE - before
         if is_all:
             return self._own
@@ -206,7 +210,7 @@ class Budget:
         return before + _count(self._context, self)
 
     def _set_apart(self, spent: int) -> None:
-        """Outer blocks go on with what they have left, counted from 0: isl's counter starts again, here and after."""
+        """Reset isl's counter for a `budget_aside` block; the limits of outer blocks shrink by what they spent."""
         assert self._outer is not None
         if spent >= self._outer.limit:
             raise SpentError("isl has no operations left for a question beside")
@@ -217,7 +221,7 @@ class Budget:
     def _leave(self) -> None:
         if self._apart:
             self._context.reset_operations()
-        # The list last: interrupted in between, it still tells `context` that there is something to clean up.
+        # The list last, so that `context` can clean up after an interrupt in between.
         self._context.set_max_operations(self._outer.limit if self._outer else 0)
         running = _SESSION.running
         while running and running.pop()() is not self:
@@ -225,20 +229,23 @@ class Budget:
 
 
 def budget(max_operations: int | None, account: Account | None = None) -> Budget:
-    """`with budget(n):` lets isl do at most `n` operations in the block (`None`: no limit of its own). With an account
-    it is at most what that has left; what the block used is charged.
+    """`with budget(n):` limits the block to `n` operations of isl (`None`: no limit of its own).
 
-    10 000 operations take some 10 ms. isl counts allocations, too: what it keeps of memory is let go of where the
-    outermost block begins, names are made beside. Where Python's collector frees sets in the middle of a question, it
-    takes some ten operations less.
+    Parameters
+    ----------
+    account: limits the block further, to its rest, and is charged for the operations of the block.
 
-    Blocks nest: an inner one ends at the nearer of both limits, and what it used counts for the outer one. After the
-    block, however it is left, isl works again.
+    10 000 operations take some 10 ms. isl counts allocations as operations; its memory cache is cleared when the
+    outermost block begins, and names are allocated outside the count. Garbage collection inside a block may save about
+    ten operations.
+
+    Blocks nest: the nearer limit ends an inner block, and its operations count for the outer one. isl works again after
+    the block, also after an exception.
 
     Raises
     ------
-    BudgetError: at the end of the block, when the limit was met inside: *whatever* the block computed or raised then
-        does not count, for isl answers some questions wrongly without an error (`count_val` does).
+    BudgetError: at the end of a block that met its limit. Results of the block are then invalid: isl answers some
+        queries wrongly without an error (`count_val`).
     IslError: isl refused an operation for another reason.
     """
     if account is not None and max_operations is not None:
@@ -247,11 +254,11 @@ def budget(max_operations: int | None, account: Account | None = None) -> Budget
 
 
 def budget_aside(max_operations: int) -> Budget:
-    """A block whose operations do not count for the blocks around it, nor theirs for it: for what is kept for others.
+    """A block with a budget independent of enclosing blocks, for results that other queries share.
 
     Raises
     ------
-    SpentError: at its begin, where the blocks around it have nothing left.
+    SpentError: at the beginning, if the enclosing budget is exhausted.
     """
     return Budget(max_operations, aside=True)
 
@@ -264,7 +271,7 @@ class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
 
     Raises
     ------
-    BudgetError: at the end of the block, as a budget does.
+    BudgetError: at the end of a block that met its limit.
     """
 
     __slots__ = ("_allowance", "_weight")
@@ -301,7 +308,7 @@ class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
 
 
 def origin(dims: int) -> tuple[Any, Any, Any]:
-    """The space of so many dimensions without parameters, all its points, and its function 0: these are kept."""
+    """The space of `dims` dimensions without parameters, its universe and its zero function; cached."""
     ctx = context()
     return _SESSION.spaces[dims] if dims < _MAX_KEPT else _origin(ctx, dims)
 
@@ -313,7 +320,7 @@ def _origin(ctx: Context, dims: int) -> tuple[Any, Any, Any]:
 
 
 def named(name: str) -> str:
-    """`name`, which isl is given next: that it has not met it before takes no operation of a question."""
+    """Intern a name in isl outside the budget, so that a first use costs a query nothing; returns the name."""
     ctx, names = context(), _SESSION.names
     if name not in names:
         if len(names) >= _MAX_NAMES:
@@ -328,17 +335,17 @@ def named(name: str) -> str:
 
 
 def zero_on(space: Any) -> Any:
-    """The function 0 on a space."""
+    """The zero function on a space."""
     return isl().applied(space, _ZERO)
 
 
 def is_limited() -> bool:
-    """Whether a budget is running in this thread."""
+    """Whether this thread has an open budget."""
     return bool(_SESSION.running)
 
 
 def _works(ctx: Context) -> bool:
-    """Whether isl still computes: once the limit is met, everything fails."""
+    """Whether isl still computes; beyond the limit, every operation fails."""
     found: bool = isl().works(ctx)
     return found
 
@@ -352,15 +359,16 @@ def _still_works(ctx: Context) -> bool:
 
 
 def _limited() -> list[Budget]:
-    """The blocks of this thread that have a limit of their own or from around them."""
+    """The open blocks of this thread with a limit, their own or inherited."""
     running = [reference() for reference in _SESSION.running]
     return [found for found in running if found is not None and found.limit]
 
 
 def _count(ctx: Context, block: Budget) -> int:
-    """The value of isl's operation counter, at most the limit of `block`, the innermost.
+    """The value of isl's operation counter, at most the limit of the innermost `block`.
 
-    isl does not tell it: it is searched, at one operation for each success, which the running blocks are given back.
+    isl has no getter: binary search over limits finds it. Each probe that succeeds costs one operation, which is
+    refunded to the open blocks.
     """
     low, high, spent = 0, block.limit, 0
     while low < high:
@@ -377,11 +385,11 @@ def _count(ctx: Context, block: Budget) -> int:
 
 
 def val(n: int, most: int = MAX_BITS) -> Val | int:
-    """The integer `n` as isl takes it: itself, or an isl value if it is long.
+    """Convert an integer for isl: itself, or an isl value beyond 64 bits.
 
     Raises
     ------
-    BudgetError: `n` has more than `most` bits: what isl then does takes long, and its operations do not count it.
+    BudgetError: `n` has more than `most` bits; isl's operation count does not reflect the cost of long arithmetic.
     """
     if -_LONG <= n < _LONG:
         return n
@@ -396,7 +404,7 @@ def val(n: int, most: int = MAX_BITS) -> Val | int:
 
 
 def whole(value: Val | int) -> int | None:
-    """The integer that isl told, of any size; `None` for what is none: a fraction, infinity, NaN."""
+    """Convert an isl value to an integer; `None` for a fraction, infinity or NaN."""
     if type(value) is int:
         return value
     assert not isinstance(value, int)
@@ -404,7 +412,7 @@ def whole(value: Val | int) -> int | None:
 
 
 def number(value: Val | int) -> int:
-    """As `whole`, of what is known to be an integer."""
+    """Convert an integral isl value to an integer."""
     found = whole(value)
     assert found is not None
     return found

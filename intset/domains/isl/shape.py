@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from intset import config as configuration
-from intset.domains.isl import hulls, instances, pieces
+from intset.domains.isl import hulls, instances
 from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of, solving
 from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
 from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of, listed_shape
@@ -40,11 +40,11 @@ class IslShape(Presburger, Shape):
     by: ClassVar[str] = NAME
 
     @property
-    def dims(self) -> int:  # type: ignore[override]  # isl knows it
+    def dims(self) -> int:  # type: ignore[override]
         return int(self.shared().dim(isl().dim_type.set))
 
     def _with(self, isl_set: Set, *others: Presburger) -> IslShape:
-        """Another set over the parameters of this one and of others."""
+        """A result over the parameters of all operands."""
         return IslShape(isl_set, tuple(dict.fromkeys(p for shape in (self, *others) for p in shape.params)))
 
     def __reduce__(self) -> tuple[Callable[..., IslShape], tuple[Any, ...]]:
@@ -82,7 +82,7 @@ class IslShape(Presburger, Shape):
             end = k
         left = sorted(dims)
         rest = self._with(current if len(left) == self.dims else coalesced(current))
-        return of(pieces.permuted(rest, [left.index(k) for k in dims]))
+        return of(hulls.permuted(rest, [left.index(k) for k in dims]))
 
     def filter(self, point: Sequence[Var], condition: Cond) -> IslShape:
         inside = translated(point, condition)
@@ -96,8 +96,8 @@ class IslShape(Presburger, Shape):
     def condition(self, point: Sequence[Expr]) -> Cond:
         """The condition that a point belongs to the set.
 
-        Guarantee: it has a value everywhere, so it may be negated. Where a parameter such as `6 // n` has no value, the
-        constraints of the set alone decide, whatever number stands for the parameter.
+        Guarantee: it is defined everywhere, so negation is sound. Where a parameter such as `6 // n` is undefined, the
+        constraints decide independently of its value.
         """
         current = self.afresh()
         params = [total(param) for param in self.ordered_params(current)]
@@ -167,13 +167,13 @@ class IslShape(Presburger, Shape):
         for place, v in enumerate(params):
             position = current.find_dim_by_name(kinds.param, param_name(v))
             current = current.insert_dims(kinds.set, place, 1)
-            if position >= 0:  # moved, it would keep its name, and isl tells spaces apart by names
+            if position >= 0:  # a moved dimension would keep its name, and isl distinguishes spaces by names
                 current = current.equate(kinds.set, place, kinds.param, position)
                 current = current.project_out(kinds.param, position, 1)
         return IslShape(current, tuple(p for p in shape.params if p not in params))
 
     def _only_variables(self, params: Collection[Expr]) -> None:
-        """A term such as `n*m` does not follow when `n` stops to be a parameter."""
+        """Refuse if a parameter such as `n*m` mentions a variable that becomes a dimension."""
         for e in self.used_params():
             if not isinstance(e, Var) and any(v in params for v in e.free_vars()) and e not in params:
                 raise BudgetError(f"{e} is not affine")
@@ -218,7 +218,7 @@ class IslShape(Presburger, Shape):
         return hulls.as_product(self)
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        return pieces.loops_of(self, names)
+        return hulls.loops_of(self, names)
 
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         return hulls.widest(self, k, varying)
@@ -231,7 +231,7 @@ class IslShape(Presburger, Shape):
         return of(hulls.in_coordinates(self, origin, vectors))
 
     def pieces(self, most: int) -> list[Shape] | None:
-        found = pieces.disjoint_pieces(self, most)
+        found = hulls.disjoint_pieces(self, most)
         return None if found is None else [of(part) for part in found]
 
     def disjuncts(self) -> int:
@@ -257,7 +257,7 @@ class IslShape(Presburger, Shape):
         return self._extreme(1)
 
     def _extreme(self, side: int) -> IslShape:
-        """The extremum, checked; isl's own first, then end by end, then over the list of points."""
+        """The checked extremum: by isl, else coordinate by coordinate, else by enumeration."""
         others = [lambda: of(self.lexicographic(side)).get(), lambda: self._extreme_listed(side).get()]
         return self._with(lexicographic_extremum(self.shared(), side, others))
 
@@ -284,14 +284,14 @@ class IslShape(Presburger, Shape):
 
     def sample(self) -> tuple[int, ...] | None:
         kinds = isl().dim_type
-        current = self.afresh()  # which point it is depends on how the set is written
+        current = self.afresh()  # the choice of the point depends on the representation
         if self.params:
             current = current.intersect_params(declared(self))
         point = sample_of(current)
         if point.is_void():
             return None
         terms = [e for e in self.used_params() if not isinstance(e, Var) and e.free_vars()]
-        if terms:  # at values that these follow from
+        if terms:  # sample again at values of their variables
             given = {
                 e: number(point.get_coordinate_val(kinds.param, k)) for k, e in enumerate(self.ordered_params(current))
             }
@@ -334,9 +334,8 @@ class IslShape(Presburger, Shape):
         return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
 
     def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
-        named = universe(len(varying)).dims_to_params(
-            varying
-        )  # what a size declares is told only where it is a parameter
+        # Declared bounds restrict parameters only.
+        named = universe(len(varying)).dims_to_params(varying)
         whole = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := whole.free_params():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
@@ -347,7 +346,7 @@ class IslShape(Presburger, Shape):
 
 
 def of(shape: Presburger | Shape) -> IslShape:
-    """A set as an `IslShape`; what another domain keeps is read from its condition."""
+    """Convert a shape to an `IslShape`, by its condition if it belongs to another domain."""
     if isinstance(shape, IslShape):
         return shape
     if isinstance(shape, Presburger):
@@ -357,23 +356,23 @@ def of(shape: Presburger | Shape) -> IslShape:
 
 
 def _near_one(var: Var) -> int:
-    """A value of a variable, one that leaves products of it as they are where it may have that."""
+    """The smallest positive value within declared bounds, else the largest; 1 leaves products unchanged."""
     low, high, step = var.declared()
     least = 1 if low is None else max(low, 1)
     return least + -least % step if high is None or least + -least % step <= high else high - high % step
 
 
 def universe(dims: int) -> IslShape:
-    """All points."""
+    """The universe of `dims` coordinates."""
     return IslShape(isl().Set.universe(isl().Space.set_alloc(context(), 0, dims)), ())
 
 
 def translated(point: Sequence[Var], condition: Cond) -> IslShape:
-    """The points at which a condition holds; where it has no value it does not.
+    """The set of points that satisfy a condition; an undefined condition is false.
 
     Raises
     ------
-    BudgetError: it is not affine.
+    BudgetError: the condition is not affine.
     """
     plain = Normalizer(dict.fromkeys(point, (None, None)))
     ranges = dict.fromkeys(point, Range.everything())

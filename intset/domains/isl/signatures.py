@@ -1,8 +1,9 @@
 """The part of isl's C interface that this domain uses, under the names that islpy gives it.
 
 A line is a class, a method, the arguments and the result. Its C function is called `isl_class_method` unless the line
-says otherwise. `+` marks an argument that the function takes over; the first argument of a method is the object itself.
-After `|` stands the C function that does the same for a last argument that fits a C `int`; divisors are positive.
+says otherwise. `+` marks an argument of which the function takes ownership; the first argument of a method is the
+object itself.
+After `|`: the C function with the same effect for a last argument that fits a C `int`; divisors are positive.
 
 result     at a failure
 -------    ------------
@@ -241,7 +242,7 @@ PwMultiAff to_str PwMultiAff -> text
 
 
 class Argument(NamedTuple):
-    """What a function is given, and whether it takes it over."""
+    """An argument: its kind, and whether the function takes ownership."""
 
     kind: str
     is_taken: bool
@@ -259,19 +260,19 @@ class Signature(NamedTuple):
 
     @property
     def is_method(self) -> bool:
-        """Whether the first argument is the object."""
+        """Whether the first argument is an object of the class."""
         return self.arguments[0].kind == self.of
 
 
 def c_name(of: str) -> str:
-    """What begins the names of the C functions of a class: `isl_basic_set` for `BasicSet`."""
+    """The common prefix of a class's C functions: `isl_basic_set` for `BasicSet`."""
     if of == "Context":
         return "isl_ctx"
     return "isl" + "".join(f"_{c.lower()}" if c.isupper() else c for c in of)
 
 
 def signatures() -> Iterator[Signature]:
-    """The table, read."""
+    """Parse the table."""
     for line in filter(None, _TABLE.splitlines()):
         head, _, tail = line.partition(" -> ")
         of, method, *arguments = head.split()

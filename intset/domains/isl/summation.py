@@ -19,11 +19,11 @@ from intset.linear.form import ONE, ZERO, Linear, atom, factors, monomial_of
 if TYPE_CHECKING:
     from islpy import PwAff, Set
 
-_SUMMED = tuple(Var(f"x{k}") for k in range(16))  # what the dimensions are called while they are summed
+_SUMMED = tuple(Var(f"x{k}") for k in range(16))  # names of the dimensions during summation
 
 
 class Interval(NamedTuple):
-    """A one-dimensional set: `low, low + stride, ..., high` where it is not empty; the ends are isl PwAffs."""
+    """A one-dimensional set `low, low + stride, ..., high` in nonempty instances; the ends are isl PwAffs."""
 
     low: PwAff
     high: PwAff
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
 
 class Term(NamedTuple):
-    """The value `numerator / denominator`, an integer, on the parameters in `domain`, an isl Set; 0 elsewhere."""
+    """The integer `numerator / denominator` for parameters in the isl Set `domain`; 0 elsewhere."""
 
     domain: Set
     numerator: Linear
@@ -39,7 +39,7 @@ class Term(NamedTuple):
 
 
 def interval_of(line: Set) -> Interval | None:
-    """The bounded one-dimensional isl Set as an interval with a constant stride, if it is one for all parameters."""
+    """The bounded one-dimensional isl Set as an interval of constant stride; `None` for other sets."""
     low, high = end_of_dim(line, 0, -1), end_of_dim(line, 0, 1)
     if low is None or high is None:
         return None
@@ -55,10 +55,10 @@ def interval_of(line: Set) -> Interval | None:
 
 
 def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
-    """The number of points of a bounded isl Set with at most one disjunct, as the sum of some terms.
+    """The number of points of a bounded isl Set with at most one disjunct, as a sum of terms, without enumeration.
 
-    Exact, or `None`: where a bound of a dimension is not a polynomial in the dimensions summed after it (a division by
-    more than 1 is in the way), and where the set falls into too many parts. The points are not enumerated.
+    `None` if a bound of a dimension is no polynomial in the dimensions summed later (because of a division), or beyond
+    `MAX_TERMS` parts.
     """
     kinds = isl().dim_type
     if points.dim(kinds.set) > len(_SUMMED):
@@ -85,7 +85,7 @@ def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
 
 
 class _Option(NamedTuple):
-    """One dimension summed: the parts of the set over the others, each with its sum `numerator / divisor`."""
+    """The sum over one dimension: parts of the projection onto the others, each with a sum `numerator / divisor`."""
 
     position: int
     parts: list[tuple[Set, Linear, int]]
@@ -94,7 +94,7 @@ class _Option(NamedTuple):
 def _option(
     part: Set, position: int, params: Sequence[Expr], names: Sequence[Var], numerator: Linear
 ) -> _Option | None:
-    """`numerator` summed over one dimension of `part`, if that is possible."""
+    """Sum `numerator` over one dimension of `part`; `None` without a closed form."""
     kinds = isl().dim_type
     name = names[position]
     others = [other for other in names if other is not name]
@@ -120,13 +120,13 @@ def _option(
 
 
 def _lowered(domain: Set, first: int, total: int) -> Set:
-    """The set of parameters with `total` parameters from `first` on made its dimensions."""
+    """Turn `total` parameters, from `first` on, into dimensions of a set of parameters."""
     kinds = isl().dim_type
     return domain.from_params().move_dims(kinds.set, 0, kinds.param, first, total)
 
 
 def _polynomial(piece: Piece, atoms: Sequence[Expr], names: Sequence[Var]) -> Linear | None:
-    """The end as a linear form, unless one of `names` is inside a division."""
+    """The end as a linear form; `None` with one of `names` inside a division."""
     for function in (piece.function, simplified(piece.function, piece.domain)):
         form = aff_to_form(function, (), atoms)
         if all(e in names or not any(v in names for v in e.free_vars()) for e in form.terms):
@@ -135,7 +135,7 @@ def _polynomial(piece: Piece, atoms: Sequence[Expr], names: Sequence[Var]) -> Li
 
 
 def _powers(form: Linear, name: Var) -> list[Linear]:
-    """The coefficients of the form as a polynomial in `name`, the constant one first."""
+    """The coefficients of a form as a polynomial in `name`, in ascending order of degree."""
     found: dict[int, Linear] = {0: Linear(form.const, {})}
     for monomial, coefficient in form.terms.items():
         rest = [e for e in factors(monomial) if e is not name]
@@ -171,7 +171,7 @@ def _sum_of_powers(powers: Sequence[Linear], low: Linear, high: Linear, stride: 
 def _faulhaber(k: int) -> tuple[Fraction, ...]:
     """The coefficients, by power of m, of the polynomial `0**k + 1**k + ... + m**k`.
 
-    `(m+1)**(k+1) = sum_{i<=k} C(k+1, i) * (0**i + ... + m**i)` (Pascal), solved for the last.
+    Pascal's identity `(m+1)**(k+1) = sum_{i<=k} C(k+1, i) * (0**i + ... + m**i)`, solved for the last sum.
     """
     total = [Fraction(comb(k + 1, power)) for power in range(k + 2)]
     for i in range(k):
@@ -188,7 +188,7 @@ def _horner(coefficients: Sequence[int], x: Linear) -> Linear:
 
 
 def _grouped(terms: Sequence[Term]) -> list[Term]:
-    """The terms with one domain added up, each in lowest terms."""
+    """Add terms of equal domains, and reduce the fractions."""
     groups: list[Term] = []
     for term in terms:
         for k, (domain, numerator, denominator) in enumerate(groups):
@@ -208,7 +208,7 @@ def _reduced(domain: Set, numerator: Linear, denominator: int) -> Term:
 
 
 def vanishes(term: Term, domain: Set, params: Sequence[Expr]) -> bool:
-    """Whether the polynomial of the term is 0 on `domain`, seen by putting in the parameters that are fixed there."""
+    """Whether the term's polynomial is 0 on `domain`, after substitution of parameters that are fixed there."""
     return all(_at_fixed(term.numerator, part.to_set(), params).same(ZERO) for part in domain.get_basic_sets())
 
 

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def aff_to_expr(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
-    """The expression over `dims` and `params` that equals the isl `Aff` (its floor, where it is not an integer).
+    """The expression over `dims` and `params` that equals the isl `Aff`, or its floor.
 
-    Divisions are by positive constants; what recombines becomes a remainder, as `i - 5*floor(i/5)` does to `i % 5`.
+    Divisions are by positive constants; `i - 5*floor(i/5)` becomes `i % 5`.
     """
     return aff_to_form(aff, dims, params).expr()
 
 
 def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
-    """As `aff_to_expr`, in the linear form: its atoms are `dims`, `params`, and quotients and remainders of these."""
+    """`aff_to_expr` as a linear form over `dims`, `params`, and their quotients and remainders."""
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = _integral(aff)
@@ -50,7 +50,12 @@ class _Quotient(NamedTuple):
 
 
 class Reader:
-    """Reads affine forms over the local space of `owner` (an Aff or a BasicSet): its dims, params and divisions."""
+    """Reader of affine forms over the local space of an Aff or BasicSet: its dims, params and divisions.
+
+    Attributes
+    ----------
+    remainders: the quotient behind each remainder in the forms read so far.
+    """
 
     def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
         types = isl().dim_type
@@ -59,9 +64,9 @@ class Reader:
         self._dims = [as_expr(e) for e in dims]
         self._params = [as_expr(e) for e in params]
         self._quotients: dict[int, _Quotient] = {}
-        self.remainders: dict[Expr, _Quotient] = {}  # what the remainders written so far are of
+        self.remainders: dict[Expr, _Quotient] = {}
         waiting = {k: owner.get_div(k) for k in range(owner.dim(types.div))}
-        # A division may use others; isl lists those first, but does not promise to.
+        # A division may use others; their order is not specified.
         progress = True
         while waiting and progress:
             progress = False
@@ -74,7 +79,7 @@ class Reader:
                     progress = True
 
     def form(self, affine: Any, kind: dim_type) -> Linear | None:
-        """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` when a division in it is unknown."""
+        """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
         types = isl().dim_type
         scale = number(affine.get_denominator_val()) if kind == types.in_ else 1
         read = affine.get_coefficient_val
@@ -93,7 +98,7 @@ class Reader:
         return form
 
     def _plus_quotient(self, form: Linear, factor: int, quotient: _Quotient) -> Linear:
-        """`form + factor * quotient`, through `c*floor(x/c) = x - x%c` where that cancels terms of `form`."""
+        """`form + factor * quotient`; by `c*floor(x/c) = x - x%c` if this cancels terms of `form`."""
         dividend, divisor, _ = quotient
         if divisor == 1:
             return form.plus(dividend, factor)
@@ -110,7 +115,7 @@ class Reader:
 
 
 def _times(value: Val | int, scale: int) -> int:
-    """The integer that a value is when it is multiplied by the common denominator."""
+    """The product of a rational value with its common denominator."""
     return value * scale if isinstance(value, int) else number(value.mul(val(scale)))
 
 
@@ -120,7 +125,7 @@ Gisted = TypeVar("Gisted", "Set", "PwAff", "Aff")
 
 
 class Piece(NamedTuple):
-    """A part of a piecewise function: the isl Aff `function` on the isl Set `domain`, where it is an integer."""
+    """A piece of a function: the isl Aff `function` on the isl Set `domain`, integral there."""
 
     domain: Set
     function: Aff
@@ -134,12 +139,12 @@ def pieces_of(pw: PwAff) -> list[Piece]:
 
 
 def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Expr | None:
-    """The expression that equals the isl `PwAff` on its domain; `None` when the domain is empty.
+    """The expression that equals the isl `PwAff` on its domain; `None` for an empty domain.
 
     Parameters
     ----------
-    dims, params: what the input dimensions and the parameters of `pw` stand for, in their order.
-    context: an isl Set, of parameters alone or over the same space, outside which the expression need not be right.
+    dims, params: the expressions for the input dimensions and the parameters of `pw`, in order.
+    context: an isl Set, over parameters or the same space; the expression is valid inside it.
     """
     if context is not None:
         pw = simplified(pw, context)
@@ -149,9 +154,9 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
 def pieces_to_expr(
     pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None
 ) -> Expr | None:
-    """As `pw_aff_to_expr`, for pieces with disjoint domains.
+    """`pw_aff_to_expr` for pieces with disjoint domains.
 
-    One affine function, a minimum, a maximum or a maximum of minima where it is one, else nested `select`.
+    An affine function, a minimum, a maximum or a maximum of minima if possible, else nested `select`.
     """
     within = [Piece(within_context(p.domain, context), _integral(p.function)) for p in pieces]
     left = _merged(_sorted([p for p in within if not p.domain.is_empty()]))
@@ -162,7 +167,7 @@ def pieces_to_expr(
         values = [aff_to_expr(p.function, dims, params) for p in left]
         return maximum(*(minimum(*(values[k] for k in term)) for term in lattice))
     values = [aff_to_expr(_integral(simplified(p.function, p.domain)), dims, params) for p in left]
-    # The longest condition comes last, where it need not be written.
+    # The last piece needs no condition; the piece with the longest one comes last.
     order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
     result, remaining = values[order[-1]], left[order[-1]].domain
     for k in reversed(order[:-1]):
@@ -175,7 +180,7 @@ def pieces_to_expr(
 
 
 def _sorted(pieces: list[Piece]) -> list[Piece]:
-    """In an order that does not depend on how isl came to them: by their functions, those of the first leaves first."""
+    """Sort pieces by their functions, first leaves first, independently of isl's order."""
     return pieces if len(pieces) < 2 else sorted(pieces, key=_place)
 
 
@@ -186,7 +191,7 @@ def _place(piece: Piece) -> tuple[object, ...]:
 
 
 def within_context(isl_set: Set, context: Set | None) -> Set:
-    """The part of a set in `context`, a set of parameters alone or over the same space; `None` is everything."""
+    """Intersect with `context`, a set over parameters or the same space; `None` is the universe."""
     if context is None:
         return isl_set
     if context.is_params() and not isl_set.is_params():
@@ -195,7 +200,7 @@ def within_context(isl_set: Set, context: Set | None) -> Set:
 
 
 def simplified(isl_object: Gisted, context: Set) -> Gisted:
-    """isl's `gist` of a set or function: the same in `context`. As it is, where isl fails (its gist has a defect)."""
+    """isl's `gist`: a simpler object, equal inside `context`; the object itself if isl fails (a defect of its gist)."""
     plain = isl_object if isinstance(isl_object, isl().Set) else None
     try:
         if context.is_params() and (plain is None or not plain.is_params()):
@@ -218,7 +223,7 @@ def _weight(domain: Set) -> tuple[int, int]:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """The same function in fewer pieces: a piece takes over the domains where its function has the right values."""
+    """Merge pieces: a piece absorbs domains on which its function has the same values."""
     if len(pieces) > MERGED_PIECES:
         return pieces
     simplest_first = sorted(pieces, key=lambda p: (p.function.dim(isl().dim_type.div), not p.function.is_cst()))
@@ -234,11 +239,11 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
 
 
 def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
-    """The function as the maximum of minima of its pieces' functions, by number; `None` where that is wrong or long.
+    """The function as a maximum of minima of its pieces' functions, by number; `None` if invalid or too long.
 
-    The terms are `min {f_j : f_j >= f_k on D_k}` for each piece `k`: enough for every continuous function on convex
+    The terms are `min {f_j : f_j >= f_k on D_k}` for each piece `k`, sufficient for every continuous function on convex
     pieces (Tarela and Martinez, Region configurations for realizability of lattice piecewise-linear models, 1999).
-    Nothing is assumed here: term `k` equals the function on `D_k`, and that it is nowhere larger is tested.
+    Continuity is not assumed: term `k` equals the function on `D_k`, and is tested not to exceed it elsewhere.
     """
     if len(pieces) > LATTICE_PIECES:
         return None
@@ -264,14 +269,14 @@ def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
 
 
 def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Cond | None:
-    """The condition that the point `dims` is in the isl `Set`: a disjunction of conjunctions, without quantifiers.
+    """The condition that the point `dims` lies in the isl `Set`: a quantifier-free disjunction of conjunctions.
 
-    `None` when a division stays without an explicit form; isl finds one whenever its budget suffices.
+    `None` if a division has no explicit form, which only happens beyond isl's budget.
 
     Parameters
     ----------
-    dims, params: what the dimensions and the parameters of the set stand for, in their order.
-    context: an isl Set, of parameters alone or over the same space, outside which the condition need not be right.
+    dims, params: the expressions for the dimensions and the parameters of the set, in order.
+    context: an isl Set, over parameters or the same space; the condition is valid inside it.
     """
     if context is not None:
         isl_set = simplified(isl_set, context)
@@ -288,8 +293,7 @@ def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], cont
 
 
 def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
-    """Parts of a condition in an order that does not depend on how isl lists them: the short ones first, of these
-    those of the first variables, lower ends before the others."""
+    """Sort parts of a condition, independently of isl's order: by length, by variables, lower ends first."""
     places = {var: k for k, var in enumerate(free_vars(*leaves))}
 
     def place(part: Cond) -> tuple[object, ...]:
@@ -306,14 +310,14 @@ def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> 
     reader = Reader(part, kind, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():
-        # `c*q <= x < c*q + c` says no more than what `q = floor(x/c)` is.
+        # `c*q <= x < c*q + c` only defines `q = floor(x/c)`.
         if constraint.is_div_constraint():
             continue
         form = reader.form(constraint, kind)
         if form is None:
             return None
         if form.is_const and (form.const == 0 if constraint.is_equality() else form.const >= 0):
-            continue  # of divisions that stand for numbers
+            continue  # all divisions are constant
         found[_equation(form, reader.remainders) if constraint.is_equality() else _inequality(form)] = None
     return list(found)
 

@@ -1,7 +1,7 @@
 """Canonical forms to isl: the domain of a query as a set, its expressions as piecewise affine functions.
 
-What is not affine (a product of variables, a division by a variable, an opaque term, a division nested too deep)
-becomes a fresh dimension with the bounds that are known of it: a sound relaxation, reported in `relaxed_terms`.
+A non-affine term (a product of variables, a division by a variable, an opaque term, a division nested too deep) becomes
+a fresh dimension with its known bounds: a sound relaxation, reported in `relaxed_terms`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Translation:
     ----------
     query: the question.
     conditions: further conditions that restrict the domain.
-    roots: conditions that will be translated by `cond`, so that their terms need dimensions.
-    seeds: what else decides which variables and facts matter.
+    roots: conditions for later calls of `cond`, whose terms need dimensions.
+    seeds: further nodes whose variables and facts are relevant.
 
     Attributes
     ----------
-    dims: the set dimensions: relaxed variables, then fresh terms.
-    params: the parameters; a non-affine term of parameters alone, such as `n*m`, is a parameter of its own, with some
-        value where the term has none: what is asked does not depend on it there, but is printed with it.
+    dims: the set dimensions: quantified variables, then fresh terms.
+    params: the parameters, including non-affine terms of parameters, such as `n*m`. An undefined term has an arbitrary
+        value, on which no answer depends.
     domain: the isl set of the points `dims`, parametric in `params`.
-    relaxed_terms: the terms that became fresh dimensions and are *not* free to take every value in their bounds.
+    relaxed_terms: fresh dimensions that possibly skip values within their bounds.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Translation:
     # -- dimensions ---------------------------------------------------------------------------------------------
 
     def _symbolic_gaps(self, var: Var) -> list[Linear]:
-        """The forms that are at least 0 because `var` lies in its symbolic range."""
+        """The forms that are nonnegative inside the symbolic range of `var`."""
         limits = self.query.ranges.get(var)
         if limits is None or limits.constant() is not None or not self._given.issuperset(limits.free_vars()):
-            return []  # of a kept variable: what its range says of variables that are not asked for
+            return []  # a kept variable with a range over irrelevant variables
         gaps = []
         if isinstance(limits.min, Expr):
             gaps.append(self.base.form(var - limits.min))
@@ -103,7 +103,7 @@ class Translation:
         return gaps
 
     def _non_affine(self, roots: Sequence[tuple[Normalizer, Linear | Cond]]) -> list[Expr]:
-        """The maximal subterms that are not affine, met in the order in which `affine` and `cond` will meet them."""
+        """The maximal non-affine subterms, in the order of the later translation."""
         found: dict[Expr, None] = {}
         depth: dict[tuple[int, Any], int] = {}
         stack: list[tuple[Normalizer, Any, int]] = [(normalizer, root, 0) for normalizer, root in reversed(roots)]
@@ -130,7 +130,7 @@ class Translation:
         return list(found)
 
     def _defined_everywhere(self, e: Expr) -> Expr:
-        """The term where it has a value, elsewhere a number within its bounds."""
+        """The term, extended by a number within its bounds where it is undefined."""
         held = {self.base.cond(fact) for fact in self.query.facts}
         open_needs = [
             need
@@ -144,8 +144,7 @@ class Translation:
         return select(logical_and(*open_needs), e, number)
 
     def _is_free(self, e: Expr) -> bool:
-        """Whether a fresh term really takes every value in its bounds: an opaque term whose symbol is read nowhere
-        else, neither in an index nor in a fact."""
+        """Whether a fresh term takes every value in its bounds: the only load of its symbol."""
         return e.op is ops.LOAD and sum(1 for other in opaque_terms(*self.fresh) if other.data is e.data) == 1
 
     # -- spaces -------------------------------------------------------------------------------------------------
@@ -182,13 +181,13 @@ class Translation:
     # -- functions ----------------------------------------------------------------------------------------------
 
     def mapped(self, form: Linear, *steps: tuple[Any, ...]) -> Any:
-        """The isl `Map` from the points to the values of `form` there, and what isl's methods make of it."""
+        """The isl `Map` from points to values of `form`, after further method calls `steps`."""
         return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
 
     def _affine(
         self, normalizer: Normalizer, form: Linear, steps: _Steps = (), piecewise_steps: _Steps | None = None
     ) -> Any:
-        """An isl `Aff` or `PwAff` equal to `form` on the domain, and what isl's methods make of it."""
+        """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
         m = isl()
         rows: list[_Row] = []
         rest = []
@@ -264,7 +263,7 @@ class Translation:
         return done[root]
 
     def _compared(self, normalizer: Normalizer, kind: ops.Op, form: Linear) -> Set:
-        """Where the form is at least 0, or 0, or not 0."""
+        """The isl set of the points with `form >= 0`, `== 0` or `!= 0`, by `kind`."""
         steps: _Steps = (("ge_set" if kind is ops.GE else "eq_set", self._zero),)
         if kind is ops.NE:
             steps = *steps, ("complement",)
@@ -279,7 +278,7 @@ class Translation:
 
 
 def _affine_parts(normalizer: Normalizer, e: Any) -> list[tuple[Normalizer, Any]] | None:
-    """What the atom `e` is made of, each part with the normalizer it is read under; `None` when it is not affine."""
+    """The operands of an affine atom, each with its normalizer; `None` for a non-affine atom."""
     if e.op is ops.SELECT:
         arms = [(inner, inner.form(arm)) for inner, arm in normalizer.branches(e)]
         return [(normalizer, normalizer.cond(e.args[0])), *arms]
@@ -295,7 +294,7 @@ _NEXT_TERM = itertools.count()
 
 
 def param_name(param: Expr) -> str:
-    """A name that no other parameter of this process has."""
+    """The name of a parameter, unique in this process."""
     if isinstance(param, Var):
         return named(f"p{param.serial}")
     with LOCK:
@@ -306,14 +305,14 @@ def param_name(param: Expr) -> str:
 
 
 def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
-    """What keeps a dimension within an interval."""
+    """The method calls that bound a dimension by an interval."""
     low, high = interval or (None, None)
     found = [("lower_bound_val", kind, position, val(low))] if low is not None else []
     return found if high is None else [*found, ("upper_bound_val", kind, position, val(high))]
 
 
 def image_of(translation: Translation) -> Set:
-    """The isl set of the values that the query's expressions take together."""
+    """The image of the query's expressions as an isl set."""
     if not translation.query.forms:
         return translation.domain.project_out(isl().dim_type.set, 0, len(translation.dims))
     first, *others = translation.query.forms

@@ -76,7 +76,7 @@ def _points(query: Query, domain: Regions) -> tuple[Shape | None, tuple[str, ...
 
 
 def _listed(query: Query, domain: Regions) -> Region | None:
-    """The image by enumeration, as a shape if it has at most `LISTED_SHAPE_POINTS` points; `None` if too large."""
+    """The image by enumeration, up to `LISTED_SHAPE_POINTS` points as a shape of the domain; `None` for a large box."""
     values = values_of(query)
     if values is None:
         return None

@@ -106,7 +106,7 @@ def outer_box_of(query: Query, is_exact: bool) -> DimensionBounds:
 
 
 def coordinate_bounds(query: Query, bounds: Callable[[Query], Pair]) -> DimensionBounds:
-    """Bounds of each expression alone, one question each; they may be tighter than the ends of the image's shape."""
+    """Bounds by a separate question for each expression; possibly tighter than the ends of the image's shape."""
 
     def pair_of(k: int) -> Pair:
         pair = bounds(query.of(query.exprs[k]))

@@ -54,13 +54,13 @@ class Bounds(tuple[End, End]):
         return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
 
     def answering(self, asked: CertifiableQuestion) -> Bounds:
-        """The same bounds, with the question that they answer."""
+        """These bounds with the question attached."""
         answer = self if self.asked is None else Bounds(self[0], self[1], self.is_tight, self.by, self.notes)
         answer.asked = asked
         return answer
 
     def certificate(self) -> BoundsCertificate:
-        """The certificate of both ends: a proof for each bound, and a witness that attains it.
+        """Certify both ends: a proof and an attaining witness for each.
 
         Raises
         ------
@@ -103,7 +103,7 @@ def as_end(value: End | int) -> End:
 
 
 def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
-    """Substitute parameters in an end; `None` if it has no value, because the set is empty at these parameters."""
+    """Substitute parameters in an end; `None` if undefined, which means an empty set."""
     if isinstance(end, Infinity):
         return end
     found = substitute(end, table)

@@ -56,7 +56,7 @@ def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond,
 
 
 def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
-    """The note of an answer that is empty at these values: the facts that exclude them."""
+    """The note of an empty answer: which facts exclude the values."""
     reasons = tuple(facts)
     about = [v for v in free_vars(*reasons) if v in values]
     point = ", ".join(f"{v.name} = {shown(as_expr(values[v]))}" for v in about) or "every value"
@@ -100,7 +100,7 @@ class Ordered(Configured, ABC):
         return ()
 
     def _spoken_of(self) -> tuple[Var, ...]:
-        """The parameters, and the variables of conditions on them."""
+        """The parameters, with variables of conditions on parameters."""
         return tuple(dict.fromkeys((*self.params, *free_vars(*self._relied_on()))))
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
@@ -138,7 +138,7 @@ class Ordered(Configured, ABC):
 
     @as_configured
     def __lt__(self, other: Ordered) -> bool:
-        """Whether the set is a proved subset of `other`, and differs from it for some parameters."""
+        """Whether the set is a proved subset of `other`, proper for some parameters."""
         if not self._is_comparable(other):
             return NotImplemented
         return included(self, other) is True and included(other, self) is False

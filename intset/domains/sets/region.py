@@ -138,7 +138,7 @@ class Region(order.Ordered):
         return self._combined_with(other, _intersection) if isinstance(other, Region) else NotImplemented
 
     def __sub__(self, other: Region) -> Region:
-        """The difference; a superset of it if either operand is inexact."""
+        """The difference, or a superset for inexact operands."""
         return self._combined_with(other, _difference) if isinstance(other, Region) else NotImplemented
 
     def project(self, dims: Sequence[int]) -> Region:

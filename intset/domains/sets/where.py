@@ -1,9 +1,9 @@
 """The emptiness condition of a question, and sets and regions restricted by it.
 
 A domain of sets may drop ranges and facts that the expressions do not mention, although an empty range or a false fact
-empties the image. Its answer is then right for the other parameter values only; `Nonempty` keeps the condition, and
-`where_nonempty` restricts an answer by it: an instance outside the condition is empty. Ends and boxes describe the
-nonempty instances only; the algebra, counts, comparisons and `at` include the condition.
+empties the image. Such an answer holds under a condition on the parameters only: `Nonempty` computes the condition, and
+`where_nonempty` empties all instances outside it. Ends and boxes describe nonempty instances; the algebra, counts,
+comparisons and `at` include the condition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ A = TypeVar("A", IntSet, Region)
 
 
 class EmptinessCondition(NamedTuple):
-    """The condition on parameters under which a question has a point: all of `facts` and `occupied`.
+    """Parameter values with points: the conjunction of `facts` and `occupied`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Nonempty:
         return self._condition
 
     def is_settled(self) -> bool:
-        """Whether the question is proved to have a point for all parameters."""
+        """Whether the question provably has points for all parameters."""
         if self._condition is not None:
             return self._condition == EmptinessCondition((), (), True)
         return not self.is_open()
@@ -425,7 +425,7 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
         return self._inner._own_notes()
 
     def _per_instance(self) -> PerInstance:
-        """Counts over the parameter values at which the condition holds for some values of its other variables."""
+        """Counts over parameter values that satisfy the condition for some values of its other variables."""
         self._check_complete()
         if not self._needed and not self._nonempty.condition.facts:
             return self._inner._per_instance()

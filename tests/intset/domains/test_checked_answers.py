@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, using
-from intset.domains.isl import checked, count, hulls, pieces
+from intset.domains.isl import checked, count, hulls
 from intset.domains.isl.checked import coalesced
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.shape import IslShape, of
@@ -159,7 +159,7 @@ def test_wrong_hulls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     small = read("{ [x, y] : 0 <= x < 4 and 0 <= y < x }").get_basic_sets()[0]
     break_first(monkeypatch, "Set", "simple_hull", lambda found: small)
     with pytest.raises(BudgetError, match="hull"):
-        pieces._filled(union)
+        hulls._filled(union)
     break_first(monkeypatch, "BasicSet", "affine_hull", lambda found: read("{ [0, 0] }").get_basic_sets()[0])
     with pytest.raises(BudgetError, match="affine hull"):
         hulls.lattice_of(IslShape(union, ()))
