@@ -3,12 +3,11 @@
 loops/             loops: splitting, interchange, fusion, unswitching, tightening, strength reduction, dependence
 values/            integers: common subexpressions, constants, divisions, widths
 stores/            stores: dead code, copies, what elements hold, assumptions, storage
-simplify.py        rules from ranges, conditions and assertions: shorter ends, decided branches, single iterations
-branches.py        the public `simplify`: these rules, and branches that the contents of elements decide
+simplify.py        `simplify`, and its rules for use in other passes: shorter ends, decided branches, single iterations
 alpha_renaming.py  `unique_names`, and copies of statements with names of their own
 affine.py          ends of loops as linear forms; comparisons that they decide
 profitability.py   estimates of operations and iterations
-places.py          reports of passes; conditions and definedness at a position
+report.py          reports of passes; definedness.py the definedness of operands at a position
 
 Guarantee of every pass: parameters end with the same elements wherever the nest it was given is defined. The docstring
 of each folder states what else its passes keep.

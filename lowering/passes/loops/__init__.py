@@ -10,6 +10,7 @@ tightening.py           `reduce_loop_extents`, `follow_guards`: guards become en
 unrolling.py            `unroll`: loops of constant extent. Guarantee: equal stores, in order.
 delinearization.py      `run_over_digits`: a divided variable becomes its digits. Guarantee: equal stores, in order.
 distribution.py, interchange.py, fusion.py
-                        loops change places or join (`merge_adjacent_loops`). Guarantee: dependent accesses keep order.
+                        statements get loops of their own, loops trade places (`sequential_buffer_access`) or join
+                        (`merge_adjacent_loops`). Guarantee: dependent accesses keep their order.
 dependence.py           pairs of accesses to one element; races of parallel loops.
 """

@@ -21,8 +21,7 @@ from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_
 from lowering.nest.scope import scope_of
 from lowering.nest.walk import bound_in, operands, range_ends, statements, transform
 from lowering.passes.loops.licm import always_evaluated, hoist
-from lowering.passes.values.index_width import product
-from lowering.passes.values.intervals import fits_by_intervals
+from lowering.passes.values.index_width import fits_by_intervals, product
 
 
 class Around(Cursor):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -16,10 +16,13 @@ from bound.tir import walk
 from bound.tir.value import Operand, Value
 from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
+from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
-from intset.expr.walk import opaque_terms, postorder
+from intset.expr.walk import free_vars, opaque_terms, postorder, postorder_until
 from intset.facts import ASSERTED, Fact
+from intset.linear.bounds import ATOM_BOUNDS, EVERYTHING, Interval, hull, meet, negated, plus, times
+from intset.names import CHEAPEST
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function
@@ -27,7 +30,6 @@ from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.values.integers import parts_of
-from lowering.passes.values.intervals import Spans, fits_by_intervals
 
 BITS: Final = 32  # of the narrow type
 Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
@@ -206,6 +208,8 @@ def product(extents: Iterable[Expr]) -> Expr:
     return const(1) if total is None else total
 
 
+# -- tests of sizes ----------------------------------------------------------------------------------------------------
+
 SIZE: Final = 1 << 30  # the largest single size
 ELEMENTS: Final = 1 << 30  # the most elements of one tensor; neighbours of the last one must fit, too
 FACTORS: Final = 8  # the most symbolic extents of a tested tensor
@@ -293,3 +297,125 @@ def _is_wide_shift(node: object) -> bool:
     by = node.args[1]
     amount = constant_value(by) if isinstance(by, Expr) else None
     return amount is None or amount >= 32
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------------
+
+Span: TypeAlias = "tuple[int, int] | None"
+MAX_STEPS: Final = 200  # larger expressions are not looked at
+_REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
+_ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
+_RULES: Final[Mapping[ops.Op, Callable[..., Interval]]] = {
+    **ATOM_BOUNDS,
+    ops.ADD: plus,
+    ops.SUB: lambda a, b: plus(a, negated(b)),
+    ops.MUL: times,
+    ops.NEG: negated,
+    ops.SELECT: hull,
+    ops.ASSERTING: lambda a: a,
+}
+
+
+def fits_by_intervals(ctx: Context, e: Expr, bits: int) -> bool:
+    """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
+    return Spans(ctx, bits).fit(e)
+
+
+class Spans:
+    """Intervals of expressions as they are written, in a context and inside loops.
+
+    The expression is not multiplied out, so every step has an interval, and `(i % n) * n` is bounded more sharply than
+    as a linear form. `intset.linear.bounds` combines intervals; the context bounds variables, divisions and data.
+    Loops contribute constant ends and no conditions: one context per position would be sharper, and slower.
+
+    Guarantee: sound.
+    """
+
+    def __init__(self, ctx: Context, bits: int, loops: Mapping[Var, tuple[int, int]] | None = None) -> None:
+        self.ctx, self.bits = ctx, bits
+        self._loops = dict(loops or {})
+        self._closed: Context | None = None  # with a range for every variable, so that bounds are numbers
+        self._met: set[Var] = set()
+        self._of: dict[Node, tuple[int, int]] = {}  # of expressions that fit
+
+    def inside(self, var: Var, low: Expr, last: Expr) -> Spans:
+        """The intervals inside a loop from `low` to `last`."""
+        first, end = self.span(low), self.span(last)
+        loops = {v: ends for v, ends in self._loops.items() if v is not var}
+        if first is not None and end is not None:
+            loops[var] = (first[0], max(first[0], end[1]))
+        return Spans(self.ctx, self.bits, loops)
+
+    def span(self, e: Expr) -> Span:
+        """The interval of an expression that fits, else `None`."""
+        return self._of[e] if self.fit(e) else None
+
+    def fit(self, e: Expr) -> bool:
+        """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
+        spans, bits = self._of, self.bits
+        least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        closed = self._around(e)
+        for count, node in enumerate(postorder_until(e, spans)):
+            if count >= MAX_STEPS:
+                return False
+            if not isinstance(node, Expr):
+                continue
+            span = self._loops.get(node) if isinstance(node, Var) else None
+            if span is None:
+                span = _span(closed, node, [spans.get(arg) for arg in node.args])
+            if span is None or span[0] < least or span[1] > most:
+                return False
+            if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], least):
+                return False
+            if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], bits):
+                return False
+            spans[node] = span
+        return True
+
+    def _around(self, e: Expr) -> Context:
+        """The context, with a range for each variable in `e` and in the facts."""
+        if self._closed is None:
+            self._met.update(free_vars(*(fact.condition for fact in self.ctx.facts)))
+        elif self._met.issuperset(e.free_vars()):
+            return self._closed
+        self._met.update(e.free_vars())
+        self._closed = _closed(self.ctx, [v for v in self._met if v not in self._loops])
+        self._of.clear()
+        return self._closed
+
+
+def _may_trap(a: Span, b: Span, least: int) -> bool:
+    return a is None or b is None or (a[0] <= least and b[0] <= -1 <= b[1])  # MIN rem -1
+
+
+def _is_amount(span: Span, bits: int) -> bool:
+    return span is not None and span[0] >= 0 and span[1] < bits
+
+
+def _closed(ctx: Context, roots: Collection[Var]) -> Context:
+    """The context, with a range for every variable reachable from `roots`."""
+    reached = dict.fromkeys(roots)
+    waiting = list(reached)
+    while waiting:
+        limits = ctx.ranges.get(waiting.pop())
+        ends = () if limits is None else (end for end in (limits.min, limits.extent) if isinstance(end, Expr))
+        more = [v for v in free_vars(*ends) if v not in reached]
+        reached.update(dict.fromkeys(more))
+        waiting += more
+    free = [v for v in reached if v not in ctx.ranges]
+    return ctx.extended(ranges=dict.fromkeys(free)) if free else ctx
+
+
+def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
+    """The interval of a node, from those of its operands and, for some operations, from the context."""
+    value = constant_value(node)
+    if value is not None:
+        return (value, value)
+    known = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
+    low, high = EVERYTHING
+    if node.op in _RULES and None not in known:
+        low, high = _RULES[node.op](*known)
+    if node.op in _ASKED:
+        least, most = (constant_value(e) if isinstance(e, Expr) else None for e in ctx.bounds(node, domain=CHEAPEST))
+        low, high = meet((low, high), (least, most))
+    return None if low is None or high is None else (low, high)
