@@ -31,7 +31,7 @@ import intset
 from benchmarks.reference import Reference
 from intset import Context, Range, Var
 from lowering.cli import tables
-from lowering.cli.corpus import Problem, Row, read_rows
+from lowering.cli.corpus import CorpusRow, Problem, read_rows
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"
@@ -77,7 +77,7 @@ _NAMESPACE = {name: getattr(intset, name) for name in intset.__all__}
 class Case:
     """One index expression, ready to be asked about in every way."""
 
-    def __init__(self, row: Row, k: int) -> None:
+    def __init__(self, row: CorpusRow, k: int) -> None:
         self.row, self.k = row, k
         self.problem = Problem(row)
         self.expr = self.problem.exprs[k]

@@ -20,7 +20,7 @@ from benchmarks.reference import Reference
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.sets.base import Bounds, ShapeSet
 from intset.expr.text import shown
-from lowering.cli.corpus import Problem, Row
+from lowering.cli.corpus import CorpusRow, Problem
 
 if TYPE_CHECKING:
     from benchmarks.enumeration import Array
@@ -173,7 +173,7 @@ def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, object]:
     }
 
 
-def compare_rows(rows: Sequence[Row], domains: Sequence[str], track: Track[Problem] = untracked) -> Comparison:
+def compare_rows(rows: Sequence[CorpusRow], domains: Sequence[str], track: Track[Problem] = untracked) -> Comparison:
     """Ask every domain about every index expression, and the prover about every condition."""
     problems = [Problem(row) for row in rows]
     scores = []
@@ -369,7 +369,7 @@ def sample_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
         yield {name: SIZES[(k + 3 * position) % len(SIZES)] for position, name in enumerate(names)}
 
 
-def _truth_at(row: Row, k: int, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+def _truth_at(row: CorpusRow, k: int, sizes: Mapping[str, int]) -> tuple[int, int] | None:
     try:
         return Reference.ends(Reference(row.variables, row.conditions, sizes).image(row.exprs[k]))
     except InputError:

@@ -20,7 +20,7 @@ from intset.expr.text import shown
 from intset.installation import DISTRIBUTION
 from intset.names import check_name
 from lowering.cli import reports, tables
-from lowering.cli.corpus import Row, read_rows
+from lowering.cli.corpus import CorpusRow, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 from lowering.cli.script import load_script
 
@@ -180,7 +180,7 @@ def _report(
     as_json: bool,
     at: SizeValues,
     of_schedule: Callable[[Schedule, SizeValues], JsonObject],
-    of_rows: Callable[[Sequence[Row]], JsonObject],
+    of_rows: Callable[[Sequence[CorpusRow]], JsonObject],
     show: Callable[[JsonObject], None],
 ) -> list[JsonObject]:
     """Report on each file. JSON is printed once, at the end, so an error prints none."""

@@ -31,7 +31,7 @@ _JSON_NAMES = {str: "a string", list: "a list"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CorpusRow:
     """One row as it is written. `number` counts from 0; `file` is for messages."""
 
     file: str
@@ -53,7 +53,7 @@ class Row:
         return self.kind == "pred"
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[CorpusRow]:
     """The rows of a corpus file.
 
     Raises
@@ -73,7 +73,7 @@ def read_rows(path: Path) -> list[Row]:
     return [_row(str(path), number, entry) for number, entry in enumerate(data)]
 
 
-def _row(file: str, number: int, entry: object) -> Row:
+def _row(file: str, number: int, entry: object) -> CorpusRow:
     where = f"{file}: row {number}"
     if not isinstance(entry, dict):
         raise InputError(f"{where}: an object is expected, not {_kind_of(entry)}")
@@ -95,7 +95,7 @@ def _row(file: str, number: int, entry: object) -> Row:
     for k, truth in enumerate(entry["truth"]):
         _check_truth(f"{where}: truth[{k}]", truth, entry["kind"] == "pred")
     variables = tuple(_variable(f"{where}: vars[{k}]", entry["vars"][k]) for k in range(len(entry["vars"])))
-    return Row(
+    return CorpusRow(
         file,
         number,
         entry["op"],
@@ -139,7 +139,7 @@ class Problem:
     InputError: a text that cannot be read; the message names row, field and position.
     """
 
-    row: Row
+    row: CorpusRow
     env: dict[str, Var] = field(default_factory=dict)
     sizes: tuple[ShapeVar, ...] = ()
     ranges: dict[Var, Range] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from intset.config import current
 from intset.domains.sets.region import Region
 from intset.expr.node import Cond, Var
 from intset.infinity import Infinity
-from lowering.cli.corpus import Problem, Row
+from lowering.cli.corpus import CorpusRow, Problem
 from lowering.cli.script import ScriptSchedule
 from lowering.cli.tables import track
 from lowering.codegen.c import program_text, to_c
@@ -278,7 +278,9 @@ def schedule_reports(
 # -- rows of a corpus ---------------------------------------------------------------------------------------------
 
 
-def _problems(rows: Sequence[Row], domain: str | None, label: str) -> Iterator[tuple[Row, Context, str, Any]]:
+def _problems(
+    rows: Sequence[CorpusRow], domain: str | None, label: str
+) -> Iterator[tuple[CorpusRow, Context, str, Any]]:
     """Each expression of each row, with its context and text."""
     for row in track(rows, len(rows), label):
         problem = Problem(row)
@@ -286,7 +288,7 @@ def _problems(rows: Sequence[Row], domain: str | None, label: str) -> Iterator[t
         yield from ((row, ctx, row.exprs[k], expr) for k, expr in enumerate(problem.exprs))
 
 
-def row_bounds(rows: Sequence[Row], domain: str | None) -> JsonObject:
+def row_bounds(rows: Sequence[CorpusRow], domain: str | None) -> JsonObject:
     """The bounds of each index expression, and the verdict on each condition."""
     entries = [
         {"row": row.number, "op": row.op, "kind": row.kind, "expr": text}
@@ -318,7 +320,7 @@ def _verdict(ctx: Context, condition: Cond) -> JsonObject:
     return {"holds": value, "by": direct.by, "fails_at": fails_at, "holds_at": holds_at}
 
 
-def row_divisions(rows: Sequence[Row], domain: str | None) -> JsonObject:
+def row_divisions(rows: Sequence[CorpusRow], domain: str | None) -> JsonObject:
     """Each index expression with its divisions lowered, and the names of the rules used."""
     entries: list[JsonObject] = []
     for row, ctx, text, expr in _problems([row for row in rows if not row.is_predicate], domain, "lowering"):
@@ -329,7 +331,7 @@ def row_divisions(rows: Sequence[Row], domain: str | None) -> JsonObject:
     return {"rows": entries}
 
 
-def row_explanations(rows: Sequence[Row], domain: str | None) -> JsonObject:
+def row_explanations(rows: Sequence[CorpusRow], domain: str | None) -> JsonObject:
     """An explanation of each bound and verdict."""
     return {
         "rows": [
@@ -339,7 +341,7 @@ def row_explanations(rows: Sequence[Row], domain: str | None) -> JsonObject:
     }
 
 
-def row_comparison(rows: Sequence[Row], domains: Sequence[str]) -> JsonObject:
+def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str]) -> JsonObject:
     """The answers of several domains against the recorded truth; needs a checkout with `benchmarks/`."""
     try:
         scoring: Any = import_module("benchmarks.scoring")

@@ -50,16 +50,16 @@ def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
     if all(times == 1 and tensor not in seen for tensor, times in count.items()):
         return root
 
-    def allocate(stmt: Allocate, here: _Storage) -> Stmt:
+    def allocate(stmt: Allocate, here: _StorageDescent) -> Stmt:
         tensor = stmt.tensor
         own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
         seen.add(tensor)
         return _with_tensors(stmt, own)
 
-    return rewritten(root, _Storage({}), enter={Stmt: (_with_tensors,), Allocate: (allocate,)})
+    return rewritten(root, _StorageDescent({}), enter={Stmt: (_with_tensors,), Allocate: (allocate,)})
 
 
-class _Storage(Descent):
+class _StorageDescent(Descent):
     """The tensors that replace allocated ones in scope."""
 
     __slots__ = ("new",)
@@ -67,13 +67,13 @@ class _Storage(Descent):
     def __init__(self, new: Mapping[Tensor, Tensor]) -> None:
         self.new = new
 
-    def after(self, old: Stmt, new: Stmt) -> _Storage:
+    def after(self, old: Stmt, new: Stmt) -> _StorageDescent:
         if isinstance(old, Allocate) and isinstance(new, Allocate):
             return self.extended(old.tensor, new.tensor)
         return self
 
-    def extended(self, old: Tensor, new: Tensor) -> _Storage:
-        return _Storage({**self.new, old: new})
+    def extended(self, old: Tensor, new: Tensor) -> _StorageDescent:
+        return _StorageDescent({**self.new, old: new})
 
 
 def _another(tensor: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def _another(tensor: Tensor) -> Tensor:
     return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
 
 
-def _with_tensors(stmt: Stmt, storage: _Storage) -> Stmt:
+def _with_tensors(stmt: Stmt, storage: _StorageDescent) -> Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
 
     def one(tensor: Tensor) -> Tensor:
@@ -101,12 +101,12 @@ def _with_tensors(stmt: Stmt, storage: _Storage) -> Stmt:
 
 
 def _renamed(root: Stmt, taken: frozenset[str]) -> Stmt:
-    names = _Names({}, taken, {})
-    enter: StmtRules[_Names] = {Stmt: (each_operand(_rename),), For: (_rename_loop,), Let: (_rename_let,)}
+    names = _Renaming({}, taken, {})
+    enter: StmtRules[_Renaming] = {Stmt: (each_operand(_rename),), For: (_rename_loop,), Let: (_rename_let,)}
     return rewritten(root, names, enter)
 
 
-class _Names(Descent):
+class _Renaming(Descent):
     """Fresh variables in the place of those in sight.
 
     Attributes
@@ -123,15 +123,15 @@ class _Names(Descent):
     ) -> None:
         self.new, self.taken, self.old = new, taken, old
 
-    def binding(self, *fresh: Parameter) -> _Names:
-        return _Names(
+    def binding(self, *fresh: Parameter) -> _Renaming:
+        return _Renaming(
             {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(_label, fresh)), self.old
         )
 
-    def inside(self, loop: For) -> _Names:
+    def inside(self, loop: For) -> _Renaming:
         return self.binding(loop.var, *(c.var for c in loop.carried))
 
-    def after(self, old: Stmt, new: Stmt) -> _Names:
+    def after(self, old: Stmt, new: Stmt) -> _Renaming:
         return self.binding(new.var) if isinstance(new, Let) else self
 
     def fresh(self, *variables: Parameter) -> list[Parameter]:
@@ -145,16 +145,16 @@ class _Names(Descent):
         return made
 
 
-def _rename(operand: Operand, names: _Names) -> Operand:
+def _rename(operand: Operand, names: _Renaming) -> Operand:
     return replaced(operand, names.new)
 
 
-def _rename_let(stmt: Let, names: _Names) -> Let:
+def _rename_let(stmt: Let, names: _Renaming) -> Let:
     (var,) = names.fresh(stmt.var)
     return Let(var, replaced(stmt.value, names.new))
 
 
-def _rename_loop(loop: For, names: _Names) -> For:
+def _rename_loop(loop: For, names: _Renaming) -> For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
     inner = names.binding(*fresh).new
     renamed = map_operands(replace(loop, carried=()), lambda e: replaced(e, names.new))

@@ -112,7 +112,7 @@ SMALL: Final = 0.1  # the largest share of a loop's work that entering pieces ma
 TRIPS: Final = 64  # assumed iterations of a loop of symbolic extent
 VECTOR: Final = 6  # iterations of an innermost loop that run at a time
 
-Around: TypeAlias = "Mapping[Var, float]"  # work of each enclosing loop, per iteration of the innermost one
+LoopWork: TypeAlias = "Mapping[Var, float]"  # work of each enclosing loop, per iteration of the innermost one
 
 
 class Worth:
@@ -140,7 +140,7 @@ class Worth:
         """Whether a loop gains much from a constant number of iterations."""
         return self.work(loop) <= SHORT
 
-    def decides(self, loop: For, free: set[Var], around: Around) -> bool:
+    def decides(self, loop: For, free: set[Var], around: LoopWork) -> bool:
         """Whether splitting this loop for a condition on the variables `free` pays, unless an inner loop decides it.
 
         It pays if the breakpoint is a constant, or if computing it costs little beside the loop, or beside the work of
@@ -153,12 +153,12 @@ class Worth:
         nearest = next((work for var, work in reversed(list(around.items())) if var in free), 0.0)
         return SMALL * nearest >= ENTER
 
-    def inside(self, around: Around, loop: For) -> Around:
+    def inside(self, around: LoopWork, loop: For) -> LoopWork:
         """The loops around the body of a loop."""
         count = max(_trips(loop), 1)
         return {**{var: work / count for var, work in around.items()}, loop.var: self.work(loop) / count}
 
-    def entered(self, path: Sequence[For], around: Around) -> Iterator[tuple[For, Around]]:
+    def entered(self, path: Sequence[For], around: LoopWork) -> Iterator[tuple[For, LoopWork]]:
         """Nested loops, each with the loops around it."""
         for loop in path:
             yield loop, around

@@ -1,4 +1,4 @@
-"""What a pass reports of each place that it considered: `Entry`, collected in a `Report`."""
+"""What a pass reports of each place that it considered: `Entry`, collected in a `PassReport`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Entry:
     point: tuple[int, ...] | None = None
 
 
-class Report:
+class PassReport:
     """The entries of one pass, by place; the last word on a place counts.
 
     Parameters
@@ -51,7 +51,7 @@ class Report:
     ) -> None:
         self._said[path, what] = Entry(self.line(path), done, reason, point)
 
-    def give(self, report: list[Entry] | None, *more: Report) -> None:
+    def give(self, report: list[Entry] | None, *more: PassReport) -> None:
         """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:
             of_kind(list, report, "report")

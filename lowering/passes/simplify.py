@@ -52,7 +52,7 @@ from lowering.nest.walk import (
     substitute,
     tensors_read,
 )
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
 from lowering.passes.values.constant_folding import constant_truth
@@ -80,9 +80,9 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
     checked = check_assumptions(f)
     if not buffers:
         return plain(f)
-    report_of_joins = Report(f)
+    report_of_joins = PassReport(f)
     joined, lines = merge_branches(f, report_of_joins)
-    report_of_decisions = Report(joined, lines)
+    report_of_decisions = PassReport(joined, lines)
     decided = decide_branches(joined, report_of_decisions, checked if joined is f else None)
     report_of_joins.give(report, report_of_decisions)
     return plain(decided)
@@ -91,7 +91,7 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
 # -- decided branches ----------------------------------------------------------------------------------------------
 
 
-def decide_branches(f: Function, report: Report, reaching: ReachingValues | None = None) -> Function:
+def decide_branches(f: Function, report: PassReport, reaching: ReachingValues | None = None) -> Function:
     """Drop the branches and choices that reaching values decide, and one of two equal branches.
 
     Parameters
@@ -110,7 +110,7 @@ class _BranchRules:
     runs afterwards, because the condition of a branch is a fact inside it.
     """
 
-    def __init__(self, reaching: ReachingValues, report: Report) -> None:
+    def __init__(self, reaching: ReachingValues, report: PassReport) -> None:
         self.reaching, self.report = reaching, report
         self.undecided: dict[tuple[int, ...], list[Operand] | None] = {}  # `None`: the condition never holds
 
@@ -179,7 +179,7 @@ def _free(root: Stmt) -> list[Any]:
 # -- adjacent branches ---------------------------------------------------------------------------------------------
 
 
-def merge_branches(f: Function, report: Report) -> tuple[Function, dict[tuple[int, ...], int]]:
+def merge_branches(f: Function, report: PassReport) -> tuple[Function, dict[tuple[int, ...], int]]:
     """Join adjacent branches whose conditions are equivalent or opposite.
 
     Returns
@@ -203,7 +203,7 @@ def merge_branches(f: Function, report: Report) -> tuple[Function, dict[tuple[in
     return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in cursors(joined)}
 
 
-def _with_joined_branches(stmt: Seq, cursor: Cursor, report: Report, origin: dict[int, tuple[int, ...]]) -> Stmt:
+def _with_joined_branches(stmt: Seq, cursor: Cursor, report: PassReport, origin: dict[int, tuple[int, ...]]) -> Stmt:
     """Join each branch with its predecessor if their conditions allow it."""
     kept: list[tuple[Stmt, Cursor]] = []
     for part, here in inside(stmt, cursor):

@@ -304,7 +304,7 @@ INSIDE: dict[str, str] = {
         Neighbours Placing Schedule Stage Tensor CommReducer""",
     "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph Points Program Values Scope Lowering Made Part
         Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
-        Change Breakpoint ReachingValues Known Report
+        Change Breakpoint ReachingValues Known PassReport
         Worth""",
 }
 

@@ -33,9 +33,8 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Around Block Bound Choice Context Copy Ends Graph Line Made Maker Names Number Option Part Parts Place Plan
-    Points Reached Reader Relation Report Row Rule Scope Split Step Storage Symbolic Term Unknown Values Verdict
-    Visit
+    Block Bound Choice Context Ends Graph Line Made Maker Number Option Parts Plan Points Reader Relation Rule
+    Scope Split Step Storage Symbolic Term Unknown Verdict Visit
     """.split()
 )
 

@@ -38,7 +38,7 @@ class Nest(NamedTuple):
         return inner
 
 
-class _Part(NamedTuple):
+class _Component(NamedTuple):
     """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
 
     stmt: Stmt
@@ -50,7 +50,7 @@ class _Part(NamedTuple):
         body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
         return Nest(self.loops, self.guards, body)
 
-    def under(self, stmt: Stmt, cond: Truth) -> _Part:
+    def under(self, stmt: Stmt, cond: Truth) -> _Component:
         """A statement under one more condition."""
         if isinstance(cond, Cond) and not opaque_terms(cond):
             return self._replace(stmt=stmt, guards=(*self.guards, cond))
@@ -85,7 +85,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     LayoutError: the statements of a loop are inseparable.
     """
     found: list[Nest] = []
-    stack = [_Part(with_inlined_names(root, _is_plain))]
+    stack = [_Component(with_inlined_names(root, _is_plain))]
     written = written_in(root)
     while stack:
         part = stack.pop()
@@ -99,7 +99,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     return found
 
 
-def _inside(part: _Part, tensor: Tensor, written: Set[Tensor]) -> list[_Part] | None:
+def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Component] | None:
     """Distribute a statement into components; `None` if it stays whole."""
     stmt = part.stmt
     if isinstance(stmt, For):
@@ -127,10 +127,10 @@ def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
     return isinstance(stmt, Seq) and touches(stmt, tensor) and any(isinstance(s, Evaluate) for s in inner)
 
 
-def _sequence(part: _Part, tensor: Tensor) -> list[_Part]:
+def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
     """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
     stmts = flat(part.stmt)
-    found: list[_Part] = []
+    found: list[_Component] = []
     others: list[Stmt] = []
 
     def note() -> None:

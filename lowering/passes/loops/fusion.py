@@ -32,7 +32,7 @@ from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.loops.dependence import nested_accesses
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
 
 
@@ -63,7 +63,7 @@ class _Fusion:
     """The rule of `merge_adjacent_loops`, with the original path of every statement for reports."""
 
     def __init__(self, f: Function) -> None:
-        self.report = Report(f)
+        self.report = PassReport(f)
         self._paths = {id(stmt): cursor.path for stmt, cursor in walked(f.body, Cursor.root(f))}
         self._alive: list[Stmt] = []  # statements whose ids are keys
 

@@ -38,7 +38,7 @@ from lowering.nest.text import end_of
 from lowering.nest.walk import children, operands, range_ends, statements, substitute, tensors_read, transform
 from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says, without
 from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.profitability import UNENDING, VECTOR, Around, Worth
+from lowering.passes.profitability import UNENDING, VECTOR, LoopWork, Worth
 from lowering.passes.simplify import drop_idle_branch
 from lowering.passes.stores.dead_code import without_unused
 from lowering.passes.values.constant_folding import folded, order_of
@@ -109,7 +109,7 @@ class _Surroundings(Descent):
 
     __slots__ = ("around", "loops", "subrange")
 
-    def __init__(self, loops: Loops, around: Around, subrange: tuple[Loops, Around] | None = None) -> None:
+    def __init__(self, loops: Loops, around: LoopWork, subrange: tuple[Loops, LoopWork] | None = None) -> None:
         self.loops, self.around, self.subrange = loops, around, subrange
 
 
@@ -254,7 +254,7 @@ class _Splitting:
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
-    def _breakpoints(self, loop: For, inside: Loops, around: Around, within: Around) -> list[Breakpoint]:
+    def _breakpoints(self, loop: For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
         found: dict[tuple[Any, bool, Cond], Breakpoint] = {}
         for cond, path in _conditions(loop.body, self._worth):
             free = set(cond.free_vars())

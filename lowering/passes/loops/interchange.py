@@ -50,7 +50,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.loops.dependence import Meeting, StaysError, earlier
 from lowering.passes.loops.distribution import Nest, check_split, nests_of, stored_indices, touches
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import plain
 from lowering.passes.stores.assumptions import check_assumptions
 
@@ -78,7 +78,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     tensor = tensor_named(f, name)
     axes = tuple(storage_of(f, tensor))
     check_assumptions(f)
-    said = Report(f)
+    said = PassReport(f)
     is_stored = _stores(f.body, tensor)
 
     def run_in_order(loop: For, cursor: Cursor) -> Stmt:
@@ -104,7 +104,7 @@ def _allocates(root: Stmt, tensor: Tensor) -> bool:
 
 
 def _in_order(
-    f: Function, loop: For, place: Cursor, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: Report
+    f: Function, loop: For, place: Cursor, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: PassReport
 ) -> Stmt:
     """The nests over the axes of an array that replace a loop that touches it."""
     try:

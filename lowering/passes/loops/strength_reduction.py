@@ -24,7 +24,7 @@ from lowering.passes.loops.licm import always_evaluated, hoist
 from lowering.passes.values.index_width import fits_by_intervals, product
 
 
-class Around(Cursor):
+class WidthCursor(Cursor):
     """A cursor that records which integers the machine has computed before.
 
     Attributes
@@ -37,7 +37,7 @@ class Around(Cursor):
     computed: tuple[Expr, ...]
     bits: int
 
-    def inside(self, loop: For) -> Around:
+    def inside(self, loop: For) -> WidthCursor:
         low, extent = range_ends(loop.range)
         ends = (low, extent, low + extent)
         return super().inside(loop).moved(computed=(*self.computed, *(e for e in ends if e.args)))
@@ -74,12 +74,12 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
     scope = scope_of(f)
     counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
     seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
-    around = Around(scope).moved(computed=tuple(seen), bits=bits)
-    rules: StmtRules[Around] = {For: (_hoist_and_carry,)}
+    around = WidthCursor(scope).moved(computed=tuple(seen), bits=bits)
+    rules: StmtRules[WidthCursor] = {For: (_hoist_and_carry,)}
     return f.with_body(rewritten(f.body, around, leave=rules))
 
 
-def _hoist_and_carry(loop: For, around: Around) -> Stmt:
+def _hoist_and_carry(loop: For, around: WidthCursor) -> Stmt:
     """Move invariant divisions in front of a loop; a serial loop carries the others."""
     lets, loop = hoist(loop, around.scope)
     for let in lets:
@@ -87,7 +87,7 @@ def _hoist_and_carry(loop: For, around: Around) -> Stmt:
     return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
 
 
-def _reduced(loop: For, around: Around) -> Stmt:
+def _reduced(loop: For, around: WidthCursor) -> Stmt:
     lets: list[Stmt] = []
     carried = list(loop.carried)
     new: dict[Expr, Var] = {}
@@ -115,7 +115,7 @@ def _reduced(loop: For, around: Around) -> Stmt:
     return seq(*lets, _chained(loop, around))
 
 
-def _chained(loop: For, around: Around) -> Stmt:
+def _chained(loop: For, around: WidthCursor) -> Stmt:
     """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
 
     A quotient that grows by d, or by d + 1 where its own remainder wraps, divides like a loop variable that does:
@@ -193,7 +193,7 @@ def _variables(found: Carried) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var]
     return ((floordiv, found.quotient), (floormod, found.remainder))
 
 
-def _may_be_read_before(e: Expr, around: Around) -> bool:
+def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
     """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
     tensors = [tensor_of(term.data) for term in opaque_terms(e)]
     if any(t is None or t in around.scope.written for t in tensors):

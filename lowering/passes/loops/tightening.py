@@ -39,11 +39,11 @@ from lowering.nest.scope import Scope, parts_of_condition, proves
 from lowering.nest.text import range_between, range_text
 from lowering.nest.walk import bound_in, range_ends, replaced
 from lowering.passes.affine import form_of, says, without
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
 
-Names = dict[Any, Any]  # replacements
+Replacements = dict[Any, Any]  # replacements
 MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
@@ -66,7 +66,7 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
     """
     checked_function(f, "reduce_loop_extents")
     check_assumptions(f)
-    rules = _HullRules(Report(f))
+    rules = _HullRules(PassReport(f))
     enter: StmtRules[Cursor] = {For: (rules.shorten_to_hull,)}
     leave: StmtRules[Cursor] = {For: (drop_idle_loop,), If: (rules.drop_implied,)}
     body = rewritten(f.body, Cursor.root(f), enter, leave)
@@ -77,7 +77,7 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
 class _HullRules:
     """The rules of `reduce_loop_extents`. Only conditions inside shortened loops are examined."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: PassReport) -> None:
         self.report = report
         self._shortened: set[For] = set()
 
@@ -115,7 +115,7 @@ def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
     return kept
 
 
-def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
+def _reduced(loop: For, cursor: Cursor, report: PassReport) -> For | None:
     """The loop over the hull of its effective iterations; `None` if none is effective."""
     scope = cursor.scope
     if loop.kind not in MOVABLE:
@@ -146,28 +146,28 @@ def _reduced(loop: For, cursor: Cursor, report: Report) -> For | None:
     return replace(loop, range=shorter)
 
 
-class _Reached(Descent):
+class _GuardedScope(Descent):
     """The scope inside a loop; names are replaced by their values."""
 
     __slots__ = ("names", "scope")
 
-    def __init__(self, scope: Scope, names: Names) -> None:
+    def __init__(self, scope: Scope, names: Replacements) -> None:
         self.scope, self.names = scope, names
 
-    def inside(self, loop: For) -> _Reached:
+    def inside(self, loop: For) -> _GuardedScope:
         low, extent = (replaced(e, self.names) for e in range_ends(loop.range))
-        return _Reached(self.scope.inside(replace(loop, range=Range(low, extent), carried=())), self.names)
+        return _GuardedScope(self.scope.inside(replace(loop, range=Range(low, extent), carried=())), self.names)
 
-    def then(self, branch: If) -> _Reached:
-        return _Reached(self.scope.where(*_on_integers(replaced(branch.cond, self.names))), self.names)
+    def then(self, branch: If) -> _GuardedScope:
+        return _GuardedScope(self.scope.where(*_on_integers(replaced(branch.cond, self.names))), self.names)
 
-    def otherwise(self, branch: If) -> _Reached:
-        return _Reached(self.scope.otherwise(replace(branch, cond=replaced(branch.cond, self.names))), self.names)
+    def otherwise(self, branch: If) -> _GuardedScope:
+        return _GuardedScope(self.scope.otherwise(replace(branch, cond=replaced(branch.cond, self.names))), self.names)
 
-    def after(self, old: Stmt, new: Stmt) -> _Reached:
+    def after(self, old: Stmt, new: Stmt) -> _GuardedScope:
         if not isinstance(old, Let):
             return self
-        return _Reached(self.scope, {**self.names, old.var: replaced(old.value, self.names)})
+        return _GuardedScope(self.scope, {**self.names, old.var: replaced(old.value, self.names)})
 
 
 def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
@@ -178,7 +178,7 @@ def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str
     hulls: list[tuple[Expr, Expr]] = []
     own = bound_in(loop.body)
     leaves = 0
-    for stmt, here in walked(loop.body, _Reached(scope.inside(loop), {})):
+    for stmt, here in walked(loop.body, _GuardedScope(scope.inside(loop), {})):
         if isinstance(stmt, (Seq, For, If, Let, Allocate)):
             continue
         leaves += 1
@@ -238,7 +238,7 @@ MOST: Final = 12  # ends that meet in one loop: more are tested inside
 
 
 @dataclass
-class Parts:
+class GuardParts:
     """The parts of a guard: tested before the loop, ends of the loop (inclusive), tested inside."""
 
     before: list[Cond] = field(default_factory=list)
@@ -346,8 +346,8 @@ def _positive(extent: Expr) -> Expr:
     return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
 
 
-def _parts(guard: Cond, var: Var) -> Parts:
-    found = Parts()
+def _parts(guard: Cond, var: Var) -> GuardParts:
+    found = GuardParts()
     for cond in conjuncts(guard):
         if opaque_terms(cond):
             found.inside.append(cond)

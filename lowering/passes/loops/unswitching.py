@@ -67,7 +67,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.definedness import given_inputs, why_not_total
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.values.integers import SELECTS, with_decided_selects
 
@@ -118,7 +118,7 @@ class _Unswitching:
     """
 
     def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
-        self.conditions, self.lets, self.said = conditions, lets, Report(f)
+        self.conditions, self.lets, self.said = conditions, lets, PassReport(f)
         self.readable = given_inputs(f)
 
     def unswitch(self, loop: For, cursor: Cursor) -> Stmt:

@@ -23,7 +23,7 @@ from lowering.nest.ir import Allocate, Assume, Function, If, Let, Requirement, S
 from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import statements, tensors_read
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.reaching_values import ReachingValues
 
 
@@ -46,7 +46,7 @@ def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     checked_function(f, "remove_assume")
     check_assumptions(f)
     f = with_checked_claims(f)
-    decisions = Report(f)
+    decisions = PassReport(f)
     local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
     required: list[Requirement] = []
 

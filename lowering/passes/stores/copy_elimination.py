@@ -25,7 +25,7 @@ from lowering.nest.walk import range_ends, rebuilt, statements
 from lowering.passes.affine import difference, is_same
 
 
-class _Copy(NamedTuple):
+class _CopyNest(NamedTuple):
     """`target[indices] = source[loops]`, for all of the source."""
 
     source: Tensor
@@ -78,7 +78,7 @@ def _touched(stmt: Stmt) -> list[Tensor]:
     return found + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
 
 
-def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
+def _copy_of(stmt: Stmt, made: Allocate) -> _CopyNest | None:
     """The copy of a whole tensor that a statement makes, if it does nothing else."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, For) and not stmt.carried:
@@ -103,10 +103,10 @@ def _copy_of(stmt: Stmt, made: Allocate) -> _Copy | None:
             loops.append(None)
         else:
             return None
-    return _Copy(made.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
+    return _CopyNest(made.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
 
 
-def _is_away(root: Stmt, copy: _Copy) -> bool:
+def _is_away(root: Stmt, copy: _CopyNest) -> bool:
     """Whether a statement neither accesses the destination nor defines names for it."""
     moving = {v for v in copy.loops if v is not None}
     for stmt in statements(root):

@@ -56,7 +56,7 @@ from lowering.nest.walk import (
     variables,
 )
 from lowering.passes.affine import Loops, is_in_order
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, same
@@ -184,7 +184,7 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     return _tidy(f)
 
 
-class _StoreReport(Report):
+class _StoreReport(PassReport):
     """A report on the stores of a nest that loses statements: paths are told as they were at first."""
 
     def __init__(self, f: Function) -> None:

@@ -42,7 +42,7 @@ from lowering.nest.undef import deciding_tensors, has_undef
 from lowering.nest.walk import operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import mirrored
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -83,7 +83,7 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     checked_function(f, "remove_branching_through_overcompute")
     account = account_of(f)
     check_assumptions(f, account)
-    said = Report(f)
+    said = PassReport(f)
     found, dropped = _dropped(f, _guards(f, said), said, account)
     if not dropped:
         found = _without_parts(f, said, account)
@@ -91,20 +91,20 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     return found
 
 
-def _without_parts(f: Function, said: Report, account: Account) -> Function:
+def _without_parts(f: Function, said: PassReport, account: Account) -> Function:
     """Drop the first harmless part of a conjunction, if there is one."""
-    for guard in _guards(f, Report(f)):
+    for guard in _guards(f, PassReport(f)):
         parts = guard.parts
         for k in range(len(parts) if len(parts) > 1 else 0):
             one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
-            made, done = _dropped(f, [one], Report(f), account)
+            made, done = _dropped(f, [one], PassReport(f), account)
             if done:
                 said.say(guard.place.path, True, f"{parts[k]!r} makes no difference")
                 return made
     return f
 
 
-def _guards(f: Function, said: Report) -> list[_Guard]:
+def _guards(f: Function, said: PassReport) -> list[_Guard]:
     """The guards that pass all checks but those by dataflow."""
     found = []
     for place in cursors(f):
@@ -125,7 +125,7 @@ def _guards(f: Function, said: Report) -> list[_Guard]:
 
 
 def _dropped(
-    f: Function, guards: list[_Guard], said: Report, account: Account
+    f: Function, guards: list[_Guard], said: PassReport, account: Account
 ) -> tuple[Function, set[tuple[int, ...]]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
     wanted = {guard.place.path: guard for guard in guards}
@@ -323,7 +323,7 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     """
     checked_function(f, "remove_overcompute_through_branching")
     checked = check_assumptions(f)
-    said = Report(f)
+    said = PassReport(f)
     known = checked or ReachingValues(f)
     guards: dict[tuple[int, ...], Cond] = {}
     for place in cursors(f):

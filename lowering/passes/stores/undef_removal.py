@@ -15,7 +15,7 @@ from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Sto
 from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef, is_undef, undefs
 from lowering.nest.walk import map_operands, operands, statements, tensors_read
-from lowering.passes.report import Entry, Report
+from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -42,7 +42,7 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
     checked = check_assumptions(f)
     if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
         return f
-    decisions = Report(f)
+    decisions = PassReport(f)
     unknown = [at for at in cursors(f) if isinstance(at.stmt, Store) and always_undef(at.stmt.value)]
     read = _read_before_written(checked or ReachingValues(f), unknown) if unknown else set()
     gone = {at.path for at in unknown} - read

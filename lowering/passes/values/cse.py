@@ -56,12 +56,12 @@ def name_values(f: Function) -> Function:
     names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
-    around = _Bound({}, frozenset(v.name for v in f.sizes))
-    rules: StmtRules[_Bound] = {Stmt: (_order_sums,), For: (_Values(f).name_in_body,)}
+    around = _BoundNames({}, frozenset(v.name for v in f.sizes))
+    rules: StmtRules[_BoundNames] = {Stmt: (_order_sums,), For: (_IndexNaming(f).name_in_body,)}
     return f.with_body(rewritten(f.body, around, leave=rules))
 
 
-class _Bound(Descent):
+class _BoundNames(Descent):
     """The variables in sight with the depths of their loops, and the reserved names."""
 
     __slots__ = ("order", "taken")
@@ -69,14 +69,14 @@ class _Bound(Descent):
     def __init__(self, order: Order, taken: frozenset[str]) -> None:
         self.order, self.taken = order, taken
 
-    def binding(self, *variables: Parameter) -> _Bound:
+    def binding(self, *variables: Parameter) -> _BoundNames:
         order = {**self.order, **dict.fromkeys(variables, len(self.order))}
-        return _Bound(order, self.taken.union(map(label, variables)))
+        return _BoundNames(order, self.taken.union(map(label, variables)))
 
-    def inside(self, loop: For) -> _Bound:
+    def inside(self, loop: For) -> _BoundNames:
         return self.binding(*own_variables(loop))
 
-    def after(self, old: Stmt, new: Stmt) -> _Bound:
+    def after(self, old: Stmt, new: Stmt) -> _BoundNames:
         return self.binding(old.var) if isinstance(old, Let) else self
 
 
@@ -85,16 +85,16 @@ def own_variables(loop: For) -> tuple[Var, ...]:
     return (loop.var, *(c.var for c in loop.carried))
 
 
-def _order_sums(stmt: Stmt, around: _Bound) -> Stmt:
+def _order_sums(stmt: Stmt, around: _BoundNames) -> Stmt:
     return _changed(stmt, lambda e: regrouped(e, around.order))
 
 
-class _Values:
+class _IndexNaming:
     def __init__(self, f: Function) -> None:
         self.params = frozenset(f.params)
         self.counts = Counts()
 
-    def name_in_body(self, loop: For, around: _Bound) -> For:
+    def name_in_body(self, loop: For, around: _BoundNames) -> For:
         """Name expressions of a loop variable, in the body of its loop."""
         inside = around.inside(loop)
         return replace(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))

@@ -71,7 +71,7 @@ def narrow(f: Function) -> Width:
     checked_function(f, "narrow")
     with intset.using(tiers=tiers_within(Effort.SETS)):
         scope = scope_of(f)
-        root = _Place(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
+        root = _WidthDescent(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
         refused = (width for stmt, place in walked(f.body, root) for width in _refused(stmt, place))
         return next(filter(None, refused), Width(32))
 
@@ -82,7 +82,7 @@ def _named_data(root: Stmt) -> frozenset[Var]:
     return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
-class _Place(Descent):
+class _WidthDescent(Descent):
     """What decides widths at a position: the scope, intervals of its variables, extents of storage.
 
     Attributes
@@ -97,30 +97,30 @@ class _Place(Descent):
     def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
         self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
 
-    def after(self, old: Stmt, new: Stmt) -> _Place:
+    def after(self, old: Stmt, new: Stmt) -> _WidthDescent:
         if isinstance(old, Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
-            return _Place(self.scope, self.spans, self.data, {**self.shapes, old.tensor: extents})
+            return _WidthDescent(self.scope, self.spans, self.data, {**self.shapes, old.tensor: extents})
         scope = self.scope.after(old)
-        return self if scope is self.scope else _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+        return self if scope is self.scope else _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
 
-    def inside(self, loop: For) -> _Place:
+    def inside(self, loop: For) -> _WidthDescent:
         low, extent = range_ends(loop.range)
         spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
-        return _Place(self.scope.inside(loop), spans, self.data, self.shapes)
+        return _WidthDescent(self.scope.inside(loop), spans, self.data, self.shapes)
 
-    def then(self, branch: If) -> _Place:
-        return _Place(self.scope.then(branch), self.spans, self.data, self.shapes)
+    def then(self, branch: If) -> _WidthDescent:
+        return _WidthDescent(self.scope.then(branch), self.spans, self.data, self.shapes)
 
-    def otherwise(self, branch: If) -> _Place:
-        return _Place(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
+    def otherwise(self, branch: If) -> _WidthDescent:
+        return _WidthDescent(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
 
-    def between_iterations(self, loop: For) -> _Place:
+    def between_iterations(self, loop: For) -> _WidthDescent:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
         scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
-        return _Place(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+        return _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
@@ -131,7 +131,7 @@ class _Place(Descent):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: Stmt, place: _Place) -> Iterator[Width | None]:
+def _refused(stmt: Stmt, place: _WidthDescent) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
     for e, conditions in _index_expressions(stmt, place.shapes):
         if not (e in place.data and isinstance(stmt, Store)):  # which is stored as it is

@@ -24,7 +24,7 @@ from benchmarks.scoring import (
 )
 from intset import Var, domain_names, evaluate, parse
 from intset.testing import cases, sweep
-from lowering.cli.corpus import Problem, Row, read_rows
+from lowering.cli.corpus import CorpusRow, Problem, read_rows
 from tests import ROOT
 from tests.sweeps import daily
 
@@ -33,7 +33,7 @@ DOMAINS = ("interval", "stride", "modular", "interval*modular", "isl", "points")
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[CorpusRow, ...]:
     return tuple(read_rows(CORPUS))
 
 
@@ -167,7 +167,7 @@ def test_numpy_evaluation_is_the_reference_evaluation() -> None:
 
 
 def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None:
-    row = Row(
+    row = CorpusRow(
         "",
         0,
         "",
