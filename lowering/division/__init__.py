@@ -1,18 +1,20 @@
-"""Floor and ceiling division lowered to what the machine does.
+"""Floor and ceiling division lowered to machine operations.
 
-site.py    one division, in the words that rules are written in
-rules.py   the table of rules
-scope.py   what is known where a part of an expression is evaluated
-search.py  the walk: the cheapest rule whose side condition is proved
-lower.py   `lower_division` and its answer
-share.py   quotient and remainder of one pair, computed once
-missing.py what would have to be known for a cheaper form
-induction.py   quotients and remainders carried by a loop
+site.py       one division, in the terms of the rules
+rules.py      the table of rules
+scope.py      what holds where a part of an expression is evaluated, and proofs under a budget
+search.py     the walk: the cheapest rule whose side condition is proved; shared quotients
+lower.py      `lower_division`, its answer, and the facts that a cheaper form lacks
+induction.py  quotients and remainders carried by a loop
+
+Guarantee: the lowered expression equals the original at the stated width wherever that has a value.
 """
 
-from lowering.division.induction import Carried, induction
-from lowering.division.lower import Lowered, lower_division
-from lowering.division.missing import MissingFact, missing_facts
+from intset.deprecation import renamed as _renamed
+from lowering.division.induction import CarriedDivision, induction
+from lowering.division.lower import Lowered, MissingFact, lower_division, missing_facts
 from lowering.division.search import Step
 
-__all__ = ["Carried", "Lowered", "MissingFact", "Step", "induction", "lower_division", "missing_facts"]
+__all__ = ["CarriedDivision", "Lowered", "MissingFact", "Step", "induction", "lower_division", "missing_facts"]
+
+__getattr__ = _renamed(globals(), {"Carried": "CarriedDivision"})

@@ -1,6 +1,6 @@
-"""Strength reduction: `x // n` and `x % n` in a loop, where x grows by the same amount in every iteration.
+"""Strength reduction of `x // n` and `x % n` in a loop that changes x by a constant amount.
 
-The quotient and the remainder are carried from one iteration to the next, so the loop needs no division:
+The loop carries the quotient and the remainder from one iteration to the next and needs no division:
 
     q' = q + 1, r' = 0        if r == n - 1        else  q' = q, r' = r + 1            step 1
     q' = q - 1, r' = n - 1    if r == 0            else  q' = q, r' = r - 1            step -1
@@ -28,24 +28,25 @@ from lowering.division.site import plus
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class CarriedDivision:
     """A quotient and a remainder that a loop carries.
 
-    Guarantee: let `quotient` and `remainder` be set to `first_quotient` and `first_remainder` before the loop and both
-    at once to `next_quotient` and `next_remainder` *between* two iterations. Then in every iteration in which the
-    divisor is not 0 they are `dividend // divisor` and `dividend % divisor`, and no step of the update overflows at a
-    width at which these and the dividend are representable in every iteration.
+    Protocol: assign `first_quotient` and `first_remainder` before the loop, and simultaneously `next_quotient` and
+    `next_remainder` *between* two iterations.
+
+    Guarantee: every iteration with a nonzero divisor sees `dividend // divisor` and `dividend % divisor`. The update
+    does not overflow at widths that represent dividend, quotient and remainder in every iteration.
 
     Attributes
     ----------
-    dividend, divisor: what is divided; the divisor does not change in the loop and is never negative.
+    dividend, divisor: the operands; the divisor is a loop invariant and never negative.
     quotient, remainder: the carried variables.
-    first_quotient, first_remainder: their values in the first iteration; free of the loop variable. They still hold
-        floor divisions (of loop invariants), defined also where the divisor is 0 or the loop does not run at all.
+    first_quotient, first_remainder: their values in the first iteration, free of the loop variable. Their floor
+        divisions are defined even where the divisor is 0 or the loop does not run.
     next_quotient, next_remainder: their values in the next iteration, over both and loop invariants.
     invariants: further variables, to be computed once before the loop.
-    update_after_last: proof that the update may also be done after the last iteration without overflow.
-    proof: the divisor is not negative.
+    update_after_last: the proof that the update does not overflow after the last iteration either.
+    proof: that the divisor is not negative.
     """
 
     dividend: Expr
@@ -62,7 +63,7 @@ class Carried:
 
     @property
     def replacements(self) -> dict[Expr, Expr]:
-        """What stands in the loop instead of the two divisions."""
+        """The variables that replace the two divisions in the loop."""
         return {
             floordiv(self.dividend, self.divisor): self.quotient,
             floormod(self.dividend, self.divisor): self.remainder,
@@ -70,25 +71,24 @@ class Carried:
 
     @property
     def requires(self) -> tuple[Cond, ...]:
-        """The facts used that were only assumed, and other side conditions."""
+        """Side conditions of the proof: assumed facts among them."""
         return self.proof.requires
 
 
-def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits: int = 32) -> Carried | None:
-    """What the loop over `var` carries for the division `e`, or `None` when it cannot be carried.
+def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits: int = 32) -> CarriedDivision | None:
+    """The quotient and remainder that a loop over `var` carries for the division `e`; `None` if it cannot.
 
     Parameters
     ----------
-    e: `x // n` or `x % n`, x affine in `var` with a constant or invariant coefficient, n invariant and not negative,
-        provably.
+    e: `x // n` or `x % n`, x affine in `var` with a loop-invariant coefficient, n invariant and proved not negative.
     var: the loop variable; it grows by 1.
     limits: its range, with a finite first value.
-    ctx: what is known outside the loop.
-    bits: the width that `update_after_last` is about.
+    ctx: ranges and facts outside of the loop.
+    bits: the width of `update_after_last`.
 
     Raises
     ------
-    InputError: `e` is no floor division and no remainder of one.
+    InputError: `e` is neither a floor division nor its remainder.
     """
     if e.op not in (ops.FLOORDIV, ops.FLOORMOD):
         raise InputError(f"induction takes x // n or x % n, not {shown(e)}")
@@ -107,7 +107,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
     invariants: dict[Var, Expr] = {}
 
     def outside(value: Expr) -> Expr:
-        """`value` before the loop, where the loop may not run, and the divisor be 0."""
+        """`value` computed before the loop; 0 for an empty loop or a zero divisor."""
         simple = outer.canonical(value)
         if not simple.args:
             answer: Expr = simple
@@ -126,17 +126,16 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
     amount = constant_value(step)
     parts: tuple[Cond, Expr, Expr, Expr, Expr]
     if amount == 1:
-        parts = (r.eq(_plus(n, -1)), q + 1, const(0), q, r + 1)
+        parts = (r.eq(plus(n, -1)), q + 1, const(0), q, r + 1)
     elif amount == -1:
-        parts = (r.eq(0), q - 1, _plus(n, -1), q, r - 1)
+        parts = (r.eq(0), q - 1, plus(n, -1), q, r - 1)
     else:
         dq, dr = invariant("dq", step // n), invariant("dr", step % n)
-        left = _plus(n, -dr.data) if dr.op is ops.CONST else n - dr
-        stays = _plus(q, dq.data) if dq.op is ops.CONST else q + dq
-        parts = (r >= left, q + _plus(dq, 1), r - left, stays, _plus(r, dr.data) if dr.op is ops.CONST else r + dr)
+        left = plus(n, -dr.data) if dr.op is ops.CONST else n - dr
+        parts = (r >= left, q + plus(dq, 1), r - left, plus(q, dq), plus(r, dr))
     wraps, up, over, stay, back = parts
     start = outer.canonical(x.substitute({var: first}))
-    return Carried(
+    return CarriedDivision(
         x,
         n,
         q,
@@ -152,7 +151,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
 
 
 def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range, bits: int) -> Proof:
-    """That x is representable one iteration after the last, when it is in all iterations, and its inputs are."""
+    """The proof that x is representable one iteration after the last if x and its inputs are in all iterations."""
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     assert isinstance(limits.min, Expr) and isinstance(limits.extent, Expr)
     end = outer.canonical(limits.min + limits.extent)
@@ -161,11 +160,6 @@ def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range
     facts = [limit for e in inputs if e is not var and not e.is_const for limit in (e >= least, e <= most)]
     ctx = outer.extended(facts=[limits.extent >= 1, n >= 1, *facts])
     return ctx.prove((after >= least) & (after <= most))
-
-
-def _plus(e: Expr, amount: int) -> Expr:
-    value = constant_value(e)
-    return plus(e, amount) if value is None else const(value + amount)
 
 
 def _varies(e: Node, var: Var) -> bool:

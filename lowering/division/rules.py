@@ -1,10 +1,12 @@
-"""The table of rules. The cheapest one whose side condition is proved is applied; of equally cheap ones the first.
+"""The table of division rules. The cheapest rule with a proved side condition is applied; of equals the first.
 
 Names in the identities: a, b the operands; `/` and `rem` C's division and remainder; q = a / b, r = a rem b; `>>` the
 arithmetic shift; w the width, s(e) = e >> (w-1), which is -1 where e < 0 and 0 elsewhere; m = 2^k - 1; MIN, MAX the
-ends of the width. Every identity holds at every a, b in [MIN, MAX] with b != 0 that meet the side condition and whose
-result lies in [MIN, MAX], and there no step leaves [MIN, MAX] or traps: `tests/lowering/division/test_rules.py` proves
-the first by z3 over the integers and both by trying all operands at 8 bits.
+ends of the width.
+
+Guarantee: an identity holds at every a, b in [MIN, MAX] with b != 0 that meet the side condition and whose result lies
+in [MIN, MAX]; there no step leaves [MIN, MAX] or traps. `tests/lowering/division/test_rules.py` proves identities by
+z3 over the integers, and both parts by trying all operands at 8 bits.
 """
 
 from __future__ import annotations
@@ -18,47 +20,13 @@ from intset.expr.build import select
 from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
 from intset.simplify.cost import machine_cost
-from lowering.division.site import ALWAYS, Need, Needs, Site, plus, truncdiv, truncmod
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One way to compute `op(a, b)`.
-
-    Attributes
-    ----------
-    name: what steps and explanations call it.
-    op: the operation it lowers.
-    divisor: the divisors it is for.
-    needs: the side condition: alternatives, each a tuple of conditions to be proved.
-    rewrite: the machine operations.
-    mates: the remainder of the same operands can use the quotient that the rewrite computes.
-    """
-
-    name: str
-    op: Op
-    divisor: Callable[[Site], bool]
-    needs: Callable[[Site], Needs]
-    rewrite: Callable[[Site], Expr]
-    mates: bool = False
-
-    def cost(self, site: Site, paired: bool = False) -> int:
-        """What the rewrite costs beyond its operands.
-
-        `paired`: the remainder of the same operands is computed too, so `site.rest` is there for a rule that `mates`,
-        and another rule is charged the division that the remainder then needs for itself.
-        """
-        after = self.rewrite(site)
-        operands = {site.x, site.y}
-        if not paired or site.op not in (ops.FLOORDIV, ops.CEILDIV):
-            return machine_cost(after, operands)
-        if self.mates:
-            return machine_cost(after, operands | {site.rest, site.rest.args[1]})
-        shifts_only = site.c != 0 and site.c & -site.c == abs(site.c)
-        return machine_cost(after, operands) + (0 if shifts_only else machine_cost(site.q, operands))
-
+from lowering.division.site import ALWAYS, Needs, Site, plus, truncdiv, truncmod
 
 # -- kinds of divisors ------------------------------------------------------------------------------------------
+
+
+def every(s: Site) -> bool:
+    return True
 
 
 def one(s: Site) -> bool:
@@ -85,10 +53,6 @@ def bounded_below(s: Site) -> bool:
     return s.c > 1 and s.low is not None and s.low < 0
 
 
-def every(s: Site) -> bool:
-    return True
-
-
 # -- side conditions --------------------------------------------------------------------------------------------
 
 
@@ -100,31 +64,52 @@ def not_least(s: Site) -> Needs:
     return ((s.not_least,),)
 
 
-def _lifted(s: Site, extra: int) -> Need:
-    """a + K is representable and not negative, K = b*c + extra; K itself is representable."""
-    offset = s.c * s.lift + extra
-    return (s.a >= -offset, s.at_most(s.a + offset), s.at_most(const(offset)))
+def dividend_nonneg(s: Site) -> Needs:
+    return ((s.a >= 0,),)
 
 
-def _same_signs(s: Site) -> Needs:
-    return ((s.a >= 0, s.b >= 0), (s.a <= 0, s.b <= 0), (_exact(s),))
+def divisor_nonneg(s: Site) -> Needs:
+    return ((s.b >= 0,),)
 
 
-def _opposite_signs(s: Site) -> Needs:
-    return ((s.a >= 0, s.b <= 0), (s.a <= 0, s.b >= 0), (_exact(s),))
+def divisor_nonpos(s: Site) -> Needs:
+    return ((s.b <= 0,),)
 
 
-def _exact(s: Site) -> Cond:
+def same_signs(s: Site) -> Needs:
+    return ((s.a >= 0, s.b >= 0), (s.a <= 0, s.b <= 0), (_divides(s),))
+
+
+def opposite_signs(s: Site) -> Needs:
+    return ((s.a >= 0, s.b <= 0), (s.a <= 0, s.b >= 0), (_divides(s),))
+
+
+def exact(s: Site) -> Needs:
+    return ((_divides(s),),)
+
+
+def wraps_once(s: Site) -> Needs:
+    """0 <= a + b <= MAX, b >= 0."""
+    return ((s.b >= 0, s.a + s.b >= 0, s.at_most(s.a + s.b)),)
+
+
+def _divides(s: Site) -> Cond:
     divisible: Cond = make(ops.FLOORMOD, (s.a, s.b)).eq(0)
     return divisible
 
 
+def _lifted(s: Site, extra: int) -> Needs:
+    """a + K is representable and not negative, K = b*c + extra; K itself is representable."""
+    offset = s.c * s.lift + extra
+    return ((s.a >= -offset, s.at_most(s.a + offset), s.at_most(const(offset))),)
+
+
 def _no_trap(s: Site, *others: Cond) -> Needs:
-    """a rem b is defined by the hardware: not MIN rem -1."""
+    """The processor defines a rem b: not MIN rem -1."""
     return ((*others, s.not_least), (*others, s.b <= -2))
 
 
-# -- the branch-free corrections --------------------------------------------------------------------------------
+# -- parts of rewrites ------------------------------------------------------------------------------------------
 
 
 def _disagree(s: Site, r: Expr) -> Expr:
@@ -136,11 +121,11 @@ def _opposed(s: Site, r: Expr) -> Cond:
     return ((r < 0) & (s.y > 0)) | ((r > 0) & (s.y < 0))
 
 
-def _alike(s: Site, r: Expr) -> Cond:
+def _agreeing(s: Site, r: Expr) -> Cond:
     return ((r > 0) & (s.y > 0)) | ((r < 0) & (s.y < 0))
 
 
-def _carried(s: Site) -> Expr:
+def _shift_and_carry(s: Site) -> Expr:
     """ceil(a / 2^k) without overflow: the shift, and 1 where any bit is lost."""
     return (s.x >> s.k) + (((s.x & s.mask) + s.mask) >> s.k)
 
@@ -160,225 +145,210 @@ def _never_minus_one(s: Site) -> Expr:
     return select(s.y.eq(-1), const(1), s.y)
 
 
-def _below(s: Site) -> Expr:
-    """1 - b, for the dividend of a quotient that is rounded down."""
+def _one_minus_divisor(s: Site) -> Expr:
     return plus(-s.y, 1) if s.c == 0 else const(1 - s.c)
 
 
-def _up(s: Site, amount: int) -> Expr:
+def _divisor_plus(s: Site, amount: int) -> Expr:
     return plus(s.y, amount) if s.c == 0 else const(s.c + amount)
 
 
-def _plus(x: Expr, e: Expr) -> Expr:
-    return plus(x, e.data) if e.op is ops.CONST else x + e
+# -- the table --------------------------------------------------------------------------------------------------
 
 
-D, M, C = ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV
-TD, TM = ops.TRUNCDIV, ops.TRUNCMOD
+@dataclass(frozen=True, slots=True)
+class DivisionRule:
+    """One way to compute `op(a, b)`.
+
+    Attributes
+    ----------
+    name: its name in steps and explanations.
+    op: the operation it lowers.
+    rewrite: the machine operations.
+    needs: the side condition: alternatives, each a conjunction to be proved.
+    divisor: whether the rule is for this divisor.
+    mates: whether the remainder of the same operands can use the quotient that the rewrite computes.
+    """
+
+    name: str
+    op: Op
+    rewrite: Callable[[Site], Expr]
+    needs: Callable[[Site], Needs] = always
+    divisor: Callable[[Site], bool] = every
+    mates: bool = False
+
+    def cost(self, site: Site, paired: bool = False) -> int:
+        """The cost of the rewrite beyond its operands.
+
+        Parameters
+        ----------
+        paired: whether the program computes the remainder of the same operands, too. Rules with `mates` share their
+            quotient with it, so `site.rest` is free; other rules pay for its separate division.
+        """
+        after = self.rewrite(site)
+        operands = {site.x, site.y}
+        if not paired or site.op not in (ops.FLOORDIV, ops.CEILDIV):
+            return machine_cost(after, operands)
+        if self.mates:
+            return machine_cost(after, operands | {site.rest, site.rest.args[1]})
+        shifts_only = site.c != 0 and site.c & -site.c == abs(site.c)
+        return machine_cost(after, operands) + (0 if shifts_only else machine_cost(site.q, operands))
+
+
+R = DivisionRule
+D, M, C, TD, TM = ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD
 
 FLOORDIV_RULES: Final = (
-    Rule("floordiv by 1", D, one, always, lambda s: s.x),  # a // 1 = a
-    Rule("floordiv by -1", D, minus_one, always, lambda s: -s.x),  # a // -1 = -a
-    Rule("floordiv shift", D, pow2, always, lambda s: s.x >> s.k),  # a // 2^k = a >> k
-    Rule("floordiv negated shift", D, neg_pow2, not_least, lambda s: -s.x >> s.k),  # a // -2^k = -a >> k; a > MIN
+    # a // 1 = a
+    R("floordiv by 1", D, lambda s: s.x, divisor=one),
+    # a // -1 = -a
+    R("floordiv by -1", D, lambda s: -s.x, divisor=minus_one),
+    # a // 2^k = a >> k
+    R("floordiv shift", D, lambda s: s.x >> s.k, divisor=pow2),
+    # a // -2^k = -a >> k                     where a > MIN
+    R("floordiv negated shift", D, lambda s: -s.x >> s.k, not_least, neg_pow2),
     # a // -2^k = -ceil(a / 2^k)
-    Rule("floordiv negated ceiling", D, neg_pow2_inner, always, lambda s: -_carried(s)),
+    R("floordiv negated ceiling", D, lambda s: -_shift_and_carry(s), divisor=neg_pow2_inner),
     # a // b = a / b                          where a, b have one sign, or b divides a
-    Rule("floordiv truncated", D, every, _same_signs, lambda s: s.q, mates=True),
+    R("floordiv truncated", D, lambda s: s.q, same_signs, mates=True),
     # a // b = (a+1)/b - 1                    where a < 0 <= b
-    Rule("floordiv of negative", D, every, lambda s: ((s.a < 0, s.b >= 0),), lambda s: truncdiv(plus(s.x, 1), s.y) - 1),
+    R("floordiv of negative", D, lambda s: truncdiv(plus(s.x, 1), s.y) - 1, lambda s: ((s.a < 0, s.b >= 0),)),
     # a // b = (a-1)/b - 1                    where b <= 0 < a
-    Rule(
-        "floordiv by negative", D, every, lambda s: ((s.a > 0, s.b <= 0),), lambda s: truncdiv(plus(s.x, -1), s.y) - 1
-    ),
+    R("floordiv by negative", D, lambda s: truncdiv(plus(s.x, -1), s.y) - 1, lambda s: ((s.a > 0, s.b <= 0),)),
     # a // b = (a + (1-b)) / b                where a <= 0 <= b, a + 1 - b >= MIN
-    Rule(
-        "floordiv lowered",
-        D,
-        every,
+    R(
+        "floordiv lowered", D, lambda s: truncdiv(plus(s.x, _one_minus_divisor(s)), s.y),
         lambda s: ((s.a <= 0, s.b >= 0, s.at_least(s.a + 1 - s.b)),),
-        lambda s: truncdiv(_plus(s.x, _below(s)), s.y),
     ),
     # a // b = (a + b*c)/b - c                where 0 <= a + b*c <= MAX; b, c constants
-    Rule(
-        "floordiv shifted",
-        D,
-        bounded_below,
-        lambda s: (_lifted(s, 0),),
-        lambda s: plus(truncdiv(plus(s.x, s.c * s.lift), s.y), -s.lift),
-        mates=True,
+    R(
+        "floordiv shifted", D, lambda s: plus(truncdiv(plus(s.x, s.c * s.lift), s.y), -s.lift),
+        lambda s: _lifted(s, 0), bounded_below, mates=True,
     ),
     # a // b = (a + b)/b - 1                  where 0 <= a + b <= MAX, b >= 0
-    Rule(
-        "floordiv wrapped once",
-        D,
-        every,
-        lambda s: ((s.b >= 0, s.a + s.b >= 0, s.at_most(s.a + s.b)),),
-        lambda s: truncdiv(_plus(s.x, s.y), s.y) - 1,
-        mates=True,
-    ),
+    R("floordiv wrapped once", D, lambda s: truncdiv(plus(s.x, s.y), s.y) - 1, wraps_once, mates=True),
     # a // b = (a - s(a))/b + s(a)            where b >= 0
-    Rule("floordiv folded", D, every, lambda s: ((s.b >= 0,),), lambda s: _folded(s, -1, 1, False)),
+    R("floordiv folded", D, lambda s: _folded(s, -1, 1, False), divisor_nonneg),
     # a // b = (a + s(-a))/b + s(-a)          where b <= 0, a > MIN
-    Rule(
-        "floordiv folded, divisor <= 0",
-        D,
-        every,
+    R(
+        "floordiv folded, divisor <= 0", D, lambda s: _folded(s, 1, 1, True),
         lambda s: ((s.b <= 0, s.not_least),),
-        lambda s: _folded(s, 1, 1, True),
     ),
     # a // b = q + s(r)                       where b >= 0
-    Rule("floordiv corrected", D, every, lambda s: ((s.b >= 0,),), lambda s: s.q + s.sign(s.rest), mates=True),
+    R("floordiv corrected", D, lambda s: s.q + s.sign(s.rest), divisor_nonneg, mates=True),
     # a // b = q + s(-r)                      where b <= 0
-    Rule(
-        "floordiv corrected, divisor <= 0",
-        D,
-        every,
-        lambda s: ((s.b <= 0,),),
-        lambda s: s.q + s.sign(-s.rest),
-        mates=True,
-    ),
+    R("floordiv corrected, divisor <= 0", D, lambda s: s.q + s.sign(-s.rest), divisor_nonpos, mates=True),
     # a // b = q + s(b & -r)                  where a >= 0
-    Rule(
-        "floordiv corrected, dividend >= 0",
-        D,
-        every,
-        lambda s: ((s.a >= 0,),),
-        lambda s: s.q + _disagree(s, s.rest),
-        mates=True,
-    ),
+    R("floordiv corrected, dividend >= 0", D, lambda s: s.q + _disagree(s, s.rest), dividend_nonneg, mates=True),
     # a // b = q - 1 if r and b lie on opposite sides of 0 else q
-    Rule("floordiv general", D, every, always, lambda s: select(_opposed(s, s.rest), s.q - 1, s.q), mates=True),
-)
+    R("floordiv general", D, lambda s: select(_opposed(s, s.rest), s.q - 1, s.q), mates=True),
+)  # fmt: skip
 
 CEILDIV_RULES: Final = (
-    Rule("ceildiv by 1", C, one, always, lambda s: s.x),  # ceil(a / 1) = a
-    Rule("ceildiv by -1", C, minus_one, always, lambda s: -s.x),  # ceil(a / -1) = -a
+    # ceil(a / 1) = a
+    R("ceildiv by 1", C, lambda s: s.x, divisor=one),
+    # ceil(a / -1) = -a
+    R("ceildiv by -1", C, lambda s: -s.x, divisor=minus_one),
     # ceil(a / 2^k) = (a + m) >> k            where a + m <= MAX
-    Rule("ceildiv shift", C, pow2, lambda s: ((s.at_most(s.a + s.mask),),), lambda s: plus(s.x, s.mask) >> s.k),
+    R("ceildiv shift", C, lambda s: plus(s.x, s.mask) >> s.k, lambda s: ((s.at_most(s.a + s.mask),),), pow2),
     # ceil(a / 2^k) = ((a-1) >> k) + 1        where a > MIN
-    Rule("ceildiv shift of one less", C, pow2, not_least, lambda s: (plus(s.x, -1) >> s.k) + 1),
+    R("ceildiv shift of one less", C, lambda s: (plus(s.x, -1) >> s.k) + 1, not_least, pow2),
     # ceil(a / 2^k) = (a >> k) + (((a & m) + m) >> k)
-    Rule("ceildiv shift and carry", C, pow2, always, _carried),
-    Rule("ceildiv negated shift", C, neg_pow2, always, lambda s: -(s.x >> s.k)),  # ceil(a / -2^k) = -(a >> k)
+    R("ceildiv shift and carry", C, _shift_and_carry, divisor=pow2),
+    # ceil(a / -2^k) = -(a >> k)
+    R("ceildiv negated shift", C, lambda s: -(s.x >> s.k), divisor=neg_pow2),
     # ceil(a / b) = a / b                     where a, b have opposite signs, or b divides a
-    Rule("ceildiv truncated", C, every, _opposite_signs, lambda s: s.q, mates=True),
+    R("ceildiv truncated", C, lambda s: s.q, opposite_signs, mates=True),
     # ceil(a / b) = (a + (b-1)) / b           where a, b >= 0, a + b - 1 <= MAX
-    Rule(
-        "ceildiv raised",
-        C,
-        every,
+    R(
+        "ceildiv raised", C, lambda s: truncdiv(plus(s.x, _divisor_plus(s, -1)), s.y),
         lambda s: ((s.a >= 0, s.b >= 0, s.at_most(s.a + s.b - 1)),),
-        lambda s: truncdiv(_plus(s.x, _up(s, -1)), s.y),
     ),
     # ceil(a / b) = (a + (b+1)) / b           where a, b <= 0, a + b + 1 >= MIN
-    Rule(
-        "ceildiv raised, both <= 0",
-        C,
-        every,
+    R(
+        "ceildiv raised, both <= 0", C, lambda s: truncdiv(plus(s.x, _divisor_plus(s, 1)), s.y),
         lambda s: ((s.a <= 0, s.b <= 0, s.at_least(s.a + s.b + 1)),),
-        lambda s: truncdiv(_plus(s.x, _up(s, 1)), s.y),
     ),
     # ceil(a / b) = (a-1)/b + 1               where a > 0, b >= 0
-    Rule("ceildiv of positive", C, every, lambda s: ((s.a > 0, s.b >= 0),), lambda s: truncdiv(plus(s.x, -1), s.y) + 1),
+    R("ceildiv of positive", C, lambda s: truncdiv(plus(s.x, -1), s.y) + 1, lambda s: ((s.a > 0, s.b >= 0),)),
     # ceil(a / b) = (a+1)/b + 1               where a < 0, b <= 0
-    Rule("ceildiv of negative", C, every, lambda s: ((s.a < 0, s.b <= 0),), lambda s: truncdiv(plus(s.x, 1), s.y) + 1),
+    R("ceildiv of negative", C, lambda s: truncdiv(plus(s.x, 1), s.y) + 1, lambda s: ((s.a < 0, s.b <= 0),)),
     # ceil(a / b) = (a + b*c + b-1)/b - c     where 0 <= a + b*c, a + b*c + b-1 <= MAX; b, c constants
-    Rule(
-        "ceildiv shifted",
-        C,
-        bounded_below,
-        lambda s: (_lifted(s, s.c - 1),),
-        lambda s: plus(truncdiv(plus(s.x, s.c * s.lift + s.c - 1), s.y), -s.lift),
+    R(
+        "ceildiv shifted", C, lambda s: plus(truncdiv(plus(s.x, s.c * s.lift + s.c - 1), s.y), -s.lift),
+        lambda s: _lifted(s, s.c - 1), bounded_below,
     ),
     # ceil(a / b) = (a + s(-a))/b - s(-a)     where b >= 0, a > MIN
-    Rule("ceildiv folded", C, every, lambda s: ((s.b >= 0, s.not_least),), lambda s: _folded(s, 1, -1, True)),
+    R("ceildiv folded", C, lambda s: _folded(s, 1, -1, True), lambda s: ((s.b >= 0, s.not_least),)),
     # ceil(a / b) = (a - s(a))/b - s(a)       where b <= 0
-    Rule("ceildiv folded, divisor <= 0", C, every, lambda s: ((s.b <= 0,),), lambda s: _folded(s, -1, -1, False)),
+    R("ceildiv folded, divisor <= 0", C, lambda s: _folded(s, -1, -1, False), divisor_nonpos),
     # ceil(a / b) = q - s(-r)                 where b >= 0
-    Rule("ceildiv corrected", C, every, lambda s: ((s.b >= 0,),), lambda s: s.q - s.sign(-s.rest), mates=True),
+    R("ceildiv corrected", C, lambda s: s.q - s.sign(-s.rest), divisor_nonneg, mates=True),
     # ceil(a / b) = q - s(r)                  where b <= 0
-    Rule(
-        "ceildiv corrected, divisor <= 0",
-        C,
-        every,
-        lambda s: ((s.b <= 0,),),
-        lambda s: s.q - s.sign(s.rest),
-        mates=True,
-    ),
+    R("ceildiv corrected, divisor <= 0", C, lambda s: s.q - s.sign(s.rest), divisor_nonpos, mates=True),
     # ceil(a / b) = q + 1 if r and b lie on the same side of 0 else q
-    Rule("ceildiv general", C, every, always, lambda s: select(_alike(s, s.rest), s.q + 1, s.q), mates=True),
-)
+    R("ceildiv general", C, lambda s: select(_agreeing(s, s.rest), s.q + 1, s.q), mates=True),
+)  # fmt: skip
 
 FLOORMOD_RULES: Final = (
-    Rule("floormod by 1", M, one, always, lambda s: const(0)),  # a % 1 = 0
-    Rule("floormod by -1", M, minus_one, always, lambda s: const(0)),  # a % -1 = 0
-    Rule("floormod mask", M, pow2, always, lambda s: s.x & s.mask),  # a % 2^k = a & m
-    Rule("floormod negated mask", M, neg_pow2, always, lambda s: -(-(s.x & s.mask) & s.mask)),  # a % -2^k = -(-a & m)
-    Rule("floormod exact", M, every, lambda s: ((_exact(s),),), lambda s: const(0)),  # a % b = 0; b divides a
+    # a % 1 = 0
+    R("floormod by 1", M, lambda s: const(0), divisor=one),
+    # a % -1 = 0
+    R("floormod by -1", M, lambda s: const(0), divisor=minus_one),
+    # a % 2^k = a & m
+    R("floormod mask", M, lambda s: s.x & s.mask, divisor=pow2),
+    # a % -2^k = -(-a & m)
+    R("floormod negated mask", M, lambda s: -(-(s.x & s.mask) & s.mask), divisor=neg_pow2),
+    # a % b = 0                               where b divides a
+    R("floormod exact", M, lambda s: const(0), exact),
     # a % b = r                               where a, b have one sign, not MIN rem -1
-    Rule(
-        "floormod truncated",
-        M,
-        every,
+    R(
+        "floormod truncated", M, lambda s: s.r,
         lambda s: ((s.a >= 0, s.b >= 0), *_no_trap(s, s.a <= 0, s.b <= 0)),
-        lambda s: s.r,
     ),
     # a % b = (a + b*c) rem b                 where 0 <= a + b*c <= MAX; b, c constants
-    Rule(
-        "floormod shifted",
-        M,
-        bounded_below,
-        lambda s: (_lifted(s, 0),),
-        lambda s: truncmod(plus(s.x, s.c * s.lift), s.y),
+    R(
+        "floormod shifted", M, lambda s: truncmod(plus(s.x, s.c * s.lift), s.y),
+        lambda s: _lifted(s, 0), bounded_below,
     ),
     # a % b = (a + b) rem b                   where 0 <= a + b <= MAX, b >= 0
-    Rule(
-        "floormod wrapped once",
-        M,
-        every,
-        lambda s: ((s.b >= 0, s.a + s.b >= 0, s.at_most(s.a + s.b)),),
-        lambda s: truncmod(_plus(s.x, s.y), s.y),
-    ),
+    R("floormod wrapped once", M, lambda s: truncmod(plus(s.x, s.y), s.y), wraps_once),
     # a % b = r + (b & s(r))                  where b >= 0
-    Rule("floormod corrected", M, every, lambda s: ((s.b >= 0,),), lambda s: s.r + (s.y & s.sign(s.r))),
+    R("floormod corrected", M, lambda s: s.r + (s.y & s.sign(s.r)), divisor_nonneg),
     # a % b = r + (b & s(-r))                 where b <= 0, not MIN rem -1
-    Rule(
-        "floormod corrected, divisor <= 0",
-        M,
-        every,
+    R(
+        "floormod corrected, divisor <= 0", M, lambda s: s.r + (s.y & s.sign(-s.r)),
         lambda s: _no_trap(s, s.b <= 0),
-        lambda s: s.r + (s.y & s.sign(-s.r)),
     ),
     # a % b = r + (b & s(b & -r))             where a >= 0
-    Rule(
-        "floormod corrected, dividend >= 0",
-        M,
-        every,
-        lambda s: ((s.a >= 0,),),
-        lambda s: s.r + (s.y & _disagree(s, s.r)),
-    ),
+    R("floormod corrected, dividend >= 0", M, lambda s: s.r + (s.y & _disagree(s, s.r)), dividend_nonneg),
     # a % b = r + b if r and b lie on opposite sides of 0 else r; not MIN rem -1
-    Rule("floormod general", M, every, lambda s: ((s.not_least,), (s.b.ne(-1),)), lambda s: _remainder(s, s.y)),
+    R("floormod general", M, lambda s: _remainder(s, s.y), lambda s: ((s.not_least,), (s.b.ne(-1),))),
     # a % b = the same with the divisor 1 where b = -1: both remainders are 0
-    Rule("floormod guarded", M, every, always, lambda s: _remainder(s, _never_minus_one(s))),
-)
+    R("floormod guarded", M, lambda s: _remainder(s, _never_minus_one(s))),
+)  # fmt: skip
 
 TRUNCDIV_RULES: Final = (
-    Rule("truncdiv by 1", TD, one, always, lambda s: s.x),  # a / 1 = a
-    Rule("truncdiv by -1", TD, minus_one, always, lambda s: -s.x),  # a / -1 = -a
-    Rule("truncdiv shift", TD, pow2, lambda s: ((s.a >= 0,),), lambda s: s.x >> s.k),  # a / 2^k = a >> k; a >= 0
-    Rule("truncdiv kept", TD, every, always, lambda s: s.q),  # C's own
+    # a / 1 = a
+    R("truncdiv by 1", TD, lambda s: s.x, divisor=one),
+    # a / -1 = -a
+    R("truncdiv by -1", TD, lambda s: -s.x, divisor=minus_one),
+    # a / 2^k = a >> k                        where a >= 0
+    R("truncdiv shift", TD, lambda s: s.x >> s.k, dividend_nonneg, pow2),
+    R("truncdiv kept", TD, lambda s: s.q),
 )
 
 TRUNCMOD_RULES: Final = (
-    Rule("truncmod by 1", TM, one, always, lambda s: const(0)),  # a rem 1 = 0
-    Rule("truncmod by -1", TM, minus_one, always, lambda s: const(0)),  # a rem -1 = 0
-    Rule("truncmod mask", TM, pow2, lambda s: ((s.a >= 0,),), lambda s: s.x & s.mask),  # a rem 2^k = a & m; a >= 0
-    Rule("truncmod kept", TM, every, always, lambda s: s.r),  # C's own
+    # a rem 1 = 0
+    R("truncmod by 1", TM, lambda s: const(0), divisor=one),
+    # a rem -1 = 0
+    R("truncmod by -1", TM, lambda s: const(0), divisor=minus_one),
+    # a rem 2^k = a & m                       where a >= 0
+    R("truncmod mask", TM, lambda s: s.x & s.mask, dividend_nonneg, pow2),
+    R("truncmod kept", TM, lambda s: s.r),
 )
 
-RULES: Final[dict[Op, tuple[Rule, ...]]] = {
+RULES: Final[dict[Op, tuple[DivisionRule, ...]]] = {
     D: FLOORDIV_RULES,
     C: CEILDIV_RULES,
     M: FLOORMOD_RULES,
@@ -387,41 +357,41 @@ RULES: Final[dict[Op, tuple[Rule, ...]]] = {
 }
 
 
-# -- rules for a division inside an operation that does not see the correction -----------------------------------
+# -- rules for a division whose user does not see the correction -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """`outer(op(a, b), k)`, k a constant or an expression, may use `rewrite` in place of `op(a, b)`."""
+class OperandRule:
+    """`outer(op(a, b), k)` may use `rewrite` for `op(a, b)`; k is any expression."""
 
     name: str
     outer: Op
     op: Op
-    needs: Callable[[Site, Expr], Needs]
     rewrite: Callable[[Site], Expr]
-
-
-def _zero_no_trap(s: Site, k: Expr) -> Needs:
-    return tuple((k.eq(0), *need) for need in ((s.not_least,), (s.b.ne(-1),)))
+    needs: Callable[[Site, Expr], Needs]
 
 
 def _zero(s: Site, k: Expr) -> Needs:
     return ((k.eq(0),),)
 
 
+def _zero_no_trap(s: Site, k: Expr) -> Needs:
+    return tuple((k.eq(0), *need) for need in ((s.not_least,), (s.b.ne(-1),)))
+
+
 def _guarded(s: Site) -> Expr:
     return truncmod(s.x, _never_minus_one(s))
 
 
-WITHIN: Final = (
-    Within(
-        "maximum of floordiv", ops.MAX, D, lambda s, k: ((k >= 0,),), lambda s: s.q
-    ),  # max(a//b, k) = max(a/b, k); k >= 0
-    Within(
-        "minimum of ceildiv", ops.MIN, C, lambda s, k: ((k <= 0,),), lambda s: s.q
-    ),  # min(ceil(a/b), k) = min(a/b, k); k <= 0
-    Within("floormod equal to 0", ops.EQ, M, _zero_no_trap, lambda s: s.r),  # a % b == 0 is r == 0; not MIN rem -1
-    Within("floormod unequal to 0", ops.NE, M, _zero_no_trap, lambda s: s.r),  # a % b != 0 is r != 0; not MIN rem -1
-    Within("floormod equal to 0, guarded", ops.EQ, M, _zero, _guarded),  # the same with the divisor 1 where b = -1
-    Within("floormod unequal to 0, guarded", ops.NE, M, _zero, _guarded),  # the same with the divisor 1 where b = -1
+OPERAND_RULES: Final = (
+    # max(a // b, k) = max(a / b, k)          where k >= 0
+    OperandRule("maximum of floordiv", ops.MAX, D, lambda s: s.q, lambda s, k: ((k >= 0,),)),
+    # min(ceil(a / b), k) = min(a / b, k)     where k <= 0
+    OperandRule("minimum of ceildiv", ops.MIN, C, lambda s: s.q, lambda s, k: ((k <= 0,),)),
+    # a % b == 0 is r == 0                    not MIN rem -1
+    OperandRule("floormod equal to 0", ops.EQ, M, lambda s: s.r, _zero_no_trap),
+    OperandRule("floormod unequal to 0", ops.NE, M, lambda s: s.r, _zero_no_trap),
+    # the same with the divisor 1 where b = -1
+    OperandRule("floormod equal to 0, guarded", ops.EQ, M, _guarded, _zero),
+    OperandRule("floormod unequal to 0, guarded", ops.NE, M, _guarded, _zero),
 )

@@ -1,9 +1,10 @@
-"""`Scope`: what holds where a part of an expression is evaluated, and what has been proved there."""
+"""Contexts of branches of an expression, and budgeted proofs in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final, TypeVar
 
 import intset
 from intset.budgets import DIVISION_ISL, DIVISION_Z3
@@ -18,22 +19,23 @@ from intset.expr.walk import conjuncts, free_vars, postorder
 from intset.facts import ASSERTED, DERIVED, Fact
 from intset.names import CHEAPEST
 from intset.prover.proof import PROVED, UNKNOWN, Proof
-from lowering.division.site import Fits, Need
+from lowering.division.site import Fits, Need, Needs
 
-MAX_GUARDS = 8  # of more branch conditions, the outermost are not used
-MAX_PREMISES = 16  # subterms of a division that are used as representable
-MAX_GUARD = 200  # nodes, counted as a tree: a larger branch condition is not used
-MAX_TREE = 1000  # nodes, counted as a tree: of larger operands only the linear tier is asked
-MAX_ASKED = 100_000  # of still larger ones nothing is asked
-NONLINEAR = 20  # by how much less where products or divisions of unknowns stand: a unit of z3's takes that much longer
+K = TypeVar("K")
+
+MAX_GUARDS: Final = 8  # the innermost branch conditions that are used
+MAX_PREMISES: Final = 16  # subterms of a division that are assumed to be representable
+MAX_GUARD: Final = 200  # nodes, counted as a tree: a larger branch condition is not used
+MAX_TREE: Final = 1000  # nodes, counted as a tree: larger operands are given to the linear tier alone
+MAX_ASKED: Final = 100_000  # still larger ones to no tier
+NONLINEAR: Final = 20  # divides the budget of questions with products of unknowns: z3's units take that much longer
 
 
-class Scope:
-    """The context in which a part of an expression is evaluated: the given one, and the conditions of the branch.
+class DivisionScope:
+    """The caller's context with the branch conditions around one part of an expression.
 
-    Guarantee: what `prove` says holds at every point of the given context at which that part is evaluated and the
-    whole expression has a value; what `prove_at` says, where moreover every evaluated subterm is representable in
-    `bits` bits.
+    Guarantee: `prove` is right at every point of the caller's context at which that part is evaluated and the whole
+    expression has a value; `prove_at` where moreover every evaluated subterm is representable in `bits` bits.
     """
 
     def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
@@ -42,7 +44,7 @@ class Scope:
         self._proofs: dict[Cond, Proof] = {}
         self._premised: dict[Node, Context] = {}
         self._proofs_at: dict[tuple[Node, Cond], Proof] = {}
-        self._inner: dict[tuple[Cond, Node], Scope] = {}
+        self._inner: dict[tuple[Cond, Node], DivisionScope] = {}
         self._closed: dict[tuple[Var, ...], Context] = {}
 
     @property
@@ -53,8 +55,8 @@ class Scope:
             self._ctx = self._given.extended(facts=facts) if facts else self._given
         return self._ctx
 
-    def inside(self, condition: Cond, branch: Node) -> Scope:
-        """The scope of `branch`, which is evaluated only where `condition` holds."""
+    def inside(self, condition: Cond, branch: Node) -> DivisionScope:
+        """The scope of a lazily evaluated branch, guarded by a condition."""
         key = (condition, branch)
         if key not in self._inner:
             new = [condition] if is_small(condition) else []
@@ -62,39 +64,43 @@ class Scope:
             new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
             claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
             same = guards == self.guards and claims == self._claims
-            self._inner[key] = self if same else Scope(self._given, self.bits, guards, claims)
+            self._inner[key] = self if same else DivisionScope(self._given, self.bits, guards, claims)
         return self._inner[key]
 
     def prove(self, cond: Cond, size: int = 0) -> Proof:
-        """The proof of `cond`, or why there is none; `size`: how large the expressions in it are."""
-        found = self._proofs.get(cond)
+        """Prove a condition; `size` counts the tree nodes of its expressions."""
         if size > MAX_ASKED:
             return _decided(cond) or Proof(cond, UNKNOWN, "", reason="the expression is too large to be asked about")
-        if found is None:
-            with _budget(size, cond):
-                found = self._proofs[cond] = _decided(cond) or self.ctx.prove(cond)
-        return found
+        return self._cached(self._proofs, cond, cond, size, lambda: self.ctx)
 
     def prove_at(self, root: Node, cond: Cond, size: int = 0) -> Proof:
-        """The same with the premise that `root` and what is evaluated for it is representable."""
-        found = self._proofs_at.get((root, cond))
+        """The proof of `cond` with the premise that the evaluated subterms of `root` are representable."""
         if size > MAX_TREE:  # every root has a context of its own
             return self.prove(cond, size)
-        if found is None:
+        return self._cached(self._proofs_at, (root, cond), cond, size, lambda: self.premised(root))
+
+    @staticmethod
+    def _cached(cache: dict[K, Proof], key: K, cond: Cond, size: int, ctx: Callable[[], Context]) -> Proof:
+        if key not in cache:
             with _budget(size, cond):
-                found = self._proofs_at[root, cond] = _decided(cond) or self.premised(root).prove(cond)
-        return found
+                cache[key] = _decided(cond) or ctx().prove(cond)
+        return cache[key]
 
     def premised(self, root: Node) -> Context:
-        """This scope's context, with the premise that the operands below `root` are representable as facts."""
+        """The context with the facts that the operands below `root` are representable."""
         if root not in self._premised:
             least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
             facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
             self._premised[root] = self.ctx.extended(facts=facts)
         return self._premised[root]
 
+    def justify_any(self, root: Node, needs: Needs, size: int) -> Proof | None:
+        """The proof of the first alternative that is proved."""
+        proofs = (self.justify(root, need, size) for need in needs)
+        return next((proof for proof in proofs if proof is not None), None)
+
     def justify(self, root: Node, need: Need, size: int = 0) -> Proof | None:
-        """One proof of everything in `need`, or None."""
+        """One proof of a conjunction; `None` if a part is not proved."""
         for item in need:
             proof = self.prove_at(root, item.cond, size) if isinstance(item, Fits) else self.prove(item, size)
             if not proof:
@@ -105,7 +111,7 @@ class Scope:
         return proof or None
 
     def lower_bound(self, e: Expr, size: int = 0) -> int | None:
-        """A number below which `e` does not fall."""
+        """A constant lower bound of `e`; `None` if none is known."""
         if size > MAX_TREE:
             return None
         unbound = tuple(var for var in free_vars(e) if var not in self.ctx.ranges)
@@ -115,8 +121,8 @@ class Scope:
         return constant_value(low) if isinstance(low, Expr) else None
 
 
-def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
-    """The scope of a whole expression: the context, the ranges that its loop variables carry, and what it asserts."""
+def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
+    """The scope of a whole expression: the context, the ranges of its loop variables, and its embedded assertions."""
     given = Context() if ctx is None else ctx
     carried: dict[Var, Range | None] = {}
     pending = list(free_vars(root))
@@ -133,7 +139,7 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> Scope:
         pending += limits.free_vars()
     given = given.extended(ranges=carried)
     claims = (*sizes, *(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
-    return Scope(given, bits, (), tuple(dict.fromkeys(claims)))
+    return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)))
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def _is_exact_division(cond: Cond) -> bool:
 
 
 def _is_nonlinear(cond: Cond) -> bool:
-    """Whether unknowns are multiplied or divided by one another in a condition."""
+    """Whether a condition multiplies unknowns, or divides by one."""
     for node in postorder((cond,)):
         if node.op is ops.MUL and sum(arg.op is not ops.CONST for arg in node.args) > 1:
             return True
@@ -163,7 +169,7 @@ def _is_nonlinear(cond: Cond) -> bool:
 
 
 def is_small(cond: Cond) -> bool:
-    """Whether `cond`, as a tree, has no more than `MAX_GUARD` nodes."""
+    """Whether the tree of a condition has at most `MAX_GUARD` nodes."""
     count, stack = 0, [cond]
     while stack and count <= MAX_GUARD:
         count += 1
@@ -172,7 +178,7 @@ def is_small(cond: Cond) -> bool:
 
 
 def _decided(cond: Cond) -> Proof | None:
-    """The proof of a comparison of constants, or of nothing."""
+    """The proof of a comparison of constants, or of the empty conjunction."""
     if cond.op is ops.BOOL and cond.data:
         return Proof(cond, PROVED, "linear")
     if cond.op in ops.COMPARISONS:
@@ -184,14 +190,14 @@ def _decided(cond: Cond) -> Proof | None:
 
 def _operands(root: Node) -> list[Expr]:
     """Variables, loads and subterms that are evaluated whenever `root` is, the nearest first; not `root` itself."""
-    found: dict[Node, None] = {}
+    evaluated: dict[Node, None] = {}
     level: list[Node] = [root]
-    while level and len(found) < MAX_PREMISES:
+    while level and len(evaluated) < MAX_PREMISES:
         below: dict[Node, None] = {}
         for node in level:
             lazy = node.op in (ops.SELECT, ops.AND, ops.OR)
             args = node.args[:1] if lazy else node.args[1:] if node.op is ops.ASSERTING else node.args
-            below.update(dict.fromkeys(arg for arg in args if arg not in found))
-        found.update(below)
+            below.update(dict.fromkeys(arg for arg in args if arg not in evaluated))
+        evaluated.update(below)
         level = list(below)
-    return [node for node in found if isinstance(node, Expr) and node.op is not ops.CONST]
+    return [node for node in evaluated if isinstance(node, Expr) and node.op is not ops.CONST]

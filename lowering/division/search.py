@@ -1,8 +1,8 @@
-"""The walk of `lower_division`: each division by the cheapest rule that is proved."""
+"""The walk of `lower_division`: each division by the cheapest rule that is proved; quotients shared with remainders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from intset.context import Context
@@ -14,15 +14,14 @@ from intset.expr.walk import postorder, postorder_until
 from intset.prover.proof import PROVED, Proof
 from intset.prover.width import fit_conditions
 from intset.simplify.cost import DIVISION, DIVISION_BY_CONSTANT, machine_cost
-from lowering.division.rules import RULES, WITHIN, Rule
-from lowering.division.scope import Scope, root_scope
-from lowering.division.share import share
-from lowering.division.site import Site
+from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule
+from lowering.division.scope import DivisionScope, root_scope
+from lowering.division.site import Site, truncdiv
 
 MAX_SCOPES: Final = 4  # a shared node is lowered under this many sets of branch conditions; under more, without any
 MAX_SIMPLIFIED: Final = 400  # nodes, counted as a tree: larger divisions are not given to the linear form as a whole
-QUOTIENTS: Final = (ops.FLOORDIV, ops.CEILDIV, ops.TRUNCDIV)
-REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
+_QUOTIENTS: Final = (ops.FLOORDIV, ops.CEILDIV, ops.TRUNCDIV)
+_C_OWN: Final = (ops.TRUNCDIV, ops.TRUNCMOD)
 
 
 class Step(NamedTuple):
@@ -39,7 +38,7 @@ class Step(NamedTuple):
 
 
 def checked(e: Any, bits: Any) -> tuple[Node, int]:
-    """The arguments as a node and a width, or `InputError`."""
+    """The arguments of `lower_division` as a node and a width; raises `InputError`."""
     width = as_int(bits, "bits")
     if width < 2:
         raise InputError(f"bits must be at least 2, not {width}")
@@ -48,64 +47,70 @@ def checked(e: Any, bits: Any) -> tuple[Node, int]:
     return const(as_int(e, "the expression")), width
 
 
-Key = tuple[Node, Scope, bool]  # True: the linear form may be tried on it
+Key = tuple[Node, DivisionScope, bool]  # the last: whether the linear form may simplify the node
 
 
-class Choice(NamedTuple):
-    """How a division was lowered."""
+class LoweredSite(NamedTuple):
+    """A lowered division: its rule and machine cost."""
 
     site: Site
-    scope: Scope
+    scope: DivisionScope
     cost: int
-    rule: Rule
+    rule: DivisionRule
 
 
 class Result(NamedTuple):
-    """The lowered expression, what was done, and of each divisor the proof that it is not 0, or of what that needs."""
+    """The lowered expression, its steps, and a proof of nonzeroness for each divisor with that condition."""
 
     expr: Any
     steps: tuple[Step, ...]
     divisors: tuple[tuple[Proof, Cond], ...]
 
 
-class Plan(NamedTuple):
-    """What a key waits for, and how it is finished then."""
+class _Deferred(NamedTuple):
+    """The keys that a key depends on, and the function that computes it from their results."""
 
     children: tuple[Key, ...]
     finish: Callable[[list[Any]], Any]
 
 
-class Lowering:
-    """One run of `lower_division`. Each node is visited once for each of at most `MAX_SCOPES` + 1 scopes."""
+class DivisionLowering:
+    """One run of `lower_division`.
+
+    Invariant: the walk visits each node at most once per scope, in at most `MAX_SCOPES` + 1 scopes.
+
+    Attributes
+    ----------
+    done, deferred, uses: for each key its lowered node, what it depends on, and the keys whose steps it consists of.
+    step, sites, nonzero: keyed by division: its step, its rule, and the proof of a nonzero divisor.
+    """
 
     def __init__(self, ctx: Context | None, root: Node, bits: int) -> None:
-        self.bits = bits
-        self.root, self.given = root, ctx
+        self.bits, self.root = bits, root
         self.top = root_scope(ctx, root, bits)
         self.done: dict[Key, Any] = {}
-        self.plans: dict[Key, Plan] = {}
+        self.deferred: dict[Key, _Deferred] = {}
         self.uses: dict[Key, tuple[Key, ...]] = {}
         self.step: dict[Key, Step] = {}
-        self.choices: dict[Key, Choice] = {}
+        self.sites: dict[Key, LoweredSite] = {}
         self.nonzero: dict[Key, tuple[Proof, Cond]] = {}
-        self._scopes: dict[Node, list[Scope]] = {}
+        self._scopes: dict[Node, list[DivisionScope]] = {}
         self._tree: dict[Node, int] = {}  # nodes counted as a tree, up to a bound
-        self._work: dict[Node, bool] = {}  # whether there is anything to do below
-        self._pairs: set[tuple[Node, ...]] = set()
+        self._has_divisions: dict[Node, bool] = {}  # or assertions to be taken out
+        self._pairs: set[tuple[Node, ...]] = set()  # operands of both a quotient and a remainder
         self._measure(root)
 
     def result(self) -> Result:
-        """Lower everything, with what quotients and remainders of one pair share computed once."""
+        """The lowered expression, with quotients shared by remainders."""
         key = self.run()
         expr, shared = share(self.done[key])
         used = self.reached(key)
         steps = [self.step[k] for k in used if k in self.step]
         steps += [Step("shared quotient", Proof(truth(True), PROVED, "linear"), *pair) for pair in shared]
-        divisors = tuple(self.nonzero[k] for k in used if k in self.nonzero)
-        return Result(expr, tuple(steps), divisors)
+        return Result(expr, tuple(steps), tuple(self.nonzero[k] for k in used if k in self.nonzero))
 
     def run(self) -> Key:
-        """Lower everything; the key of the root."""
+        """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
         stack = [first]
         while stack:
@@ -113,20 +118,20 @@ class Lowering:
             if key in self.done:
                 stack.pop()
                 continue
-            if key not in self.plans:
-                self.plans[key] = self._plan(key)
-                self.uses[key] = self.plans[key].children
-            plan = self.plans[key]
-            waiting = [child for child in plan.children if child not in self.done]
+            if key not in self.deferred:
+                self.deferred[key] = self._expanded(key)
+                self.uses[key] = self.deferred[key].children
+            children, finish = self.deferred[key]
+            waiting = [child for child in children if child not in self.done]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
-            self.done[key] = plan.finish([self.done[child] for child in plan.children])
+            self.done[key] = finish([self.done[child] for child in children])
             stack.pop()
         return first
 
     def reached(self, root: Key) -> list[Key]:
-        """The keys that the result is made of, those used before their users."""
+        """The keys that the result consists of, operands first."""
         order: list[Key] = []
         seen: set[Key] = set()
         stack: list[tuple[Key, bool]] = [(root, False)]
@@ -143,19 +148,16 @@ class Lowering:
     # -- the walk -----------------------------------------------------------------------------------------------
 
     def _measure(self, root: Node) -> None:
-        for node in postorder_until(root, self._work):
+        for node in postorder_until(root, self._has_divisions):
             own = node.op in ops.DIVISIONS or node.op is ops.ASSERTING
-            self._work[node] = own or any(self._work[arg] for arg in node.args)
+            self._has_divisions[node] = own or any(self._has_divisions[arg] for arg in node.args)
             self._tree[node] = min(1 + sum(self._tree[arg] for arg in node.args), 1 << 30)
-        divided = {REMAINDERS: set[tuple[Node, ...]](), QUOTIENTS: set[tuple[Node, ...]]()}
-        for node in postorder((root,)):
-            for kind, args in divided.items():
-                if node.op in kind:
-                    args.add(node.args)
-        self._pairs |= divided[REMAINDERS] & divided[QUOTIENTS]
+        divisions = [node for node in postorder((root,)) if node.op in ops.DIVISIONS]
+        quotients = {node.args for node in divisions if node.op in _QUOTIENTS}
+        self._pairs |= quotients & {node.args for node in divisions if node.op not in _QUOTIENTS}
 
-    def _key(self, node: Node, scope: Scope, simplify: bool) -> Key:
-        if not self._work[node]:
+    def _key(self, node: Node, scope: DivisionScope, simplify: bool) -> Key:
+        if not self._has_divisions[node]:
             return (node, self.top, False)
         seen = self._scopes.setdefault(node, [])
         if scope not in seen:
@@ -165,24 +167,24 @@ class Lowering:
                 scope = self.top
         return (node, scope, simplify or node.op in ops.DIVISIONS)
 
-    def _plan(self, key: Key) -> Plan:
+    def _expanded(self, key: Key) -> _Deferred:
         node, scope, simplify = key
-        if not self._work[node]:
-            return Plan((), lambda args: node)
+        if not self._has_divisions[node]:
+            return _Deferred((), lambda args: node)
         if simplify and isinstance(node, Expr) and self._tree[node] <= MAX_SIMPLIFIED:
             shorter = self._shorter(node, scope)
             if shorter is not None:
                 self.step[key] = shorter
                 self._measure(shorter.after)
-                return Plan((self._key(shorter.after, scope, False),), lambda args: args[0])
+                return _Deferred((self._key(shorter.after, scope, False),), lambda args: args[0])
         children = self._children(node, scope)
         if node.op in ops.DIVISIONS:
-            return Plan(children, lambda args: self._divide(key, args[0], args[1]))
+            return _Deferred(children, lambda args: self._divide(key, args[0], args[1]))
         if node.op is ops.ASSERTING:
-            return Plan(children, lambda args: args[0])
-        return Plan(children, lambda args: self._rebuilt(key, children, args))
+            return _Deferred(children, lambda args: args[0])
+        return _Deferred(children, lambda args: self._rebuilt(key, children, args))
 
-    def _children(self, node: Node, scope: Scope) -> tuple[Key, ...]:
+    def _children(self, node: Node, scope: DivisionScope) -> tuple[Key, ...]:
         args = node.args
         if node.op is ops.ASSERTING:
             return (self._key(args[1], scope, False),)
@@ -196,22 +198,21 @@ class Lowering:
             whole = node.op is ops.LOAD or node.op in ops.COMPARISONS
             return tuple(self._key(arg, scope, whole) for arg in args)
         first = self._key(args[0], scope, False)
-        arms = ((arm, scope.inside(where, arm) if self._work[arm] else scope) for arm, where in branches)
+        arms = ((arm, scope.inside(where, arm) if self._has_divisions[arm] else scope) for arm, where in branches)
         return (first, *(self._key(arm, inner, True) for arm, inner in arms))
 
     def _rebuilt(self, key: Key, children: tuple[Key, ...], args: list[Any]) -> Node:
         node = key[0]
-        if len(args) == 2:
-            for position in (0, 1):
-                special = self._within(key, children, args, position)
-                if special is not None:
-                    return special
+        for position in (0, 1) if len(args) == 2 else ():
+            cheaper = self._by_operand_rule(key, children, args, position)
+            if cheaper is not None:
+                return cheaper
         same = all(a is b for a, b in zip(args, node.args, strict=True))
         return node if same else make(node.op, tuple(args), node.data)
 
     # -- the linear form ----------------------------------------------------------------------------------------
 
-    def _shorter(self, e: Expr, scope: Scope) -> Step | None:
+    def _shorter(self, e: Expr, scope: DivisionScope) -> Step | None:
         """The canonical form of `e`, if its divisions cost less and each of its steps is representable."""
         before = _division_weight(e)
         if not before:
@@ -228,8 +229,8 @@ class Lowering:
 
     # -- the rules ----------------------------------------------------------------------------------------------
 
-    def candidates(self, key: Key, x: Expr, y: Expr) -> list[tuple[int, int, Rule, Site]]:
-        """(cost, number in the table, rule, site) of the rules for this divisor, cheapest first."""
+    def candidates(self, key: Key, x: Expr, y: Expr) -> list[tuple[int, int, DivisionRule, Site]]:
+        """The applicable rules, cheapest first, as tuples (cost, number in the table, rule, site)."""
         node, scope, _ = key
         a, b = node.args
         c = constant_value(b)
@@ -239,76 +240,129 @@ class Lowering:
         site = Site(node.op, a, b, x, y, self.bits, low)
         paired = node.args in self._pairs
         rules = enumerate(RULES[node.op])
-        found = [(rule.cost(site, paired), k, rule, site) for k, rule in rules if rule.divisor(site)]
-        return sorted(found, key=lambda one: one[:2])
+        priced = [(rule.cost(site, paired), k, rule, site) for k, rule in rules if rule.divisor(site)]
+        return sorted(priced, key=lambda one: one[:2])
 
     def _divide(self, key: Key, x: Expr, y: Expr) -> Expr:
         node, scope, _ = key
         for price, _, rule, site in self.candidates(key, x, y):
-            proof = self._justified(rule, site, scope, node)
+            proof = scope.justify_any(node, rule.needs(site), self._tree[node])
             if proof is None:
                 continue
             after = rule.rewrite(site)
-            self.choices[key] = Choice(site, scope, price, rule)
+            self.sites[key] = LoweredSite(site, scope, price, rule)
             if node.op not in _C_OWN or after.op is not node.op:
                 self.step[key] = Step(rule.name, proof, node, after)
             if not site.c:
-                self._divides(key, site.b)
+                self._require_nonzero(key, site.b)
             return after
         raise AssertionError(f"no rule for {node.op.name}")  # the last rule of each operation has no side condition
 
-    def _justified(self, rule: Rule, site: Site, scope: Scope, node: Node) -> Proof | None:
-        for need in rule.needs(site):
-            proof = scope.justify(node, need, self._tree[node])
-            if proof is not None:
-                return proof
-        return None
-
-    def _divides(self, key: Key, b: Expr) -> None:
+    def _require_nonzero(self, key: Key, divisor: Expr) -> None:
         node, scope, _ = key
-        while b.op is ops.ASSERTING:
-            b = b.args[1]
-        nonzero = b.ne(0)
-        proof = scope.prove(nonzero, self._tree[node])
+        while divisor.op is ops.ASSERTING:
+            divisor = divisor.args[1]
+        nonzero = divisor.ne(0)
         guarded = logical_or(*(logical_not(guard) for guard in scope.guards), nonzero)
-        self.nonzero[key] = (proof, guarded)
+        self.nonzero[key] = (scope.prove(nonzero, self._tree[node]), guarded)
 
-    def _within(self, key: Key, children: tuple[Key, ...], args: list[Any], position: int) -> Node | None:
-        """`node` with its argument at `position` divided more cheaply than it would be alone, if there is a way."""
-        node = key[0]
-        choice = self.choices.get(children[position])
-        if choice is None:
+    def _by_operand_rule(self, key: Key, children: tuple[Key, ...], args: list[Any], position: int) -> Node | None:
+        """The node with its argument at `position` divided more cheaply than alone; `None` if no rule applies."""
+        node, child = key[0], children[position]
+        lowered = self.sites.get(child)
+        if lowered is None:
             return None
-        other = node.args[1 - position]
-        for rule in WITHIN:
-            if rule.outer is not node.op or rule.op is not choice.site.op:
+        for rule in OPERAND_RULES:
+            if rule.outer is not node.op or rule.op is not lowered.site.op:
                 continue
-            part = rule.rewrite(choice.site)
-            if machine_cost(part, {choice.site.x, choice.site.y}) >= choice.cost:
+            part = rule.rewrite(lowered.site)
+            if machine_cost(part, {lowered.site.x, lowered.site.y}) >= lowered.cost:
                 continue
-            for need in rule.needs(choice.site, other):
-                proof = choice.scope.justify(children[position][0], need, self._tree[node])
-                if proof is None:
-                    continue
-                after = list(args)
-                after[position] = part
-                result: Node = make(node.op, tuple(after), node.data)
-                self.step[key] = Step(rule.name, proof, node, result)
-                self.uses[key] = (*self.uses[children[position]], children[1 - position])
-                if children[position] in self.nonzero:
-                    self.nonzero[key] = self.nonzero[children[position]]
-                return result
+            needs = rule.needs(lowered.site, node.args[1 - position])
+            proof = lowered.scope.justify_any(child[0], needs, self._tree[node])
+            if proof is None:
+                continue
+            after = list(args)
+            after[position] = part
+            result: Node = make(node.op, tuple(after), node.data)
+            self.step[key] = Step(rule.name, proof, node, result)
+            self.uses[key] = (*self.uses[child], children[1 - position])
+            if child in self.nonzero:
+                self.nonzero[key] = self.nonzero[child]
+            return result
         return None
-
-
-_C_OWN: Final = (ops.TRUNCDIV, ops.TRUNCMOD)
 
 
 def _division_weight(root: Node) -> int:
-    """What the divisions below `root` cost at least, each once."""
+    """A lower bound of the machine cost of the divisions below `root`, each counted once."""
     total = 0
     for node in postorder((root,)):
         if node.op in ops.DIVISIONS:
             c = constant_value(node.args[1])
             total += DIVISION if c is None else DIVISION_BY_CONSTANT if abs(c) & abs(c) - 1 else 1
     return total
+
+
+# -- quotient and remainder of one pair -------------------------------------------------------------------------
+
+
+def share(root: Node) -> tuple[Node, tuple[tuple[Node, Node], ...]]:
+    """`root` with `a - (a / b) * b` for `a rem b` wherever `a / b` is evaluated anyway; and the pairs replaced.
+
+    Guarantee: equal values, and no new overflow or trap. The product lies between 0 and a, and every shared quotient was
+    evaluated by `root` already.
+    """
+    order = postorder((root,))
+    pairs = {pair for node in order if (pair := _remainder_of(node)) is not None}
+    bit = {node: 1 << k for k, node in enumerate(n for n in order if n.op is ops.TRUNCDIV and n.args in pairs)}
+    if not bit:
+        return root, ()
+    evaluated = _evaluated_quotients(root, order, bit)
+    new: dict[Node, Any] = {}
+    replaced: list[tuple[Node, Node]] = []
+    for node in order:
+        args = tuple(new[arg] for arg in node.args)
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        new[node] = node if same else make(node.op, args, node.data)
+        pair = _remainder_of(node)
+        if pair is not None and evaluated[node] & bit.get(truncdiv(*pair), 0):
+            before, (a, b) = new[node], (new[e] for e in pair)
+            new[node] = a - truncdiv(a, b) * b
+            replaced.append((before, new[node]))
+    return new[root], tuple(replaced)
+
+
+def _remainder_of(node: Node) -> tuple[Expr, Expr] | None:
+    """(a, b) of `a rem b`, or of the guarded `a rem (b == -1 ? 1 : b)`; `None` where C compilers make a mask of it."""
+    if node.op is not ops.TRUNCMOD:
+        return None
+    a, b = node.args
+    if b.op is ops.SELECT and b.args[0].op is ops.EQ and b.args[1] is const(1):
+        left, right = b.args[0].args
+        if left is b.args[2] and right is const(-1):
+            b = left
+    c = constant_value(b)
+    return None if c is not None and abs(c) & abs(c) - 1 == 0 else (a, b)
+
+
+def _evaluated_quotients(root: Node, order: list[Node], bit: Mapping[Node, int]) -> dict[Node, int]:
+    """For each node the quotients, one bit each, that are evaluated wherever the node is."""
+    inside: dict[Node, int] = {}  # those that evaluating the node itself evaluates
+    for node in order:
+        bits = bit.get(node, 0)
+        for child, lazy in _children(node):
+            bits |= 0 if lazy else inside[child]
+        inside[node] = bits
+    evaluated = {root: inside[root]}
+    for node in reversed(order):  # users before operands
+        known = evaluated[node]
+        for child, lazy in _children(node):
+            own = known | inside[child] if lazy else known
+            evaluated[child] = evaluated[child] & own if child in evaluated else own
+    return evaluated
+
+
+def _children(node: Node) -> list[tuple[Node, bool]]:
+    """Each argument, paired with its laziness."""
+    lazy = node.op in (ops.SELECT, ops.AND, ops.OR, ops.ASSERTING)
+    return [(arg, lazy and k > 0) for k, arg in enumerate(node.args)]

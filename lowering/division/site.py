@@ -1,4 +1,4 @@
-"""`Site`: one division to be lowered, in the words that rules are written in."""
+"""`Site`, the vocabulary of division rules: operands, width, constant divisors, C's operations."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from intset.expr.ops import Op
 
 
 class Fits(NamedTuple):
-    """A condition about the width: proved with the help of the premise that inputs and subterms are representable."""
+    """A condition about the width, proved with the premise that inputs and subterms are representable."""
 
     cond: Cond
 
 
-Need = tuple[Cond | Fits, ...]  # all of them must be proved
-Needs = tuple[Need, ...]  # one of these is enough
+Need = tuple[Cond | Fits, ...]  # a conjunction to be proved
+Needs = tuple[Need, ...]  # alternatives, any of which suffices
 ALWAYS: Needs = ((),)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`op(a, b)` at `bits` bits.
+    """One division `op(a, b)` at `bits` bits.
 
     Attributes
     ----------
-    a, b: the operands as they were written: what is proved is proved of them.
-    x, y: the operands lowered: what a rewrite is made of. `x` equals `a`, `y` equals `b`.
-    low: a number that `a` is known not to fall below, if that was asked for.
+    a, b: the operands as written; side conditions are proved of them.
+    x, y: the lowered operands, from which rewrites are made. `x` equals `a`, `y` equals `b`.
+    low: a constant lower bound of `a`; only some rules need one.
     """
 
     op: Op
@@ -65,12 +65,12 @@ class Site:
 
     @property
     def c(self) -> int:
-        """The divisor, a constant; 0 when it is none."""
+        """The constant divisor; 0 if the divisor is no constant."""
         return constant_value(self.b) or 0
 
     @property
     def k(self) -> int:
-        """The exponent, where the divisor is a power of 2 or the negative of one."""
+        """The exponent k of a divisor 2^k or -2^k."""
         return abs(self.c).bit_length() - 1
 
     @property
@@ -94,7 +94,7 @@ class Site:
 
     @property
     def rest(self) -> Expr:
-        """`r`, where `q` is there: r = a - q*b, and q*b lies between 0 and a, so neither step overflows."""
+        """`r` computed from `q`: r = a - q*b, and q*b lies between 0 and a, so neither step overflows."""
         return self.x - self.q * self.y
 
     def sign(self, e: Expr) -> Expr:
@@ -103,7 +103,7 @@ class Site:
 
 
 def truncdiv(a: Expr, b: Expr) -> Expr:
-    """C's quotient, also by the constant 0: a division that is never reached is kept as it is."""
+    """C's quotient, also by the constant 0: a division that is never reached is kept."""
     answer: Expr = make(ops.TRUNCDIV, (a, b))
     return answer
 
@@ -114,8 +114,11 @@ def truncmod(a: Expr, b: Expr) -> Expr:
     return answer
 
 
-def plus(e: Expr, amount: int) -> Expr:
-    """`e + amount` as it is best written."""
+def plus(e: Expr, amount: int | Expr) -> Expr:
+    """`e + amount`, written without `+ -1` and `+ 0`."""
+    amount = amount.data if isinstance(amount, Expr) and amount.op is ops.CONST else amount
+    if isinstance(amount, Expr):
+        return e + amount
     if e.op is ops.CONST:
         return const(e.data + amount)
     return e if amount == 0 else e + amount if amount > 0 else e - -amount

@@ -33,8 +33,8 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Block Bound Choice Context Ends Graph Line Made Maker Number Option Parts Plan Points Reader Relation Rule
-    Scope Split Step Storage Symbolic Term Unknown Verdict Visit
+    Block Bound Context Ends Graph Line Made Maker Number Option Parts Plan Points Reader Relation Split Step Storage
+    Symbolic Term Unknown Verdict Visit
     """.split()
 )
 

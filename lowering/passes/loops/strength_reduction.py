@@ -15,7 +15,7 @@ from intset.expr.build import floordiv, floormod, logical_and, select
 from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
-from lowering.division import Carried, induction
+from lowering.division import CarriedDivision, induction
 from lowering.nest.driver import Cursor, StmtRules, rewritten
 from lowering.nest.ir import Carry, For, Function, Let, LoopKind, Stmt, checked_function, seq, tensor_of
 from lowering.nest.scope import scope_of
@@ -91,7 +91,7 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
     lets: list[Stmt] = []
     carried = list(loop.carried)
     new: dict[Expr, Var] = {}
-    known: dict[tuple[Expr, Expr], Carried] = {}  # by the canonical form of what is divided
+    known: dict[tuple[Expr, Expr], CarriedDivision] = {}  # by the canonical form of what is divided
     always = always_evaluated(loop.body)
     inside = around.inside(loop)
     pairs = {e: (inside.scope.ctx.canonical(e.args[0]), e.args[1]) for e in _candidates(loop)}
@@ -189,7 +189,7 @@ def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
     return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
 
 
-def _variables(found: Carried) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
+def _variables(found: CarriedDivision) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
     return ((floordiv, found.quotient), (floormod, found.remainder))
 
 
@@ -206,7 +206,7 @@ def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For
     return replace(loop, body=body, carried=tuple(carried))
 
 
-def carries(found: Carried, inside: Context) -> tuple[Carry, Carry]:
+def carries(found: CarriedDivision, inside: Context) -> tuple[Carry, Carry]:
     """Quotient and remainder as loop-carried variables, with the facts that define them."""
     after_last = bool(found.update_after_last)
     q, r = found.quotient, found.remainder

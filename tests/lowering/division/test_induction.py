@@ -15,7 +15,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.walk import postorder
 from lowering import lower_division
-from lowering.division import Carried, induction
+from lowering.division import CarriedDivision, induction
 
 i, x, n, s = Var("i"), Var("x"), Var("n"), Var("s")
 N = ShapeVar("N")
@@ -28,7 +28,7 @@ def lowered(e: Expr, bits: int) -> Expr:
     return expr
 
 
-def run(carried: Carried, var: Var, limits: Range, point: dict[Any, int], bits: int = 32) -> int:
+def run(carried: CarriedDivision, var: Var, limits: Range, point: dict[Any, int], bits: int = 32) -> int:
     """Runs the loop with the carried values, at the width, against the divisions; the number of iterations."""
     before = dict(point)
     for fresh, value in carried.invariants.items():

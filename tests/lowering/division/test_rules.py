@@ -15,7 +15,7 @@ import pytest
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, floormod, select, truncdiv, truncmod
 from intset.expr.node import Expr, Node, Var, const, make
-from lowering.division.rules import RULES, WITHIN, Rule, bounded_below, every
+from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, bounded_below, every
 from lowering.division.site import Fits, Need, Needs, Site
 from tests.sweeps import daily
 
@@ -110,7 +110,7 @@ def met(needs: Needs | Need, env: dict[Expr, Any]) -> Any:
     return np.logical_or.reduce([met(need, env) for need in needs])
 
 
-def sites(rule: Rule) -> Iterator[tuple[Site, dict[Expr, Any]]]:
+def sites(rule: DivisionRule) -> Iterator[tuple[Site, dict[Expr, Any]]]:
     """The rule's divisors: all constants it is for, and the variable if it takes one, with all operands."""
     x, y = operands()
     plain = Site(rule.op, a, b, a, b, BITS)
@@ -126,7 +126,7 @@ def sites(rule: Rule) -> Iterator[tuple[Site, dict[Expr, Any]]]:
 
 
 @pytest.mark.parametrize("rule", ALL, ids=NAMES)
-def test_right_and_safe_for_all_operands_at_8_bits(rule: Rule) -> None:
+def test_right_and_safe_for_all_operands_at_8_bits(rule: DivisionRule) -> None:
     tried = 0
     for site, env in sites(rule):
         before = make(rule.op, (site.a, site.b))
@@ -141,7 +141,7 @@ def test_right_and_safe_for_all_operands_at_8_bits(rule: Rule) -> None:
         assert tried > 5_000  # thousands of pairs for a general divisor
 
 
-@pytest.mark.parametrize("rule", WITHIN, ids=[rule.name for rule in WITHIN])
+@pytest.mark.parametrize("rule", OPERAND_RULES, ids=[rule.name for rule in OPERAND_RULES])
 def test_rules_inside_another_operation_at_8_bits(rule: Any) -> None:
     x, y = operands()
     for other in (-128, -127, -7, -1, 0, 1, 5, 126, 127):
@@ -226,7 +226,7 @@ class Encoder:
         return r if node.op in (ops.FLOORMOD, ops.TRUNCMOD) else q
 
 
-def _z3_answer(rule: Rule, site: Site) -> str:
+def _z3_answer(rule: DivisionRule, site: Site) -> str:
     """Whether z3 finds a point where the rule is wrong: "unsat" when it proves the identity."""
     encoder = Encoder(site.bits)
     z3 = encoder.z3
@@ -250,7 +250,7 @@ Z3_DIVISORS = (1, -1, 2, 8, 1 << 30, -2, -8, -(1 << 31), 3, 5, 7, 1000, 2**31 - 
 
 
 @pytest.mark.parametrize("rule", daily(ALL, 2))
-def test_z3_proves_the_identity_at_32_bits(rule: Rule) -> None:
+def test_z3_proves_the_identity_at_32_bits(rule: DivisionRule) -> None:
     """For all dividends, and for all divisors where the rule takes a variable one."""
     proved = 0
     for divisor in (b, *map(const, Z3_DIVISORS)):
@@ -264,7 +264,7 @@ def test_z3_proves_the_identity_at_32_bits(rule: Rule) -> None:
 
 
 def test_z3_refutes_what_is_wrong() -> None:
-    wrong = Rule("wrong", ops.FLOORDIV, every, lambda s: ((s.a >= -1, s.b >= 0),), lambda s: s.q)
+    wrong = DivisionRule("wrong", ops.FLOORDIV, lambda s: s.q, lambda s: ((s.a >= -1, s.b >= 0),))
     for divisor in (b, const(5)):
         assert _z3_answer(wrong, Site(ops.FLOORDIV, a, divisor, a, divisor, 32)) == "sat"
 
