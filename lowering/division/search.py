@@ -309,8 +309,8 @@ def _division_weight(root: Node) -> int:
 def share(root: Node) -> tuple[Node, tuple[tuple[Node, Node], ...]]:
     """`root` with `a - (a / b) * b` for `a rem b` wherever `a / b` is evaluated anyway; and the pairs replaced.
 
-    Guarantee: equal values, and no new overflow or trap. The product lies between 0 and a, and every shared quotient was
-    evaluated by `root` already.
+    Guarantee: equal values, and no new overflow or trap. The product lies between 0 and a, and `root` evaluates every
+    shared quotient already.
     """
     order = postorder((root,))
     pairs = {pair for node in order if (pair := _remainder_of(node)) is not None}
