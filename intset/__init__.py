@@ -15,10 +15,12 @@ attained. Both speak of the parameter values for which the set is not empty.
 (0, 2)
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from intset.config import Config, using
+from intset.deprecation import MovedModules
 from intset.errors import (
     BudgetError,
     ContradictionWarning,
@@ -64,8 +66,9 @@ from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:
     from intset.context import Context
+    from intset.domains.protocols import Domain
     from intset.domains.registry import domain_names, register
-    from intset.domains.sets.base import Bounds, Domain, IntervalSet, IntSet
+    from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region
     from intset.domains.sets.relation import Relation
     from intset.prover.proof import Proof
@@ -73,7 +76,8 @@ if TYPE_CHECKING:
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
-    **dict.fromkeys(("Bounds", "Domain", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
+    **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
+    "Domain": "intset.domains.protocols",
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
@@ -84,7 +88,7 @@ _WHAT_ANSWERS = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What answers questions is loaded when it is first named: `intset.check` does without."""
+        """Load names that answer questions on first use; `intset.check` never needs them."""
         if name not in _WHAT_ANSWERS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_WHAT_ANSWERS[name]), name)
@@ -154,4 +158,15 @@ __all__ = [
     "using",
 ]
 
+_MOVED = {
+    "intset.domains.base": "intset.domains.sets.base",
+    "intset.domains.budgeted": "intset.domains.sets.bounds",
+    "intset.domains.consistency": "intset.domains.certified.consistency",
+    "intset.domains.instanced": "intset.domains.sets.answers",
+    "intset.domains.region": "intset.domains.sets.region",
+    "intset.prover.missing": "intset.prover.explain",
+    "intset.regions.product": "intset.regions.derived",
+}
+
+sys.meta_path.append(MovedModules(_MOVED))
 warn_of_namesakes()

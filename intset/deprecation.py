@@ -17,10 +17,13 @@ True
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, cast
 
 
 def renamed(namespace: Mapping[str, Any], names: Mapping[str, str]) -> Callable[[str], Any]:
@@ -41,6 +44,29 @@ def renamed(namespace: Mapping[str, Any], names: Mapping[str, str]) -> Callable[
         return getattr(import_module(home), target) if home else namespace[target]
 
     return serve
+
+
+class MovedModules:
+    """An import finder that serves modules under their old names with a `DeprecationWarning`.
+
+    Parameters
+    ----------
+    names: old name to new name, both in full.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, cast(Any, self)) if name in self._names else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None  # the default module, until `exec_module` replaces it
+
+    def exec_module(self, module: ModuleType) -> None:
+        old = module.__name__
+        _warn(old, self._names[old])
+        sys.modules[old] = import_module(self._names[old])  # the import system returns this entry
 
 
 class RenamedMethod:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import importlib
+import sys
 from collections.abc import Sequence
 
 import pytest
 
+import intset
 from intset import deprecation
 from intset.deprecation import RenamedMethod, renamed
 from intset.expr.node import Cond, Var
@@ -56,3 +59,10 @@ def test_shapes_of_others_may_use_old_names() -> None:
     assert shape.filter([x], x > 5) is shape
     with pytest.warns(DeprecationWarning, match=r"Shape\.within is now Shape\.intersect_params"):
         assert ListedPoints.within is ListedPoints.intersect_params
+
+
+@pytest.mark.parametrize("old", sorted(intset._MOVED))
+def test_a_moved_module_is_served(old: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {intset._MOVED[old]}"):
+        assert importlib.import_module(old) is importlib.import_module(intset._MOVED[old])
