@@ -1,4 +1,4 @@
-"""A domain made outside the package: which bits of a value are known to be 0 and which to be 1."""
+"""Known bits, as a domain outside the package: masks of fixed bits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Run a function of integers on unknown integers, path by path, and prove what it returns: z3 over all integers.
 
-The code under test runs as it is. Its arguments are `Int`s; where it asks whether a comparison holds, both ways that
-are possible are taken, one after the other, so each path ends in a result and in the conditions that led there. What a
-path claims is then proved by refuting its negation.
+The code under test runs unchanged on `Int` arguments. Each comparison forks the run into its feasible outcomes, so a
+path ends with a result and a path condition. A claim about a path is proved by refuting its negation.
 
 z3 is asked over the reals, where products are decidable: an integer `a < b` is stated as `a + 1 <= b` and a quotient by
 `q*d <= x <= q*d + d - 1`, so whatever is refuted over the reals has no integer solution either.
@@ -23,7 +22,7 @@ RLIMIT = 3_000_000
 
 
 class Path:
-    """The decisions of one run, and what holds because of them."""
+    """One run: its decisions and its path condition."""
 
     current: Path
 
@@ -41,7 +40,7 @@ class Path:
         return Int(z3.Real(f"v{self.fresh}"))
 
     def decide(self, yes: z3.BoolRef, no: z3.BoolRef) -> bool:
-        """Whether `yes` holds on this path; the other answer is kept for a later run where it is possible."""
+        """Decide a comparison on this path; schedules the other feasible outcome for a later run."""
         if self.position < len(self.decisions):
             taken = self.decisions[self.position]
         elif refuted([*self.facts, yes]):
@@ -262,7 +261,7 @@ def for_unknowns(*modules: ModuleType) -> Iterator[None]:
             delattr(module, name) if old is None else setattr(module, name, old)
 
 
-# --- multiples: polynomials divided by what is known to be one --------------------------------------------------------
+# --- multiples: exact division of polynomials -------------------------------------------------------------------------
 
 Poly = dict[tuple[str, ...], int]
 
@@ -392,8 +391,8 @@ def paths(run: Callable[[], Any], limit: int = 4000) -> Iterator[tuple[Path, Any
 
 
 def proves(path: Path, goal: Truth) -> bool:
-    """Whether `goal` holds wherever the path leads. Where the reals do not show it, it is said that quotients and
-    factors are integers: they, their sums and their differences are 0 or at least 1 in size."""
+    """Prove `goal` under the path condition, over the reals, or else with integrality of quotients and factors: each sum
+    and difference of them is 0 or at least 1 in magnitude."""
     quotients = [q.term for q in path.quotients.values()]
     factors = [f.term for f in path.factors]
     pairs = [(f, q) for f in factors for q in quotients]

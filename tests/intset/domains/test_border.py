@@ -1,4 +1,4 @@
-"""Domains from outside that do not keep the contract: named at the border, with the method and what came back."""
+"""Domains that violate their protocol: the error names the domain, the method and the answer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def broken_bounds(low, high):
 
 
 class Depends(IntervalSet):
-    """A set whose ends say nothing of what its elements depend on."""
+    """A set with parameters that its ends do not mention."""
 
     @property
     def params(self):
@@ -114,7 +114,7 @@ WRONG = {
 
 
 def domain(**answers):
-    """A domain that answers these, and soundly where it is not asked to misbehave."""
+    """A domain with the given answers, and sound ones otherwise."""
 
     def method(answer):
         def run(self, query):
@@ -293,7 +293,7 @@ def test_a_product_goes_with_the_domain_it_is_made_of():
 
 @pytest.mark.parametrize("method", WRONG)
 def test_a_refusal_is_a_sound_answer(method, foreign):
-    """A budget that does not suffice is no fault: the answer is everything, and says why; so is that of a product."""
+    """`BudgetError` is no violation: the domain, and a product with it, answers the universe with a note."""
     name = foreign(**{method: BudgetError("too many")})
     ctx = Context({I: Range(0, 8), J: Range(0, 4)})
     asked = {
@@ -308,7 +308,7 @@ def test_a_refusal_is_a_sound_answer(method, foreign):
 
 
 def test_a_name_that_stands_for_another_domain_is_asked_again():
-    """What was kept under a name, also by `auto` and by proofs, is of the domain that had it then."""
+    """Re-registration of a name invalidates cached answers, also those of `auto` and of proofs."""
     ctx = Context({I: Range(0, 8), J: Range(0, 4)})
     asks = [
         lambda: ctx.bounds(I + J, domain="odd"),
@@ -376,7 +376,7 @@ class Evens(IntSet):
 
 
 class Grid(Region):
-    """The points `(x, y)` with `x` from 0 to 3 and `y` from 0 to 2."""
+    """The grid `0 <= x <= 3`, `0 <= y <= 2`."""
 
     by, is_exact, notes, dims = "outside", True, (), 2
     params, is_empty = (), False

@@ -87,7 +87,7 @@ def test_regions_are_pickled_and_answer_in_other_threads() -> None:
 
 
 def test_the_command_line_finds_it_by_its_entry_point(tmp_path: Path) -> None:
-    """As installed: the metadata of the package beside it, the domain by the environment."""
+    """With package metadata as after installation, and the domain named by the environment."""
     info = tmp_path / "intset_boxes-0.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: intset-boxes\nVersion: 0.1\n")

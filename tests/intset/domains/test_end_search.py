@@ -64,7 +64,7 @@ def test_long_chains() -> None:
 
 
 def test_ends_that_no_corner_takes() -> None:
-    """Branch and bound: the largest remainder is not taken where the other terms are largest."""
+    """Branch and bound: the remainder and the other terms peak at different points."""
     v = [Var(f"v{k}") for k in range(6)]
     inner = (v[0] * 22 + v[2] * 24 + v[4] * 7) % 39 * 8 + v[3] * 4 + v[0] * 5
     chain = (inner // 2 * 3 + v[5]) % 77 * 6561 + v[0] * 243 + v[2] * 9 + v[3] * 2214 + v[4] * 729 + v[5] * 85

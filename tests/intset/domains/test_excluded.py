@@ -65,7 +65,7 @@ class Case:
         return [point for point in found if all(value(fact, point) is True for fact in self.facts)]
 
     def is_allowed(self, place: Point) -> bool:
-        """Whether all that is stated of sizes alone, and of what is kept, holds."""
+        """Whether the facts about sizes and kept variables hold."""
         for v in self.sizes:
             low, high, _ = v.declared()
             if (low is not None and place[v] < low) or (high is not None and place[v] > high):
@@ -137,7 +137,7 @@ def test_kinds_that_few_cases_are_of(seed: int) -> None:
 
 
 def test_the_cases_are_of_all_kinds() -> None:
-    """Most have sizes that are excluded, and sizes that are not."""
+    """Most cases have excluded and allowed sizes."""
     cases = [Case(seed) for seed in range(40)]
     places = [[{case.n: a, case.m: b, i: 0} for a in SIZES for b in SIZES] for case in cases]
     allowed = [sum(map(case.is_allowed, some)) for case, some in zip(cases, places, strict=True)]

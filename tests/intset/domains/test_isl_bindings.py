@@ -1,4 +1,4 @@
-"""isl's C interface as it is called: islpy's own signatures, nothing left behind, the same answers by islpy."""
+"""isl's C interface: islpy's signatures, no leaks, the same answers as islpy."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_objects_outlive_their_thread_and_its_context_is_used_again() -> None:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        gc.collect()  # the error that was caught refers to what its thread had
+        gc.collect()  # the caught error references objects of its thread
     assert [str(one) for one in kept[::2]] == ["{ [x] : 0 <= x <= 6 }"] * 2
     assert kept[1] == kept[3] != context().value
 

@@ -1,4 +1,4 @@
-"""What a question costs in isl's operations does not depend on what was asked before: its budget means the same."""
+"""The cost of a query in isl's operations is independent of earlier queries, so budgets are reproducible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUESTIONS: tuple[Question, ...] = (box, sized, many)
 
 @pytest.fixture(autouse=True)
 def _nothing_is_collected_meanwhile() -> Iterator[None]:
-    """What the collector frees in the middle of a question leaves blocks of memory that it need not ask for."""
+    """Disable garbage collection: memory freed inside a query saves counted allocations."""
     gc.disable()
     yield
     gc.enable()

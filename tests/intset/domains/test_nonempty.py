@@ -1,4 +1,4 @@
-"""At sizes and values of kept variables at which nothing is left every answer is empty, whatever it mentions."""
+"""Every answer is empty at sizes and kept values without points, even at those that the answer does not mention."""
 
 from __future__ import annotations
 

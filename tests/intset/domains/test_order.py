@@ -23,7 +23,7 @@ from tests.intset.domains.known_bits import BitSet
 from tests.sweeps import daily
 
 SIZES = range(5)
-WINDOW = range(-40, 41)  # twice every end and modulus below, so that what holds here holds everywhere
+WINDOW = range(-40, 41)  # twice every end and modulus below: decides all integers
 I, J, N = Var("i"), Var("j"), ShapeVar("n", lower=0, upper=4)
 
 
@@ -105,7 +105,7 @@ def elements(s: IntSet) -> dict[int, frozenset[int]]:
 
 SETS = kinds()
 TRUTH = [elements(s) for s in SETS]
-ONLY_PROVED = (BitSet, Squares)  # what is no Presburger set may be out of the prover's reach
+ONLY_PROVED = (BitSet, Squares)  # not Presburger: the prover may not decide
 
 
 def pairs():
@@ -165,7 +165,7 @@ def test_union_and_intersection_contain_theirs_and_are_exact_where_they_say_so()
 
 
 def test_what_is_said_of_a_set_is_true_of_its_elements():
-    """At a size, of all of them together, and of how many they are."""
+    """`is_everything`, `is_single_point`, `is_empty` and `at` agree with enumeration."""
     for k, s in enumerate(SETS):
         ends = [(min(own), max(own)) for own in TRUTH[k].values() if own]
         assert not s.is_everything or all(own == set(WINDOW) for own in TRUTH[k].values()), s

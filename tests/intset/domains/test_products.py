@@ -1,4 +1,4 @@
-"""Products of domains, where a question is for a tuple: no side is looser than what a part knows of it alone."""
+"""Regions of product domains: no side of a box is looser than the bounds of its coordinate alone."""
 
 from __future__ import annotations
 

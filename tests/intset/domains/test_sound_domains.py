@@ -51,7 +51,7 @@ def moved(end: Any, by: int) -> Any:
 
 
 class Slack:
-    """A sound domain: the ends of another one, moved apart, with those of the optional methods that it is given."""
+    """A sound domain: widened ends of another domain, with chosen optional methods."""
 
     name = NAME
 
@@ -106,7 +106,7 @@ def expression(rng: random.Random, leaves: list[Var], depth: int = 2) -> Expr:
 
 
 def limits(rng: random.Random) -> Range:
-    """A range, which may be empty for some sizes or for all."""
+    """A random range, possibly empty for some or all sizes."""
     constant = [Range(0, rng.randint(0, 6)), Range(rng.randint(-4, 4), rng.randint(0, 3)), Range(0, 0)]
     sized = [Range(0, N), Range(N, M), Range(0, N - M), Range(2, N - 3), Range(0, N // 2), Range(0, -N), Range(M, -M)]
     return rng.choice(constant + sized)

@@ -122,7 +122,7 @@ def test_masks() -> None:
 
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
 def test_infinite_operands(op: Op) -> None:
-    """Two windows stand for an infinite operand: an end of the image that moves from one to the other is infinite."""
+    """Two windows represent an infinite operand: an end that differs between their images is infinite."""
     rng = random.Random(f"{op}")
     steps = 1 if OPTIMAL[op] == "bounds of intervals" else 4
     endless = [v for v in ENDLESS if v is None or v[2] <= steps]

@@ -84,7 +84,7 @@ NEVER = Int(z3.RealVal(-1))
 
 
 def inside(answer: Any, x: Int) -> list[Any]:
-    """The goals that say that `x` is an element of an answer: terms that are not negative, pairs (term, divisor)."""
+    """Goals equivalent to `x in answer`: nonnegative terms, and pairs (term, divisor)."""
     if answer is None:
         return [NEVER]
     ends, residue = (answer, ()) if len(answer) == 2 else (answer[:2], answer[2:])
@@ -147,7 +147,7 @@ MEANING: dict[ops.Op, Callable[..., Any]] = {
 
 
 def remainder(x: Int, y: Int) -> Int:
-    """Any integer that is bounded as C's remainder is, which is linear: the remainder is one of them by the next."""
+    """A linear relaxation of C's remainder: any integer within its bounds, as the next test proves."""
     if y == 0:
         raise ZeroDivisionError
     r, size = new(), y if y > 0 else -y
@@ -156,7 +156,7 @@ def remainder(x: Int, y: Int) -> Int:
 
 
 def remainder_goals(r: Int, x: Int, size: Int) -> list[Int]:
-    """It is smaller than the divisor, between 0 and the dividend."""
+    """Bounds of a remainder: below the divisor, between 0 and the dividend."""
     return [size - 1 - r, size - 1 + r, *((r, x - r) if x >= 0 else (-r, r - x))]
 
 
@@ -175,7 +175,7 @@ class Statement:
     operands: int = 2
     shapes: Shapes = ()  # of each operand; all of the kind's where not said
     slow: bool = False  # all shapes are tried nightly, and one of them daily
-    call: Callable[..., Any] | None = None  # how the function is called, where not with the values
+    call: Callable[..., Any] | None = None  # custom call of the function
 
     def cases(self) -> list[tuple[str, ...]]:
         return list(product(*(self.shapes or (SHAPES[self.kind],) * self.operands)))

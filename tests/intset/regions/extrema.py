@@ -14,7 +14,7 @@ from intset.expr.node import Cond, Expr
 T = TypeVar("T")
 Point = tuple[int, ...]
 SIZES = range(1, 6)
-MANY = 40  # points of a relation that is not composed with its inverse
+MANY = 40  # beyond so many points, a relation is not composed with its inverse
 
 
 class World(NamedTuple):

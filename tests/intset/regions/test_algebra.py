@@ -30,7 +30,7 @@ Points = set[tuple[int, ...]]
 
 
 def box(rng: random.Random, diagonals: bool = True) -> Cond:
-    """A box with strides, some of its ends sizes, some not there; now and then a diagonal or nothing at all."""
+    """A random box with strides; some ends are symbolic or missing, and some boxes have a diagonal or are empty."""
     parts: list[Cond] = []
     for v in (X, Y):
         low: Expr | int = rng.choice([rng.randint(-3, 3), N - rng.randint(0, 3)])
@@ -81,7 +81,7 @@ def counted(shape: Shape) -> Any:
 
 
 def check(a: Cond, b: Cond, kind: str) -> int:
-    """Every operation on two shapes, at every size; gives the number of answers that were looked at."""
+    """Check every operation on two shapes at every size; returns the number of checked answers."""
     first, second = KINDS[kind](a), KINDS[kind](b)
     union, meet, rest = first.union(second), first.intersect(second), first.subtract(second)
     turned, line, alive = first.project((1, 0)), first.project((1,)), first.project(())
@@ -193,7 +193,7 @@ def _answers(a: Cond, b: Cond, kind: str) -> int:
     try:
         return check(a, b, kind)
     except BudgetError:
-        assert kind == "boxes"  # what is no union of boxes, such as coordinates that move with a size, is refused
+        assert kind == "boxes"  # refused: the result is no union of boxes
         return 0
 
 
@@ -219,7 +219,7 @@ def test_operations_in_threads(kind: str) -> None:
 
 
 def test_threads() -> None:
-    """Shapes made in one thread are asked in others."""
+    """Threads query shapes of other threads."""
     rng = random.Random(9)
     made = [(cond := union_of_boxes(rng), translated((X, Y), cond)) for _ in range(16)]
 

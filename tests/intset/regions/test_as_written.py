@@ -1,6 +1,6 @@
-"""Answers are written alike whatever was asked before of the same set, and whenever its variables were made.
+"""Printed answers are independent of earlier queries of the same set, and of the creation order of variables.
 
-isl writes a set in another way while it is asked about it: that must not be seen.
+isl rewrites a set in place during queries; answers must not show it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ QUESTIONS: dict[str, Callable[[Any, Any], object]] = {
 
 
 def anew(drawn: Setting, order: list[int], between: int = 0) -> tuple[dict[Var, Range], list[Any], Any, list[Var]]:
-    """The setting over variables that are made in another order, and with others between them."""
+    """The same setting over fresh variables, created in another order and interleaved with others."""
     old = list(dict.fromkeys((*drawn.ranges, *drawn.sizes)))
     new: dict[Var, Any] = {}
     for k in order:
@@ -88,7 +88,7 @@ def test_whatever_was_asked_before_and_whenever_variables_were_made(number: int)
     for between in (0, 3):
         asked = rng.sample(list(QUESTIONS), len(QUESTIONS))
         assert answers(drawn, asked, list(range(count)), between) == first, asked
-    # Only the terms of a sum come in the order in which variables were made.
+    # Creation order decides the order of terms in a sum, and nothing else.
     other = answers(drawn, list(QUESTIONS), rng.sample(range(count), count))
     words = {name: sorted(re.findall(r"\w+|\S", text)) for name, text in first.items() if name != "shown"}
     assert {name: sorted(re.findall(r"\w+|\S", other[name])) for name in words} == words
@@ -126,7 +126,7 @@ def made(k: int) -> Any:
 
 
 def written(points: Any) -> list[Any]:
-    """The constraints of each disjunct as they are kept, which no text shows."""
+    """The internal constraints of each disjunct, which no text shows."""
     library = bindings.shared_object()
     assert library is not None
 
@@ -183,7 +183,7 @@ def pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
 
 
 def test_no_other_method_is_asked_of_a_set_that_is_shared() -> None:
-    """Of what `shared()` returned, directly or by the name it was given in a function."""
+    """Method calls on results of `shared()`, direct or through a local name."""
     asked: set[str] = set()
     for path in FOLDER.glob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""What is taken away from a region, compared with it or asked at a size at which a range is empty is empty there."""
+"""Regions are empty at sizes with an empty range: in differences, comparisons and substitution."""
 
 from __future__ import annotations
 
