@@ -49,6 +49,8 @@ CACHED_ANSWERS: Final = 4096
 """`intset.frame`: answers that a scope keeps."""
 REGION_PIECES: Final = 64
 """`intset.domains.sets.region`: disjoint pieces of a region."""
+SHAPE_POINTS: Final = 40_000
+"""`intset.regions.shape`: points of a box, or instances, that one count enumerates."""
 LISTED_SHAPE_POINTS: Final = 1000
 """`intset.domains.sets.answers`: Points that are listed as a shape of the domain, where it gives up on the formula."""
 FEW_POINTS: Final = 400

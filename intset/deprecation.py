@@ -23,7 +23,19 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Final, cast
+
+SHAPE_METHODS: Final = {
+    "counted": "change_basis",
+    "fibred": "dims_to_params",
+    "lifted": "params_to_dims",
+    "parts": "disjuncts",
+    "restricted": "filter",
+    "sides": "dim_bounds",
+    "united": "union_all",
+    "within": "intersect_params",
+}
+"""Methods of `intset.regions.shape.Shape`: old name to new name."""
 
 
 def renamed(namespace: Mapping[str, Any], names: Mapping[str, str]) -> Callable[[str], Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from intset.errors import CountError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import chain, postorder
 from intset.infinity import Infinity
+from intset.linear.assumptions import narrow
+from intset.linear.bounds import meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 
@@ -22,6 +26,19 @@ class PerInstance(NamedTuple):
 def coordinates(dims: int, letter: str = "x") -> list[Var]:
     """Fresh variables for the coordinates."""
     return [Var(f"{letter}{k}") for k in range(dims)]
+
+
+def instance_spans(alive: Cond, varying: Sequence[Var]) -> list[range]:
+    """Values of each variable under a condition and its declared bounds; `CountError` for an unbounded variable."""
+    known = narrow(Normalizer(dict.fromkeys(varying, (None, None))), (alive,))
+    spans = []
+    for v in varying:
+        first, last, step = v.declared()
+        low, high = meet(known.atom_bounds(v), (first, last))
+        if low is None or high is None:
+            raise CountError(f"the instances of the region are not bounded: {v} is not")
+        spans.append(range(low + -low % step, high + 1, step))
+    return spans
 
 
 Sides = tuple[list[Linear], list[Linear]]

@@ -26,9 +26,10 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from itertools import product as points_of
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from intset.deprecation import adopt_old_names, serve_old_methods
+from intset.budgets import SHAPE_POINTS
+from intset.deprecation import SHAPE_METHODS, adopt_old_names, serve_old_methods
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
@@ -37,28 +38,14 @@ from intset.expr.length import length
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.linear.assumptions import narrow
-from intset.linear.bounds import meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
 from intset.regions.account import Account
-from intset.regions.derived import PerInstance, Product, coordinates, has_select, parts_of
-
-MAX_POINTS = 40_000  # budget for the enumeration of a box
+from intset.regions.derived import PerInstance, Product, coordinates, has_select, instance_spans, parts_of
 
 End = Expr | Infinity
-_OLD_NAMES: Final = {
-    "counted": "change_basis",
-    "fibred": "dims_to_params",
-    "lifted": "params_to_dims",
-    "parts": "disjuncts",
-    "restricted": "filter",
-    "sides": "dim_bounds",
-    "united": "union_all",
-    "within": "intersect_params",
-}
 
 
 class Shape(ABC):
@@ -75,7 +62,7 @@ class Shape(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        adopt_old_names(cls, _OLD_NAMES)
+        adopt_old_names(cls, SHAPE_METHODS)
 
     dims: int
     by: ClassVar[str] = "shape"  # the name of the domain, for answers that came about here
@@ -433,7 +420,7 @@ class Shape(ABC):
         except EvaluationError:
             return False
 
-    def listed(self, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
+    def listed(self, most: int = SHAPE_POINTS) -> list[tuple[int, ...]]:
         """The points of a set without parameters in lexicographic order; `BudgetError` beyond about `most`."""
         point = coordinates(self.dims)
         if self.is_empty():
@@ -453,16 +440,15 @@ class Shape(ABC):
             if any(low is NEG_INF or high is POS_INF for low, high in ends):
                 return POS_INF
             return len(self.listed())
-        found = self.product()
-        if found is None or found.where or found.also:
+        product = self.product()
+        if product is None or product.where or product.also:
             raise CountError("the number of points has no closed form here: use at(...) to fix sizes")
-        extents: Iterable[Expr] = [as_expr(high) - as_expr(low) + 1 for low, high in ends]
         total = as_expr(1)
-        for extent in extents:
-            total = total * maximum(extent, 0)
+        for low, high in ends:
+            total = total * maximum(as_expr(high) - as_expr(low) + 1, 0)
         return total
 
-    def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
+    def counts(self, varying: Sequence[Var], most: int = SHAPE_POINTS) -> PerInstance:
         """The largest and the total number of points of the instances; `varying` are all parameters.
 
         Visits at most about `most` points.
@@ -472,15 +458,7 @@ class Shape(ABC):
             raise CountError(f"the count depends on {others[0]}: fix the sizes with at={{...}}")
         if self.is_empty():
             return PerInstance(0, 0)
-        alive = self.project(()).condition(())
-        known = narrow(Normalizer(dict.fromkeys(varying, (None, None))), (alive,))
-        spans = []
-        for v in varying:
-            *declared, step = v.declared()
-            low, high = meet(known.atom_bounds(v), (declared[0], declared[1]))
-            if low is None or high is None:
-                raise CountError(f"the instances of the region are not bounded: {v} is not")
-            spans.append(range(low + -low % step, high + 1, step))
+        spans = instance_spans(self.project(()).condition(()), varying)
         if prod(map(length, spans)) > most:
             raise CountError(f"the region has more than {most} instances")
         number_at = self._count_function(varying)
@@ -515,4 +493,4 @@ class Shape(ABC):
         return [(as_expr(low), as_expr(high)) for low, high in bounds]
 
 
-serve_old_methods(Shape, _OLD_NAMES)
+serve_old_methods(Shape, SHAPE_METHODS)

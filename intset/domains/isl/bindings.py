@@ -19,9 +19,9 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from intset.domains.isl.signatures import Argument, Signature, c_name, signatures
+from intset.domains.isl.signatures import Argument, Limits, Reads, Signature, c_name, signatures
 from intset.expr.text import number_of
 
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
@@ -116,23 +116,6 @@ def names(call: Any, _: Failure) -> Method:
         return None if name is None else name.decode()
 
     return method
-
-
-class Limits(NamedTuple):
-    """Access to the largest number of operations of the context of an object; 0 for none."""
-
-    context_of: Callable[[Any], Any]
-    read: Any
-    write: Any
-
-
-class Reads(NamedTuple):
-    """C functions of bare pointers to isl values."""
-
-    is_int: Any
-    is_zero: Any
-    numerator: Any  # 0, too, where it does not fit 64 bits
-    free: Any
 
 
 def numbers(call: Any, value_class: Any, reads: Reads, failure: Failure) -> Method:

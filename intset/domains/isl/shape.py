@@ -40,7 +40,7 @@ class IslShape(Presburger, Shape):
     by: ClassVar[str] = NAME
 
     @property
-    def dims(self) -> int:  # type: ignore[override]
+    def dims(self) -> int:  # type: ignore[override]  # computed from the isl set
         return int(self.shared().dim(isl().dim_type.set))
 
     def _with(self, isl_set: Set, *others: Presburger) -> IslShape:

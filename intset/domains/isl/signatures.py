@@ -19,8 +19,8 @@ name       never: a null pointer is an answer, too; the text belongs to the obje
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 _TABLE = """
 Context set_max_operations Context long -> void
@@ -239,6 +239,23 @@ PwMultiAff coalesce +PwMultiAff -> PwMultiAff
 PwMultiAff foreach_piece PwMultiAff multi_pieces -> void
 PwMultiAff to_str PwMultiAff -> text
 """
+
+
+class Limits(NamedTuple):
+    """Access to the largest number of operations of the context of an object; 0 for none."""
+
+    context_of: Callable[[Any], Any]
+    read: Any
+    write: Any
+
+
+class Reads(NamedTuple):
+    """C functions of bare pointers to isl values."""
+
+    is_int: Any
+    is_zero: Any
+    numerator: Any  # 0, too, where it does not fit 64 bits
+    free: Any
 
 
 class Argument(NamedTuple):

@@ -391,8 +391,8 @@ def paths(run: Callable[[], Any], limit: int = 4000) -> Iterator[tuple[Path, Any
 
 
 def proves(path: Path, goal: Truth) -> bool:
-    """Prove `goal` under the path condition, over the reals, or else with integrality of quotients and factors: each sum
-    and difference of them is 0 or at least 1 in magnitude."""
+    """Prove `goal` under the path condition: over the reals, else by integrality, which makes each sum and difference
+    of quotients and factors 0 or at least 1 in magnitude."""
     quotients = [q.term for q in path.quotients.values()]
     factors = [f.term for f in path.factors]
     pairs = [(f, q) for f in factors for q in quotients]
