@@ -1,4 +1,4 @@
-"""`annotate_shapes` for whole functions: a fact about a size becomes an assertion above everything else."""
+"""`annotate_shapes` for lowered functions: facts about sizes become leading assertions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from lowering.nest.walk import statements
 
 
 def annotate_shapes(x: Any, shapes: Any = None) -> Any:
-    """What `bound.shapes.annotate_shapes` does, also for a function that lost the facts about its sizes.
+    """Extend `bound.shapes.annotate_shapes` to lowered functions.
+
+    Each missing fact about a size becomes an assertion before the body of the function.
 
     Parameters
     ----------
-    x: a `Function`, or whatever `bound.shapes.annotate_shapes` takes.
-    shapes: which variables are sizes, as for `intset.annotate_shapes`; for a function, by default those in the shapes
-        of its arrays.
-
-    The function gets an assertion for each fact that it does not assert yet, in front of its body.
+    x: a `Function`, or any argument of `bound.shapes.annotate_shapes`.
+    shapes: the size variables, as in `intset.annotate_shapes`; default for functions: the variables of array shapes.
     """
     if not isinstance(x, Function):
         return below.annotate_shapes(x, shapes)

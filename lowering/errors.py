@@ -1,4 +1,4 @@
-"""What can go wrong while a nest runs."""
+"""Errors of loop nests: accesses, checks, layouts, compilers, interfaces."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from intset.errors import InputError, IntSetError
 
 
 class AccessError(IntSetError, IndexError):
-    """An access outside the storage of a tensor, or a read of an element that holds nothing yet."""
+    """An out-of-bounds access, or a read of an unwritten element."""
 
 
 class CheckError(IntSetError, AssertionError):
-    """An assertion of a nest that does not hold."""
+    """A violated assertion or assumption of a nest."""
 
 
 class LayoutError(InputError):
-    """A map of indices that is none, or that cannot be used as asked; `points` are those that the message names."""
+    """An invalid index map, or a request that a map cannot satisfy; `points` are the points in the message."""
 
     def __init__(self, message: str, points: tuple[tuple[int, ...], ...] = ()) -> None:
         super().__init__(message)
@@ -22,8 +22,8 @@ class LayoutError(InputError):
 
 
 class CompilerError(IntSetError, RuntimeError):
-    """A nest cannot be compiled here: no compiler, a text it refuses, or a call that C cannot make."""
+    """A nest cannot be compiled: no compiler, rejected text, or a call of a host function."""
 
 
 class InterfaceError(InputError):
-    """A function in the place of another that its neighbours in a graph could not tell from it, but can."""
+    """A replacement whose interface differs from the function it replaces."""

@@ -54,9 +54,9 @@ def run(
     Parameters
     ----------
     f: the result of `lower`, or of a pass.
-    arrays: a numpy array for each parameter, by tensor or by name. Outputs are written in place; an output without an
-        array gets a new one. Inputs are converted to the type of their tensor.
-    sizes: values of sizes that no shape determines, and of scalar parameters, by object or by name.
+    arrays: a numpy array for each parameter, by tensor or by name. Outputs are written in place; missing
+        outputs are allocated. Inputs are converted to the type of their tensor.
+    sizes: values of scalar parameters and undetermined sizes, by object or by name.
     functions: extern functions by name; each is called with arrays for its tensors, and fills those it computes.
     checked: whether every access is checked against the storage of its tensor and the elements written so far.
         An unchecked access outside may give any value, but never touches memory outside the storage.
@@ -71,12 +71,10 @@ def run(
 
     Raises
     ------
-    InputError: an array or size is missing, or has another shape or type than its tensor; or `undef` is given for a
-        nest with `undef()` that is to run as C.
-    CheckError: an assertion or an assumption of the nest does not hold, or a condition, an index or the end of a range
-        gets an `undef()` from memory.
-    AccessError: an access outside the storage of a tensor or in its `padding`, or a read of an element that holds
-        nothing yet; the message names the tensor and the indices.
+    InputError: an array or size is missing or mismatched, or C code would have to draw values for `undef()`.
+    CheckError: an assertion or assumption is violated, or an `undef()` reaches a condition, an index or a loop bound.
+    AccessError: an access outside a tensor's storage or inside its `padding`, or a read of an unwritten element; the
+        message names tensor and indices.
     UndefinedError: an integer is divided by 0.
     CompilerError: `backend="c"` without a compiler, or for a nest that calls a function of the host.
     """
@@ -141,7 +139,7 @@ def checked_array(name: str, dtype: str, value: Any, is_output: bool = False) ->
 
     Raises
     ------
-    InputError: it is no array, has another kind of type, or is an output and no numpy array.
+    InputError: it is not an array, its type does not convert, or an output is not a numpy array.
     """
     import numpy as np
 
@@ -220,7 +218,7 @@ def bound_values(
 ) -> tuple[tuple[Any, ...], Shapes]:
     """The values of `f.sizes` and `f.scalars`, and the shape of each parameter.
 
-    Sizes come from `sizes`, then from extents that are one size, then by solving extents for their only unknown.
+    Sizes come from the argument `sizes`, then from plain extents, then from extents with a single unknown.
 
     Raises
     ------
@@ -311,7 +309,7 @@ def _number(value: Any, dtype: str, name: str) -> float | bool:
 
 
 def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> int | None:
-    """The only value of `var` that makes an extent equal to the actual one; by linear interpolation, else by trial."""
+    """Solve an extent for one size, by linear interpolation, else by trial; `None` without a unique solution."""
 
     def at(value: int) -> int:
         return int(evaluate(extent, {**{v: known[v] for v in extent.free_vars() if v is not var}, var: value}))

@@ -1,8 +1,8 @@
 """`run(..., backend="c")`: a nest compiled by the C compiler that is found, cached, loaded and called on numpy arrays.
 
-A library is kept in the user's own cache folder under a hash of all that it depends on: text, flags, compiler and
-version, and processor (`-march=native` differs between machines). It is built under a temporary name and renamed
-atomically, so concurrent builds of one library do not interfere, and an interrupted build leaves nothing to load.
+The user's private cache folder keeps libraries under a hash of text, flags, compiler version and processor
+(`-march=native` differs between machines). A build uses a temporary name and an atomic rename, so concurrent builds of
+one library do not interfere, and an interrupted build leaves nothing to load.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _PRIVATE: Final = 0o700
 
 
 def compiler_command() -> tuple[str, ...]:
-    """The compiler with the options it is always called with: what `CC` says, else the first that is found.
+    """The compiler's path and options, from `CC`, else the first installed one of `COMPILERS`.
 
     Raises
     ------
-    CompilerError: there is none, or `CC` names something that cannot be run.
+    CompilerError: no compiler is installed, or `CC` is not executable.
     """
     named = shlex.split(os.environ.get("CC", ""))
     for words in [named] if named else [[name] for name in COMPILERS]:
@@ -67,7 +67,7 @@ def compiled_library(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
 
     Raises
     ------
-    CompilerError: there is no compiler, it refuses the text, or the cache folder is not the user's own.
+    CompilerError: no compiler is installed, it rejects the text, or another user owns the cache folder.
     """
     command = (*compiler_command(), *flags)
     key = hashlib.sha256("\0".join((text, *command, _version(command[0]), _processor())).encode()).hexdigest()
@@ -84,7 +84,7 @@ def supports(flag: str) -> bool:
 
 
 def cache_folder() -> Path:
-    """The folder of built libraries; it belongs to the user, and nobody else may read it."""
+    """The private folder of built libraries, readable by its owner alone."""
     folder = _user_cache() / "intset"
     try:
         folder.mkdir(_PRIVATE, parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def _user_cache() -> Path:
 
 
 def _is_own(target: Path) -> bool:
-    """Whether a library is there and was written by this user: what somebody else put there is not loaded."""
+    """Whether a library exists and belongs to this user; foreign files are never loaded."""
     try:
         state = target.stat(follow_symlinks=False)
     except OSError:
@@ -137,7 +137,7 @@ def _version(compiler: str) -> str:
 
 @cache
 def _processor() -> str:
-    """What `-march=native` depends on: the name of the processor and what it can do."""
+    """The model and features of the processor, which determine code for `-march=native`."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -172,25 +172,25 @@ _SCALARS: Final = {
 
 def run_native(
     f: Function,
-    given: Mapping[Tensor, Any],
+    buffers: Mapping[Tensor, Any],
     values: tuple[Any, ...],
     shapes: Mapping[Tensor, tuple[int, ...]],
 ) -> None:
-    """Call the compiled function on arrays of the very types, by rows; outputs are written in place.
+    """Compile a function, or load it from the cache, and call it; outputs are written in place.
 
     Parameters
     ----------
-    given: an array for each parameter.
-    values: those of `f.sizes`, then of `f.scalars`.
-    shapes: of the arrays.
+    buffers: a row-major array of the parameter's type for each parameter.
+    values: the values of `f.sizes`, then of `f.scalars`.
+    shapes: the shapes of the arrays.
 
     Raises
     ------
-    CompilerError: there is no compiler, or the nest calls a function of the host, or has elements that C has not.
-    CheckError: an assertion or an assumption of the nest does not hold.
-    InputError: a size does not fit into the integers of the function.
+    CompilerError: no compiler is installed, the nest calls a host function, or C lacks an element type.
+    CheckError: an assertion or assumption is violated.
+    InputError: a size exceeds the function's integer type.
     UndefinedError: an integer is divided by 0.
-    MemoryError: the function found no storage.
+    MemoryError: allocation failed.
     """
     host = calls(f.body)
     if host:
@@ -203,7 +203,7 @@ def run_native(
         if not -limit <= size < limit:
             raise InputError(f"the size {var.name} is {size}: it does not fit into {file.bits} bits")
     index = ctypes.c_int32 if file.bits == 32 else ctypes.c_int64
-    args: list[Any] = [given[t].ctypes.data_as(ctypes.c_void_p) for t in f.params]
+    args: list[Any] = [buffers[t].ctypes.data_as(ctypes.c_void_p) for t in f.params]
     args += [index(size) for size in sizes]
     scalars = zip(f.scalars, values[len(f.sizes) :], strict=True)
     args += [_SCALARS[p.dtype](value) for p, value in scalars]
@@ -231,7 +231,7 @@ def _loaded(f: Function) -> tuple[CFile, Any]:
 
 
 def _with_checks(root: Stmt) -> Stmt:
-    """The nest with a check in the place of each assumption."""
+    """Replace assumptions by runtime checks."""
 
     def check(stmt: Assume, _: Descent) -> Stmt:
         if has_undef(stmt.cond):  # it says what may be read
@@ -242,7 +242,7 @@ def _with_checks(root: Stmt) -> Stmt:
 
 
 def _check_shapes(f: Function, values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]) -> None:
-    """The assertions on shapes of arrays, which C leaves to its caller."""
+    """Check assertions on array shapes, which C code leaves to its caller."""
     known: dict[Any, Any] = {v: const(k) for v, k in zip(f.sizes, values[: len(f.sizes)], strict=True)}
     for stmt in (f.body, *children(f.body)):
         if not isinstance(stmt, Assert):

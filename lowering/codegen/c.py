@@ -64,11 +64,11 @@ class CFile:
 def to_c(f: Function, width: Width | None = None) -> str:
     """The function as C99: one function of pointers to row-major arrays, then sizes and scalars.
 
-    It returns 0; the number of an assertion that does not hold, or the next number after a division of an integer by 0;
-    or -1 without memory. Index arithmetic is in 32 bits where that is proved to be enough, else in 64; a comment names
-    the expression that forced it. Where 32 bits are enough for all but very large sizes, a test of the sizes selects
-    one of two versions. Loops on threads run one after another. Assumptions emit nothing, and `undef()` is 0. Division
-    by a constant is left to the C compiler, which multiplies by a magic number.
+    Result codes: 0 for success, k for a violated assertion number k, the number after the last assertion for an integer
+    division by 0, -1 without memory. Index arithmetic is in 32 bits where that is proved sufficient, else in 64; a
+    comment names the expression that forced it. Where 32 bits suffice for all but very large sizes, a test of the sizes
+    selects one of two versions. Loops on threads run one after another. Assumptions emit nothing, and `undef()` is 0.
+    Division by a constant is left to the C compiler, which multiplies by a magic number.
 
     Guarantee: the text compiles without warnings; names of users are escaped and collide with none of C's.
 
@@ -79,7 +79,7 @@ def to_c(f: Function, width: Width | None = None) -> str:
 
     Raises
     ------
-    InputError: the nest calls a function of the host, or has elements of a type that C99 does not have.
+    InputError: the nest calls a host function, or C99 lacks an element type.
     """
     checked_function(f, "to_c")
     if width is not None:
@@ -163,7 +163,7 @@ class _CBody:
 
 
 def _called(f: Function) -> frozenset[str]:
-    """The functions that the nest calls by name; nothing else in the file may have these names."""
+    """The names of called functions, reserved in the whole file."""
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
     for node in postorder(roots):
@@ -175,7 +175,7 @@ def _called(f: Function) -> frozenset[str]:
 
 
 def _remark(body: _CBody, width: Width, fitting: Sequence[Cond], has_pragmas: bool) -> list[str]:
-    """The lines of the comment at the head of the file."""
+    """The head comment: signature, width, build command, result codes."""
     f, nest = body.f, body.nest
     shapes = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(repr, t.extents))}]" for t in f.params)
     results = [

@@ -78,8 +78,8 @@ def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
 
 
 def _is_apart(loop: For, store: Linear, accesses: Sequence[Linear]) -> bool:
-    """Whether a store in one iteration and accesses in another never meet: their distance is constant and no multiple
-    of the stride, or exceeds the length of the loop."""
+    """Prove a store independent of accesses in other iterations: each distance is a constant between multiples of the
+    stride, or exceeds the loop's length."""
     stride = store.terms.get(loop.var, 0)
     if not stride or any(loop.var in atom.free_vars() for atom in store.terms if atom is not loop.var):
         return False

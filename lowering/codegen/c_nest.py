@@ -49,10 +49,10 @@ class CNest(Emitter[Cursor]):
     label: the prefix of the names of outlined functions.
     parallel, plan, storage: the parallel loops, where allocations lie, and the texts of the arena.
     shapes: the extents of the tensors in sight.
-    heap: arrays to be freed on every way out, in the order of their allocation.
+    heap: malloced arrays in allocation order, freed before every return.
     checks, messages: the number of assertions; what does not hold where the function returns 1, 2, ...
     tables: definitions of constant tables of the function that is being emitted.
-    outlined: definitions of functions that stand in front of this one.
+    outlined: definitions of outlined functions.
     """
 
     syntax: CSyntax
@@ -150,19 +150,19 @@ class CNest(Emitter[Cursor]):
         return [f"free({name});" for name in reversed(self.heap[live:])]
 
     def _left(self, code: int) -> list[str]:
-        """The lines that leave the function with a code, as a block unless one line suffices."""
+        """Free the heap and return a code, in braces if that takes several lines."""
         lines = [*self._frees(0), f"return {code};"]
         return lines if len(lines) == 1 else ["{", *indented(lines), "}"]
 
     def _unless(self, cond: str, code: int) -> list[str]:
-        """The lines that leave the function with a code if a condition holds."""
+        """Return a code if a C condition is true."""
         first, *rest = self._left(code)
         return [f"if ({cond}) {first}", *rest]
 
     def _shared_storage(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
-        """The allocations that share bytes, each with a pointer that is in scope only in statements that use it.
+        """Allocations with shared bytes, whose pointers are declared around single statements.
 
-        So each pointer is the only one to its bytes while it is in scope, as `restrict` states.
+        Invariant: no two pointers to the same bytes are in scope together, as `restrict` requires.
         """
         shared = {s.tensor: s for s in stmts if isinstance(s, Allocate) and self.storage.is_shared(s)}
         if shared:
@@ -173,8 +173,8 @@ class CNest(Emitter[Cursor]):
         return shared
 
     def _is_outlined(self, stmt: Stmt, cursor: Cursor) -> bool:
-        """Whether a statement becomes a function of its own: it holds no parallel loop, whose body becomes one instead,
-        and stores to no variable of its surroundings."""
+        """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
+        and so are stores to outer scalar variables."""
         scalars = self.syntax.scalars
         if self._is_outlining or any(
             s in self.parallel or (isinstance(s, Store) and s.tensor in scalars) for s in statements(stmt)

@@ -58,7 +58,7 @@ _OF_CONSTANT: Final = {ValueOp.MIN: "atmost", ValueOp.MAX: "atleast"}  # one com
 _LIBRARY: Final = {ValueOp.TRUNCMOD: "fmod", ValueOp.ABS: "fabs"}
 _FAR_SHIFTS: Final = {ops.SHL: "shl_far", ops.SHR: "shr_far"}
 _WRAPPED: Final = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}  # where the result may leave 64 bits
-_WRAPPED_LEAST: Final = {  # where an operand may be the least number of 64 bits
+_WRAPPED_LEAST: Final = {  # for operands that may equal INT64_MIN
     op: f"{op.name}_wrap" for op in (ops.ABS, *ops.DIVISIONS)
 }
 
@@ -73,8 +73,8 @@ class CSyntax:
     where: the name of the function, for messages.
     helpers, externs: definitions and declarations that the texts rely on.
     scalars: allocations of one element that are plain variables.
-    scope: the scope of the operands that are being emitted.
-    undefined: the array of one element that takes note of a division by 0; empty as long as there is none.
+    scope: facts at the current statement.
+    undefined: identifier of the flag set by divisions by 0; empty until the first unproved divisor.
     """
 
     def __init__(self, names: Identifiers, bits: int, where: str) -> None:
@@ -110,7 +110,7 @@ class CSyntax:
         return None
 
     def element(self, tensor: Tensor, index: str) -> str:
-        """The element with a number in the storage of a tensor."""
+        """The text of an element, by its flat index."""
         name = self.names.of(tensor, tensor.name)
         return name if tensor in self.scalars else f"{name}[{opened(index)}]"
 
@@ -184,7 +184,7 @@ class CSyntax:
         return self._call(_HELPERS[op], f"int{width}", args) if op in _HELPERS else None
 
     def _divisor(self, node: Expr, text: str, bits: int) -> str:
-        """The text of a divisor; if it may be 0, a helper replaces 0 and takes note, so the processor does not trap."""
+        """The text of a divisor, wrapped in a helper that replaces 0 and sets the flag unless 0 is ruled out."""
         low, high = self.spans.of(node)
         if low > 0 or high < 0 or node.is_const or self.scope is None or self._is_nonzero(node, self.scope):
             return text

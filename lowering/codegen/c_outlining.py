@@ -2,7 +2,7 @@
 
 Compilers believe `restrict` of the parameters of a function, even once it is inlined. Some forget it for pointers
 declared in a block, such as those into an arena, and test before every inner loop whether arrays overlap. The same
-happens in a parallel region, which becomes a function of one pointer to all that it touches.
+happens to captured parameters: OpenMP outlines a parallel region with one pointer to all captured variables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_outlined(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Alloca
 
     Parameters
     ----------
-    stored: the allocated tensors in sight that are not on the stack.
+    stored: visible tensors on the heap or in the arena.
     stack: the allocations on the stack.
     is_in_parallel: whether an enclosing loop is parallel.
     """
@@ -54,18 +54,18 @@ def outlined(
 ) -> tuple[list[str], str]:
     """The definition of a function with the body `lines`, the text of a statement; and the call of it.
 
-    Its name tells the tensor it stores to and a checksum of its text. So files that are put together hold several
-    functions of one name only where these are equal, and a guard defines that function once.
+    The function's name contains a stored tensor and a checksum of its text: equal names mean equal functions, so a
+    preprocessor guard deduplicates them across concatenated files.
 
     Parameters
     ----------
     label: the prefix of the name.
     name_of: the identifier of a tensor or variable.
-    addresses: of arrays that have no name at the call.
+    addresses: address texts of arrays without a declared pointer.
     shapes: extents of arrays as they are stored; indices of several dimensions are computed with them.
     types: the C type of a variable.
     scalars: tensors that are plain variables.
-    undefined: the array that takes note of a division by 0; empty if there is none.
+    undefined: identifier of the division flag; empty if the body never sets it.
     """
     allocated = {s.tensor for s in statements(stmt) if isinstance(s, Allocate)}
     written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, Store))

@@ -1,4 +1,4 @@
-"""The arena of a function in C, and the pointers into it."""
+"""C text for arena allocation and arena pointers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CStorage:
         ]
 
     def thread_head(self, loop: For) -> list[str]:
-        """The line that finds the part of a thread, at the start of a parallel region."""
+        """The declaration of a thread's arena base, placed at the start of a parallel region."""
         arena = self.plan.private.get(loop)
         if arena is None:
             return []
@@ -83,7 +83,7 @@ class CStorage:
         return arena is not None and stmt in arena.shared
 
     def pointer(self, stmt: Allocate, is_alone: bool = True) -> str | None:
-        """The declaration of the pointer to an allocation in an arena; `None` if it lies elsewhere.
+        """Declare a pointer into an arena; `None` for stack and heap allocations.
 
         Parameters
         ----------

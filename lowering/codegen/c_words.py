@@ -293,6 +293,6 @@ def library_function(name: str, dtype: str) -> str | None:
 
 
 def defined_once(name: str, definition: Iterable[str]) -> list[str]:
-    """The lines of a definition under a guard, so that files that contain it can be put together."""
+    """Wrap a definition in a preprocessor guard, so that concatenated files define it once."""
     guard = f"INTSET_{name.upper()}"
     return [f"#ifndef {guard}", f"#define {guard}", *definition, "#endif"]

@@ -125,7 +125,7 @@ def constant_tables(operand: Operand, limits: Mapping[Var, tuple[int, int]]) -> 
 
 
 def _select_tree(root: Value) -> dict[Any, Cond] | None:
-    """The selections of a tree with constant leaves, each with its condition; `None` if a condition reads data."""
+    """Selections of a constant-leaf tree, mapped to their conditions; `None` for data-dependent conditions."""
     selects: dict[Any, Cond] = {}
     stack: list[Any] = [root]
     while stack:

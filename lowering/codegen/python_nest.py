@@ -165,7 +165,7 @@ class PythonNest(Emitter[Blocks]):
         return lines or ["pass"]
 
     def _outlining(self, rule: Callable[[Any, Blocks], Emission[Blocks]]) -> SynthesisRule[Blocks, list[str]]:
-        """The rule, with a function of its own for every statement at the limit of nested blocks."""
+        """Wrap a rule so that statements at the nesting limit are outlined."""
 
         def apply(stmt: For | If, blocks: Blocks) -> Emission[Blocks]:
             emission = rule(stmt, blocks)
@@ -215,7 +215,7 @@ class PythonNest(Emitter[Blocks]):
         return [*before, f"if not {self.syntax.decided(holds)}: {otherwise}"]
 
     def _permission(self, stmt: Assume, blocks: Blocks) -> list[str]:
-        """The lines of `c or T[i] == undef()`: unless c holds, the element may be read whatever it holds."""
+        """Lines for `c or T[i] == undef()`: mark the element readable unless c is true."""
         permitted = permission(stmt.cond)
         if permitted is None or permitted[1] not in self.syntax.tracked:
             return ["pass"]
@@ -251,7 +251,7 @@ class PythonNest(Emitter[Blocks]):
 
 
 def tracked_tensors(f: Function) -> frozenset[Tensor]:
-    """The tensors whose elements could be read before they are written: allocated tensors and outputs that are read."""
+    """Tensors with possibly uninitialised reads: allocations and outputs that the nest reads."""
     read = {t for stmt in statements(f.body) for t in tensors_read(*operands(stmt))}
     allocated = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
     return frozenset(read & (allocated | set(f.outputs)))

@@ -1,6 +1,6 @@
 """Operands in Python, with the arithmetic of their machine types.
 
-Guarantee: an operation has the result of the same operation in C. A float is a Python float of its type's values: each
+Guarantee: results equal those of emitted C code. A float is a Python float of its type's values: each
 result is rounded at once, which gives the type's own result, since a double has more than twice the bits of a narrower
 float. Integers are Python's; a result that depends on data and may leave 64 bits wraps around.
 """
@@ -54,7 +54,7 @@ class PythonSyntax:
     ----------
     names: identifiers of variables, parameters and tensors.
     checked: whether every access is checked.
-    constant: gives the name of an object in the source.
+    constant: registers a Python object and returns its identifier.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class PythonSyntax:
         return [f"{at} = {index}", f"{base}[{at}] = {value}", f"{base}_w[{at}] = 1"]
 
     def element(self, tensor: Tensor, index: str) -> str:
-        """The element with a number in the storage of a tensor."""
+        """The text of an element, by its flat index."""
         text = f"{self.base(tensor)}[{index}]"
         return f"float({text})" if tensor.dtype == "float16" else text  # a numpy array, not a memory view
 
@@ -233,7 +233,7 @@ class PythonSyntax:
         numbers = "".join(f"{index}, " for index in relative)
         extents = "".join(f"{base}_n{k}, " for k in range(len(relative)))
         origin = "".join(f"{start or 0}, " for start in starts)
-        # `&` evaluates all checks, so every index has its name for the message, also behind one that is outside
+        # `&` evaluates every check, so the error message finds all indices assigned
         names_late = any(":=" in check for check in checks[1:])
         check = " & ".join(f"({check})" for check in checks) if names_late else " and ".join(checks)
         if self.checked and tensor in self.padding:

@@ -1,6 +1,6 @@
-"""The names that the source of a nest refers to: float functions of C, machine integers, checks, unknown values.
+"""Runtime library of generated Python: C's float functions, machine integers, access checks, unknown values.
 
-Guarantee: a function has the result of the same function in C, for each float type.
+Guarantee: float functions round like their C counterparts, for each float type.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MATH: Final = {
 
 @cache
 def environment() -> dict[str, Any]:
-    """The names of every source, without those of one run."""
+    """Global names of generated Python that are independent of the run."""
     return {
         **float_functions(),
         "allocate": _allocate,
@@ -114,7 +114,7 @@ def _whole(x: float) -> int:
 
     Raises
     ------
-    UndefinedError: it is not finite, or 64 bits do not hold its integer part, with a sign or without.
+    UndefinedError: the float is infinite, NaN, or outside both int64 and uint64.
     """
     if not math.isfinite(x):
         raise UndefinedError(f"{x} has no integer part")
@@ -255,7 +255,7 @@ UNKNOWN: Final = 2
 class Unknown:
     """A number or truth value computed from an `undef()`.
 
-    Invariant: every operation on it gives an `Unknown`, and it controls neither execution nor an access.
+    Invariant: operations propagate `Unknown`; conditions, indices and loop bounds reject it.
     """
 
     __slots__ = ("value",)
@@ -268,7 +268,7 @@ class Unknown:
 
 
 def plain(x: Any) -> Any:
-    """A number, or the number that was drawn for an `Unknown`."""
+    """Unwrap an `Unknown` to its drawn number."""
     return x.value if isinstance(x, Unknown) else x
 
 

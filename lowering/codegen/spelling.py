@@ -12,7 +12,7 @@ _LEVELS: Final = {  # operators whose precedence every reader of C knows; all ot
     "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2,
     "&&": 1,
 }  # fmt: skip
-_CHAINS: Final = ("*", "+", "-", "&&")  # may stand unparenthesised to the left of an operator of their level
+_CHAINS: Final = ("*", "+", "-", "&&")  # left-associative: need no parentheses as left operands of equal precedence
 _NOT_IN_COMMENTS: Final = re.compile(r"[^ -\[\]-~]")  # everything but printable ASCII, and the backslash
 
 
@@ -35,7 +35,7 @@ class Identifiers:
         return self._of[thing]
 
     def fresh(self, label: str) -> str:
-        """An unused ASCII identifier made from a label; it begins with no prefix that is reserved to others."""
+        """An unused ASCII identifier derived from a label, without reserved prefixes."""
         stem = re.sub(r"\W", "_", label, flags=re.ASCII)
         if not stem or stem[0].isdigit() or stem.startswith(_PREFIXES):
             stem = f"v{stem}"
@@ -105,7 +105,7 @@ def _outer_operators(text: str) -> list[str]:
 
 
 def opened(text: str) -> str:
-    """A text without the parentheses around all of it."""
+    """Strip one pair of outer parentheses."""
     if not text.startswith("(") or not text.endswith(")"):
         return text
     depth = 0

@@ -27,7 +27,7 @@ class Syntax(Protocol):
         """The text of a constant, a variable or a parameter; `None` of an operation."""
 
     def operation(self, node: Operand, args: list[str]) -> str:
-        """The text of an operation on texts, parenthesised so that it may stand inside any other."""
+        """The text of an operation, parenthesised for use as any operand."""
 
     def bind(self, node: Operand, text: str) -> tuple[str, list[str]]:
         """A new name for a value, and the lines that define it."""
@@ -64,7 +64,7 @@ class _LineBlock:
     Attributes
     ----------
     parent, depth: the enclosing block; the number of enclosing blocks.
-    owner, arm: the lazy node with the block that evaluates it, and which of its operands this is.
+    owner, arm: the pair (lazy node, its block), and the operand's position.
     """
 
     __slots__ = ("arm", "depth", "lines", "owner", "parent")
@@ -88,7 +88,7 @@ class _StraightLine:
     ----------
     order: the nodes, operands first; `children` are those that a node evaluates.
     homes: the blocks that evaluate each node. `uses` counts its uses in each of them.
-    texts: the text of a node in a block, and the depth of that text.
+    texts: emitted text and nesting depth, keyed by node and block.
     """
 
     def __init__(self, roots: Sequence[Operand], syntax: Syntax) -> None:

@@ -2,7 +2,7 @@
 
 Machine arithmetic of a nest: an integer that depends on data is a signed number of 64 bits, whatever its elements'
 type, and wraps around; a store to an element, or a cast, keeps the low bits of that type. Index arithmetic is
-mathematical. Both backends ask this module which results may wrap, so they wrap the same ones.
+mathematical. C and Python emitters share these bounds, so equal results wrap.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WordSpans:
 
 
 def is_plain_shift(node: Node, bits: int) -> bool:
-    """Whether a shift at this width is by a constant below the width; C defines no other shift."""
+    """Whether a shift amount is a constant within the width, as C requires."""
     places = constant_value(node.args[1])
     return places is not None and 0 <= places < bits
 

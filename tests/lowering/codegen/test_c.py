@@ -1,4 +1,4 @@
-"""`to_c`: what it prints, that compilers have nothing to say about it, and that it computes what numpy computes."""
+"""`to_c`: printed text, compilation without warnings, results equal to numpy's."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
 
 @cache
 def program(name: str) -> tuple[Schedule, Function, dict[str, int]]:
-    """One of the programs, lowered once for all tests."""
+    """A lowered program, cached for all tests."""
     make, sizes = PROGRAMS[name]
     s, f = of_corpus(name) if name in CASES else lowered(make)
     return s, f, sizes
@@ -284,7 +284,7 @@ def test_a_carried_division_in_c() -> None:
 
 
 def test_a_choice_between_data_and_an_index_is_wide() -> None:
-    """The variable of a branch is declared before its arms are known to depend on data."""
+    """A branch variable gets its type before the spans of its arms are entered."""
     n = ShapeVar("n", lower=1, upper=60)
     x = te.placeholder((60,), "int64", name="X", value_range=(-(2**62), 2**62))
 
@@ -304,7 +304,7 @@ def test_a_choice_between_data_and_an_index_is_wide() -> None:
 
 @pytest.mark.parametrize("compiler", compilers())
 def test_divisors_of_every_sign(compiler: str) -> None:
-    """Of the divisor nothing is known; quotient and remainder, of indices and of data, rounded every way."""
+    """Unknown divisors: quotients and remainders of indices and of data, with every rounding."""
     d = te.var("d")
     a = te.placeholder((41,), "int32", name="A", value_range=(-(2**31), 2**31 - 1))
 

@@ -1,4 +1,4 @@
-"""What annotations and constants become in C: unrolled loops, simd pragmas, tables."""
+"""Annotations and constants in C: unrolled loops, simd pragmas, constant tables."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_sizes_that_fit_go_to_the_version_of_32_bits() -> None:
 
 
 def test_sizes_that_do_not_fit_are_not_refused() -> None:
-    """A few elements of a long axis: the size passes no test of 32 bits, and the function does its work."""
+    """A size beyond the 32-bit test selects the 64-bit version, which works."""
     n = te.var("n")
     a = te.placeholder((8,), name="A")
     b = te.compute((8,), lambda i: a[i] + tir.Select(n > 5, tir.const(1.0, "float32"), tir.const(2.0, "float32")), "B")

@@ -51,9 +51,9 @@ LEAVING_64_BITS = ("neg", "abs", "popcount of a product", "divided")
 
 
 def values_of(dtype: str) -> list[int]:
-    """The ends of a type, what lies beside them and beside 0, and some between.
+    """The ends of a type, their neighbours, the neighbours of 0, and a sample between.
 
-    Of 64 bits without a sign those that a step of 1 keeps within int64, in which all data is computed.
+    The sample of uint64 stays one step inside int64, the type of all computed data.
     """
     low, high = dtypes.int_range(dtype)
     high = min(high, dtypes.int_range("int64")[1] - (low == 0))
@@ -66,7 +66,7 @@ def values_of(dtype: str) -> list[int]:
 
 
 def agree(formulas: list[Any], columns: list[Any], dtype: str) -> int:
-    """`run`, C and the reference on columns of data; gives how many points were compared."""
+    """Compare `run`, C and the reference on columns of data; returns the number of points."""
     inputs = [te.placeholder((len(column),), dtype, name=f"X{k}") for k, column in enumerate(columns)]
     outs = te.compute((len(columns[0]),), lambda i: tuple(f(*(x[i] for x in inputs)) for f in formulas), name="out")
     f = lower(te.create_schedule(outs[0].op), [*inputs, *outs])
@@ -130,7 +130,7 @@ def test_what_is_no_number_has_no_integer_part() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
 def test_the_least_integer_by_minus_one(dtype):
-    """C stops or says nothing there; what numpy does is what runs, by every division and for `abs`."""
+    """C traps or leaves the result undefined; both backends follow numpy, in divisions and `abs`."""
     A, D = (te.placeholder((6,), name=name, dtype=dtype) for name in "AD")
     ops = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
     found = te.compute((6,), lambda i: tuple(op(A[i], d) for op in ops for d in (D[i], -1)), name="B")

@@ -21,7 +21,7 @@ NARROW_AND_WIDE = ("float32", "float64")
 
 
 def equal(actual: Any, expected: Any) -> bool:
-    """Whether two arrays hold the same bits, but for which bits say that something is no number."""
+    """Compare arrays bitwise, all NaNs being equal."""
     if actual.dtype.kind != "f":
         return bool(np.array_equal(actual, expected))
     signs = np.isnan(actual) | (np.signbit(actual) == np.signbit(expected))
@@ -29,7 +29,7 @@ def equal(actual: Any, expected: Any) -> bool:
 
 
 def agree(seed: int, floats: tuple[str, ...]) -> int:
-    """Compare random formulas; gives how many elements were compared."""
+    """Compare random formulas; returns the number of compared elements."""
     values = Values(seed, floats)
     outs = te.compute((LENGTH,), lambda i: tuple(values.formula(i, 1 + k % 4) for k in range(FORMULAS)), name="out")
     f = lower(te.create_schedule(outs[0].op), [*values.tensors.values(), *outs])
@@ -61,7 +61,7 @@ def test_more_random_values(seed: int) -> None:
 
 
 def ran(text: str, **arrays: Any) -> dict[str, list[Any]]:
-    """What both backends give, where it is the same; the interpreter alone for halves."""
+    """Run both backends, assert equal results, and return them; halves run in the interpreter alone."""
     f = parse_nest(text)
     both = []
     for backend in ("python",) if "float16" in text else ("python", "c"):
@@ -213,7 +213,7 @@ def test_a_function_of_the_host_gives_a_number_of_its_type() -> None:
 
 
 def _operations() -> dict[str, Callable[[Any, Any], Any]]:
-    """The operations of which a result may have more digits than its type."""
+    """Float operations whose double result may need rounding."""
     calls = "exp exp2 exp10 log log2 log10 sqrt rsqrt tanh sin cos tan sigmoid erf atan sinh cosh".split()
     table: dict[str, Callable[[Any, Any], Any]] = {
         "+": lambda a, b: a + b,
@@ -240,7 +240,7 @@ EXACT = ("+", "-", "*", "/", "floormod", "floordiv", "truncdiv", "sqrt", "rsqrt"
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_each_operation_gives_a_number_of_its_type(dtype: str) -> None:
-    """A result that is widened at once has no digits that its type has not."""
+    """Each result is rounded before a conversion to double."""
     a, b = (te.placeholder((64,), dtype, name=name) for name in "ab")
     operations = _operations()
     outs = te.compute(
@@ -271,7 +271,7 @@ def f(F: {dtype}[1], B: int32[1]):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_comparison_with_a_stored_number_is_decided_in_its_type(dtype: str) -> None:
-    """0.1 is no `float32`; the element holds the nearest one, and so does the constant beside it."""
+    """0.1 rounds to the nearest `float32`, as element and as constant."""
     rng = random.Random(dtype)
     cases = [("0.1", "==", "0.1"), ("0.1", "==", "0.10001"), ("0.1", "<", "0.1"), ("0.3", ">=", "0.30001")]
     for _ in range(20):
@@ -293,7 +293,7 @@ def test_a_comparison_with_a_stored_number_is_decided_in_its_type(dtype: str) ->
 
 
 def test_an_integer_beside_a_stored_number_is_decided_in_its_type() -> None:
-    """16777217 is no `float32`: the nearest one is 16777216."""
+    """16777217 rounds to the `float32` 16777216."""
     f = parse_nest(DECIDED.format(dtype="float32", stored="16777216.0", comparison="==", number="float32(16777217)"))
     assert "B[0] = 2" not in str(simplify(f))
     for function in (f, simplify(f)):

@@ -1,4 +1,4 @@
-"""Names of users in C: whatever they are, they neither open a comment's end nor collide with what C defines."""
+"""User names in C: no name ends a comment, injects text, or collides with C's own names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def program(labels: list[str]):
 
 
 def without_comments(text: str) -> str:
-    """What the compiler sees, with trigraphs replaced as `-std=c99` does."""
+    """Preprocess a text, trigraphs included."""
     return subprocess.run(
         ["gcc", "-E", "-P", "-std=c99", "-x", "c", "-"], input=text.encode("ascii"), capture_output=True, check=True
     ).stdout.decode("ascii")
@@ -98,7 +98,7 @@ def without_comments(text: str) -> str:
 
 @pytest.mark.parametrize("options", [(), ("-std=c99",), ("-trigraphs",), ("-fopenmp",)])
 def test_every_hostile_name_compiles(options):
-    """All of them in one translation unit for each option: the declarations of each file are its own."""
+    """Compile nests with hostile names, under each option."""
     for k in range(0, len(HOSTILE) - 4, 9):
         _, _, f = program([*HOSTILE[k : k + 4], HOSTILE[(k + 4) % len(HOSTILE)]])
         text = to_c(f)

@@ -93,7 +93,7 @@ def tiles(n: Any) -> Any:
 
 
 def divided() -> Any:
-    """All threads may note a division by 0 in one place."""
+    """Concurrent divisions by 0 set one flag without a race."""
     a = te.placeholder((64,), "int32", name="A", value_range=(0, 3))
     b = te.compute((64,), lambda i: 12 // a[i], name="B")
     s = te.create_schedule(b.op)

@@ -1,4 +1,4 @@
-"""`lower_division`: at the width the lowered expression has the mathematical value, wherever the original has one."""
+"""`lower_division`: lowered expressions keep the mathematical value at every width."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_lowered(e: Node) -> bool:
 
 
 def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
-    """Whether the value of every subterm that is evaluated at `point` lies within the width."""
+    """Whether the width represents every subterm evaluated at `point`."""
     if isinstance(e, Expr) and not -(1 << (bits - 1)) <= evaluate(e, point) < 1 << (bits - 1):
         return False
     args = e.args
@@ -65,7 +65,7 @@ def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
         args = (args[0], args[1] if evaluate(args[0], point) else args[2])
     elif e.op in (ops.AND, ops.OR) and evaluate(args[0], point) is (e.op is ops.OR):
         args = args[:1]
-    elif e.op in (ops.SHL, ops.SHR, ops.TRUNCMOD):  # these stay as they are, with their own traps
+    elif e.op in (ops.SHL, ops.SHR, ops.TRUNCMOD):  # kept as written, traps included
         left, right = (evaluate(arg, point) for arg in args)
         if right >= bits if e.op is not ops.TRUNCMOD else (left, right) == (-(1 << (bits - 1)), -1):
             return False
@@ -284,7 +284,7 @@ def test_compound_expressions_at_8_bits(e: Node, facts: tuple[Cond, ...]) -> Non
 
 
 def _same_at_8_bits(e: Node, found: Node, env: dict[Expr, Any]) -> int:
-    """Asserts equality at the points where each subterm of `e` is representable, and returns their number."""
+    """Assert equality at all points with representable subterms; returns their number."""
     assert is_lowered(found)
     original = Machine(env, 8)
     everywhere = np.ones(original.shape, bool)
@@ -297,7 +297,7 @@ def _same_at_8_bits(e: Node, found: Node, env: dict[Expr, Any]) -> int:
 
 
 def _without_traps(e: Node) -> Any:
-    """`e` with remainders that have no trap for the divisor -1: mathematically the same."""
+    """Rewrite remainders so that the divisor -1 does not trap; the value is unchanged."""
     new: dict[Node, Any] = {}
     for node in postorder((e,)):
         args = [new[arg] for arg in node.args]

@@ -29,7 +29,7 @@ def lowered(e: Expr, bits: int) -> Expr:
 
 
 def run(carried: CarriedDivision, var: Var, limits: Range, point: dict[Any, int], bits: int = 32) -> int:
-    """Runs the loop with the carried values, at the width, against the divisions; the number of iterations."""
+    """Run a loop with carried values at a width, compare with the divisions, and return the iteration count."""
     before = dict(point)
     for fresh, value in carried.invariants.items():
         before[fresh] = evaluate(lowered(value, bits), point, bits=bits)

@@ -111,7 +111,7 @@ def met(needs: Needs | Need, env: dict[Expr, Any]) -> Any:
 
 
 def sites(rule: DivisionRule) -> Iterator[tuple[Site, dict[Expr, Any]]]:
-    """The rule's divisors: all constants it is for, and the variable if it takes one, with all operands."""
+    """Sites of a rule with all operands: every accepted constant divisor, and the variable divisor if accepted."""
     x, y = operands()
     plain = Site(rule.op, a, b, a, b, BITS)
     if rule.divisor(plain):
@@ -251,7 +251,7 @@ Z3_DIVISORS = (1, -1, 2, 8, 1 << 30, -2, -8, -(1 << 31), 3, 5, 7, 1000, 2**31 - 
 
 @pytest.mark.parametrize("rule", daily(ALL, 2))
 def test_z3_proves_the_identity_at_32_bits(rule: DivisionRule) -> None:
-    """For all dividends, and for all divisors where the rule takes a variable one."""
+    """Dividends are universally quantified; so are divisors of rules for variable divisors."""
     proved = 0
     for divisor in (b, *map(const, Z3_DIVISORS)):
         lows = (-1, -10, -12345) if rule.divisor is bounded_below else (None,)
@@ -299,7 +299,7 @@ def test_ceildiv_in_mlir_affine_fails_at_min_even_for_positive_divisors() -> Non
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
 def test_side_conditions_are_needed(rule: Any) -> None:
-    """Without its side condition every conditional rule is wrong or hazardous somewhere."""
+    """Dropping a side condition makes the rule wrong or hazardous at some point."""
     conditional = False
     for site, env in sites(rule):
         if rule.needs(site) == ((),):

@@ -1,4 +1,4 @@
-"""Storage that is not found is the function's error, and every way out gives back what was taken."""
+"""Failed allocations return an error code, and every return frees all storage."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def symbolic() -> Schedule:
 
 
 def checked() -> Schedule:
-    """With an access that depends on data, which is checked while storage is held."""
+    """A program with a data-dependent access, checked after allocations."""
     A = te.placeholder((12, WIDE), name="A")
     K = te.placeholder((12,), name="K", dtype="int32")
     B = te.compute((12, WIDE), lambda y, x: A[y, x] * 2.0, name="B")
@@ -63,7 +63,7 @@ def checked() -> Schedule:
 
 
 def called(s: Schedule, left: int | None = None, **arrays: Any) -> tuple[int, int, int]:
-    """What the function returned, and how much it took and gave back; `left`: how much it finds."""
+    """Run with `left` successful allocations; returns the code and the counts of mallocs and frees."""
     f = lower(s)
     text = to_c(f)
     place = text.rindex("#include")

@@ -1,4 +1,4 @@
-"""`run(..., backend="c")`: compiled nests give what the interpreter gives, and fail as it does."""
+"""`run(..., backend="c")`: compiled nests match the interpreter in results and errors."""
 
 from __future__ import annotations
 
