@@ -51,11 +51,11 @@ class Loops:
         ----------
         within: further bounds, of the whole loop that a subrange belongs to.
         """
-        found = (
+        ends = (
             _distinct((form for low in lows for form in _below(form_of(low), -1)), within[0]),
             _distinct((form for high in highs for form in _below(form_of(high), 1)), within[1]),
         )
-        return Loops({**self.ends, var: found})
+        return Loops({**self.ends, var: ends})
 
     def within(self, *loops: For) -> Loops:
         """Add whole loops, outermost first."""
@@ -106,9 +106,9 @@ class Loops:
 
 def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, ...]:
     """New bounds of a loop, then known ones, without duplicates."""
-    found = {form.key(): form for form in islice(own, MOST_ENDS)}
-    found.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in found)
-    return tuple(found.values())
+    bounds = {form.key(): form for form in islice(own, MOST_ENDS)}
+    bounds.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in bounds)
+    return tuple(bounds.values())
 
 
 def form_of(e: Expr) -> Linear:
@@ -195,12 +195,12 @@ def _divided(form: Linear, loops: Loops, by: int = 1) -> tuple[Linear, int]:
     number = constant_value(term.args[1])
     if number is None or number < 1 or (term.op is ops.SHR and number > 30):
         return form, 1
-    found = form_of(term.args[0])
-    if term.op is ops.TRUNCDIV and not loops.is_at_least_0(found):
+    dividend = form_of(term.args[0])
+    if term.op is ops.TRUNCDIV and not loops.is_at_least_0(dividend):
         return form, 1
     number = 1 << number if term.op is ops.SHR else number
     is_quotient = term.op in (ops.SHR, ops.FLOORDIV, ops.TRUNCDIV)
-    return (found.shift(form.const * number), number) if is_quotient else (form, 1)
+    return (dividend.shift(form.const * number), number) if is_quotient else (form, 1)
 
 
 def is_same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:

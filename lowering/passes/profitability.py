@@ -34,10 +34,10 @@ class Counts:
 
     def times(self, root: Operand) -> Times:
         """Evaluation counts of the integers below an operand, per evaluation of it; branches count half."""
-        found = self._times.get(root)
-        if found is None:
-            found = self._times[root] = _times(root)
-        return found
+        counts = self._times.get(root)
+        if counts is None:
+            counts = self._times[root] = _times(root)
+        return counts
 
     def work(self, e: Operand) -> int:
         """The operations of an expression; a division counts twice."""
@@ -48,14 +48,14 @@ class Counts:
 
     def work_inside(self, e: Expr, here: Collection[Parameter], fewest: int) -> int:
         """The operations of an expression that are not named further outside: variables in `here` decide the rest."""
-        found: dict[Operand, int] = {}
+        works: dict[Operand, int] = {}
         for node in walk.nodes(e):
             if isinstance(node, (Expr, Cond)) and not any(v in here for v in node.free_vars()):
                 work = self.work(node)
-                found[node] = work if work < fewest else 0
+                works[node] = work if work < fewest else 0
             else:
-                found[node] = _own(node) + sum(found[arg] for arg in node.args)
-        return found[e]
+                works[node] = _own(node) + sum(works[arg] for arg in node.args)
+        return works[e]
 
 
 class Uses:
@@ -88,15 +88,15 @@ def _own(e: Operand) -> int:
 
 
 def _times(root: Operand) -> Times:
-    found: dict[Operand, float] = {root: 1.0}
+    times: dict[Operand, float] = {root: 1.0}
     below = list(islice(postorder((root,)), MAX_NODES + 1))
     if len(below) > MAX_NODES:
         return {}
     for node in reversed(below):
         for k, arg in enumerate(node.args):
-            share = RARE * found[node] if k and node.op in LAZY else found[node]
-            found[arg] = found.get(arg, 0.0) + share
-    return {node: k for node, k in found.items() if isinstance(node, Expr) and node.args}
+            share = RARE * times[node] if k and node.op in LAZY else times[node]
+            times[arg] = times.get(arg, 0.0) + share
+    return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
 
 
 def _iterations(extent: Expr) -> float:
@@ -123,10 +123,10 @@ class Worth:
 
     def work(self, stmt: Stmt) -> float:
         """The operations of a statement, about."""
-        found = self._work.get(stmt)
-        if found is None:
-            found = self._work[stmt] = self._counted(stmt)
-        return found
+        operations = self._work.get(stmt)
+        if operations is None:
+            operations = self._work[stmt] = self._counted(stmt)
+        return operations
 
     def _counted(self, stmt: Stmt) -> float:
         if isinstance(stmt, For):

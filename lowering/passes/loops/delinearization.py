@@ -49,32 +49,32 @@ def _taken_apart(loop: For) -> Stmt:
     inside = list(statements(loop.body))
     if any(isinstance(stmt, For) for stmt in inside):
         return loop
-    found = _digits_in([e for stmt in inside for e in operands(stmt)], loop.var)
-    cuts = sorted({1, *(d.low for d in found.values()), *(d.high for d in found.values() if d.high is not None)})
+    parts = _digits_in([e for stmt in inside for e in operands(stmt)], loop.var)
+    cuts = sorted({1, *(d.low for d in parts.values()), *(d.high for d in parts.values() if d.high is not None)})
     if len(cuts) < 2 or cuts[-1] >= count or any(b % a for a, b in pairwise((*cuts, count))):
         return loop
     digits = [Var(f"{loop.var.name}.{k}") for k in range(len(cuts))]
-    new: dict[Node, Expr] = {e: _sum(digits, cuts, d) for e, d in found.items()}
+    new: dict[Node, Expr] = {e: _sum(digits, cuts, d) for e, d in parts.items()}
     new[loop.var] = _sum(digits, cuts, _Digits(1, None))
-    made = transform(loop.body, lambda e: walk.rewrite(e, dict(new)))
+    body = transform(loop.body, lambda e: walk.rewrite(e, dict(new)))
     is_short = cuts[1] <= SHORT
     for k, (digit, (cut, following)) in enumerate(zip(digits, pairwise((*cuts, count)), strict=True)):
         is_vector = k == (1 if is_short else 0)
         kind = LoopKind.UNROLLED if is_short and k == 0 else loop.kind if is_vector else LoopKind.SERIAL
-        made = replace(loop, var=digit, range=Range(0, following // cut), body=made, kind=kind)
-    return made
+        body = replace(loop, var=digit, range=Range(0, following // cut), body=body, kind=kind)
+    return body
 
 
 def _digits_in(roots: Sequence[Operand], var: Var) -> Mapping[Expr, _Digits]:
     """The quotients and remainders of a variable by numbers, those inside of others included."""
-    found: dict[Expr, _Digits] = {}
+    parts: dict[Expr, _Digits] = {}
     for root in roots:
         for node in walk.nodes(root):
-            if isinstance(node, Expr) and node not in found and len(node.args) == 2:
-                made = _digit(node, var, found)
-                if made is not None:
-                    found[node] = made
-    return found
+            if isinstance(node, Expr) and node not in parts and len(node.args) == 2:
+                part = _digit(node, var, parts)
+                if part is not None:
+                    parts[node] = part
+    return parts
 
 
 def _digit(node: Expr, var: Var, known: Mapping[Expr, _Digits]) -> _Digits | None:
@@ -84,17 +84,17 @@ def _digit(node: Expr, var: Var, known: Mapping[Expr, _Digits]) -> _Digits | Non
     if whole is None or number is None or number < 1:
         return None
     if node.op is ops.SHR and number < 31:
-        found = _Digits(whole.low << number, whole.high)
+        digit = _Digits(whole.low << number, whole.high)
     elif node.op in _DIVISIONS:
-        found = _Digits(whole.low * number, whole.high)
+        digit = _Digits(whole.low * number, whole.high)
     elif node.op in _REMAINDERS:
-        found = _Digits(whole.low, whole.low * number)
+        digit = _Digits(whole.low, whole.low * number)
     elif node.op is ops.BITAND and number & (number + 1) == 0:
-        found = _Digits(whole.low, whole.low * (number + 1))
+        digit = _Digits(whole.low, whole.low * (number + 1))
     else:
         return None
-    last = found.low if found.high is None else found.high
-    return found if whole.high is None or (whole.high % last == 0 and found.low < whole.high) else None
+    last = digit.low if digit.high is None else digit.high
+    return digit if whole.high is None or (whole.high % last == 0 and digit.low < whole.high) else None
 
 
 def _sum(digits: Sequence[Var], cuts: Sequence[int], part: _Digits) -> Expr:

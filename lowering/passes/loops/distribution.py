@@ -84,19 +84,19 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
     StaysError: a loop is immovable.
     LayoutError: the statements of a loop are inseparable.
     """
-    found: list[Nest] = []
+    nests: list[Nest] = []
     stack = [_Component(with_inlined_names(root, _is_plain))]
     written = written_in(root)
     while stack:
         part = stack.pop()
         inner = _inside(part, tensor, written)
         if inner is None:
-            found.append(part.nest())
+            nests.append(part.nest())
         else:
             stack.extend(reversed(inner))
-    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in found) > 1:
+    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in nests) > 1:
         raise LayoutError("host calls would be made in another order")
-    return found
+    return nests
 
 
 def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Component] | None:
@@ -130,12 +130,12 @@ def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
 def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
     """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
     stmts = flat(part.stmt)
-    found: list[_Component] = []
+    components: list[_Component] = []
     others: list[Stmt] = []
 
     def note() -> None:
         if others:
-            found.append(part._replace(stmt=seq(*others)))
+            components.append(part._replace(stmt=seq(*others)))
             others.clear()
 
     for k, stmt in enumerate(stmts):
@@ -145,14 +145,14 @@ def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
             if k == 0 or _is_to_split(rest, tensor):
                 what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
                 raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
-            return [*found, part._replace(stmt=rest)]
+            return [*components, part._replace(stmt=rest)]
         if touches(stmt, tensor):
             note()
-            found.append(part._replace(stmt=stmt))
+            components.append(part._replace(stmt=stmt))
         else:
             others.append(stmt)
     note()
-    return found
+    return components
 
 
 def _is_plain(value: Operand) -> bool:

@@ -203,7 +203,9 @@ class _Splitting:
         # the interior has the budget first
         order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
         walks = [self._subloop(loop, subranges[k], here, known) for k in order]
-        return Parts(walks, lambda *made: seq(*(stmt for _, stmt in sorted(zip(order, made, strict=True), key=_first))))
+        return Parts(
+            walks, lambda *pieces: seq(*(stmt for _, stmt in sorted(zip(order, pieces, strict=True), key=_first)))
+        )
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
         """Add a loop, with those ends that keep their value throughout the function."""
@@ -216,12 +218,12 @@ class _Splitting:
 
     def _due(self, body: Stmt) -> int:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
-        found = self._dues.get(body)
-        if found is None:
-            found = self._dues[body] = sum(
+        count = self._dues.get(body)
+        if count is None:
+            count = self._dues[body] = sum(
                 _copies(inner, self._worth) for inner in statements(body) if isinstance(inner, For)
             )
-        return found
+        return count
 
     def _subloop(self, loop: For, subrange: Subrange, here: _Surroundings, whole: Loops) -> tuple[For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
@@ -255,7 +257,7 @@ class _Splitting:
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
     def _breakpoints(self, loop: For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
-        found: dict[tuple[Any, bool, Cond], Breakpoint] = {}
+        breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
         for cond, path in _conditions(loop.body, self._worth):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
@@ -270,8 +272,8 @@ class _Splitting:
                 known = self._inside(known, inner.var, low, end_of(low, extent))
             for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
                 if not _is_beyond(change, loop.var, inside):
-                    found.setdefault((change.form.key(), change.rises, change.cond), change)
-        return list(found.values())
+                    breakpoints.setdefault((change.form.key(), change.rises, change.cond), change)
+        return list(breakpoints.values())
 
 
 def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
@@ -371,7 +373,7 @@ def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops
     stops = [*ups.values(), *downs.values()]
     if len(stops) >= PIECES:  # the interior and its two neighbours alone
         stops = [*list(ups.values())[-1:], *list(downs.values())[:1]]
-    found: list[Subrange] = []
+    subranges: list[Subrange] = []
     begin = low
     for k, ahead in enumerate((*stops, None)):
         stop = end if ahead is None else clamped(ahead.at, begin, end, loops)
@@ -382,9 +384,9 @@ def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops
             truths = {
                 c.cond: t for c in (*rising, *falling) if (t := _truth(c, stops[:k], ahead, is_apart)) is not None
             }
-            found.append(Subrange(begin, stop, lows, highs, truths, is_interior))
+            subranges.append(Subrange(begin, stop, lows, highs, truths, is_interior))
         begin = stop
-    return found
+    return subranges
 
 
 def _is_mostly_decided(pieces: Sequence[Subrange]) -> bool:

@@ -78,16 +78,16 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     tensor = tensor_named(f, name)
     axes = tuple(storage_of(f, tensor))
     check_assumptions(f)
-    said = PassReport(f)
+    decisions = PassReport(f)
     is_stored = _stores(f.body, tensor)
 
     def run_in_order(loop: For, cursor: Cursor) -> Stmt:
         if not touches(loop, tensor) or _allocates(loop, tensor):
             return loop
-        return done(_in_order(f, loop, cursor, tensor, axes, is_stored, said))
+        return done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
 
     body = rewritten(f.body, Cursor.root(f), enter={For: (run_in_order,)})
-    said.give(report)
+    decisions.give(report)
     return f.with_body(body)
 
 
@@ -104,34 +104,40 @@ def _allocates(root: Stmt, tensor: Tensor) -> bool:
 
 
 def _in_order(
-    f: Function, loop: For, place: Cursor, tensor: Tensor, axes: tuple[Axis, ...], is_stored: bool, said: PassReport
+    f: Function,
+    loop: For,
+    cursor: Cursor,
+    tensor: Tensor,
+    axes: tuple[Axis, ...],
+    is_stored: bool,
+    report: PassReport,
 ) -> Stmt:
-    """The nests over the axes of an array that replace a loop that touches it."""
+    """Distribute a loop and interchange each nest; the loop itself if that is impossible or unnecessary."""
     try:
         nests = nests_of(loop, tensor)
         if len(nests) > 1:
-            check_split(f, loop, place.scope, nests)
-        found = [_turned(f, nest, tensor, axes, place, is_stored) for nest in nests]
+            check_split(f, loop, cursor.scope, nests)
+        replacements = [_interchanged(f, nest, tensor, axes, cursor, is_stored) for nest in nests]
     except StaysError as why:
-        said.say(place.path, False, str(why))
+        report.say(cursor.path, False, str(why))
         return loop
     except LayoutError as error:
         if is_stored and not _stores(loop, tensor):
-            said.say(place.path, False, str(error))
+            report.say(cursor.path, False, str(error))
             return loop
         raise
-    reasons = [one for one in found if isinstance(one, str)]
+    reasons = [one for one in replacements if isinstance(one, str)]
     alone = sum(touches(nest.body, tensor) for nest in nests) < 2
-    if len(reasons) == len(found) and (alone or any(reasons)):
-        said.say(place.path, False, next((why for why in reasons if why), "it touches the array in order already"))
+    if len(reasons) == len(replacements) and (alone or any(reasons)):
+        report.say(cursor.path, False, next((why for why in reasons if why), "it touches the array in order already"))
         return loop
-    made = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, found, strict=True)]
-    said.say(place.path, True, f"it runs over {tensor.name}, whole and in order")
-    return seq(*made)
+    result = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, replacements, strict=True)]
+    report.say(cursor.path, True, f"it runs over {tensor.name}, whole and in order")
+    return seq(*result)
 
 
-def _turned(
-    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], place: Cursor, is_stored: bool
+def _interchanged(
+    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: Cursor, is_stored: bool
 ) -> Stmt | str:
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
     if not touches(nest.body, tensor):
@@ -139,7 +145,7 @@ def _turned(
     only_reads = is_stored and not _stores(nest.body, tensor)
     only_assumes = all(isinstance(stmt, (Assume, Seq)) for stmt in statements(nest.body))
     try:
-        return turned(f, nest, tensor, axes, place.scope)
+        return interchanged(f, nest, tensor, axes, cursor.scope)
     except LayoutError as error:
         if only_reads or only_assumes:
             return str(error)
@@ -152,7 +158,7 @@ def _turned(
 Axis: TypeAlias = "tuple[Expr, Expr]"
 
 
-def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> Stmt | str:
+def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> Stmt | str:
     """The nest with the axes of the tensor as its outer loops; nothing where it has them already.
 
     Parameters
@@ -162,7 +168,7 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
 
     Raises
     ------
-    LayoutError: results would change, or the indices cannot be turned round.
+    LayoutError: results would change, or the indices have no inverse.
     StaysError: that is out of the budget.
     """
     indices = _indices(nest.body, tensor)
@@ -178,17 +184,17 @@ def turned(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope:
     outer = {loop.var for loop in used}
     # `iter_map` takes conditions without its loops as facts and would not repeat them as guards.
     usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
-    found = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
-    if not found.injective:
-        points = found.injective.points
-        raise LayoutError(f"the indices of {tensor.name} do not tell the loops: {found.why_no_inverse()}", points)
-    if _is_same(nest, found, indices, rest, boxes):
+    inverse_map = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
+    if not inverse_map.injective:
+        points = inverse_map.injective.points
+        raise LayoutError(f"the indices of {tensor.name} do not tell the loops: {inverse_map.why_no_inverse()}", points)
+    if _is_same(nest, inverse_map, indices, rest, boxes):
         return ""
-    held = element(tensor, indices)
-    _check_arrives(nest, held, axes, scope)
-    _check_order(Meeting(f, nest.stmt(), scope), nest, held, rest)
-    made = _made(nest, found, rest, limits, [c for c in conditions if c not in usable], held)
-    return plain(replace(f, body=made, ctx=scope.ctx)).body
+    loaded = element(tensor, indices)
+    _check_arrives(nest, loaded, axes, scope)
+    _check_order(Meeting(f, nest.stmt(), scope), nest, loaded, rest)
+    result = _interchanged_nest(nest, inverse_map, rest, limits, [c for c in conditions if c not in usable], loaded)
+    return plain(replace(f, body=result, ctx=scope.ctx)).body
 
 
 def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
@@ -224,65 +230,65 @@ def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
                 read[read_indices(node)] = None
         if isinstance(stmt, Evaluate):
             raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
-    found = list(stored_indices(body, tensor) or read)
-    if len(found) != 1:
-        raise LayoutError(f"{tensor.name} is accessed at {len(found)} different indices in one loop nest")
+    tuples = list(stored_indices(body, tensor) or read)
+    if len(tuples) != 1:
+        raise LayoutError(f"{tensor.name} is accessed at {len(tuples)} different indices in one loop nest")
     own = bound_in(body)
-    if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in found[0]):
+    if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in tuples[0]):
         raise LayoutError(f"the indices of {tensor.name} depend on data")
-    return found[0]
+    return tuples[0]
 
 
-def _check_arrives(nest: Nest, held: Operand, axes: Sequence[Axis], scope: Scope) -> None:
+def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Scope) -> None:
     """Refuse a nest with iterations that do something and arrive at no element: loops over the axes would lose them.
 
-    An iteration that certainly accesses `held` arrives, or the program is in error. One that accesses it under a
+    An iteration that certainly accesses `loaded` arrives, or the program is in error. One that accesses it under a
     condition on data, or in a branch of a choice, may lie outside the axes: all of these must be inside.
 
     Raises
     ------
     LayoutError: an iteration may miss the axes; carries loop values of a counterexample, if any.
     """
-    if _arrives(nest.body, held):
+    if _arrives(nest.body, loaded):
         return
     inside = scope
     for loop in nest.loops:
         inside = inside.inside(loop)
     inside = inside.where(*nest.guards)
-    for in_bounds in in_storage(read_indices(held), axes):
+    for in_bounds in in_storage(read_indices(loaded), axes):
         proof = proof_of(inside, in_bounds)
         if not proof:
             values = [v for loop in nest.loops if (v := (proof.counterexample or {}).get(loop.var)) is not None]
             points = (tuple(values),) if len(values) == len(nest.loops) else ()
-            what = f"{held!r} is accessed in some iterations only, and others may lie outside of its axes: "
+            what = f"{loaded!r} is accessed in some iterations only, and others may lie outside of its axes: "
             raise LayoutError(what + "loops over these would leave them out", points)
 
 
-def _arrives(stmt: Stmt, held: Operand) -> bool:
+def _arrives(stmt: Stmt, loaded: Operand) -> bool:
     """Whether a statement accesses an element whenever it does anything."""
-    if isinstance(stmt, (Let, Allocate)) or _accesses(stmt, held):
+    if isinstance(stmt, (Let, Allocate)) or _accesses(stmt, loaded):
         return True
-    return isinstance(stmt, (Seq, If, For)) and all(_arrives(inner, held) for inner in children(stmt))
+    return isinstance(stmt, (Seq, If, For)) and all(_arrives(inner, loaded) for inner in children(stmt))
 
 
-def _accesses(stmt: Stmt, held: Operand) -> bool:
+def _accesses(stmt: Stmt, loaded: Operand) -> bool:
     """Whether a statement accesses an element whenever it runs."""
     if isinstance(stmt, Seq):
-        return any(_accesses(inner, held) for inner in stmt.stmts)
+        return any(_accesses(inner, loaded) for inner in stmt.stmts)
     if isinstance(stmt, Assume):
-        return held in always_read(stmt.cond)
+        return loaded in always_read(stmt.cond)
     if isinstance(stmt, If):
-        if held in always_read(stmt.cond):
+        if loaded in always_read(stmt.cond):
             return True
-        return stmt.orelse is not None and _accesses(stmt.then, held) and _accesses(stmt.orelse, held)
+        return stmt.orelse is not None and _accesses(stmt.then, loaded) and _accesses(stmt.orelse, loaded)
     if isinstance(stmt, Store):
-        is_stored = element(stmt.tensor, stmt.indices) is held
-        return is_stored or held in always_read(*stmt.indices, stmt.value)
+        is_stored = element(stmt.tensor, stmt.indices) is loaded
+        return is_stored or loaded in always_read(*stmt.indices, stmt.value)
     return False
 
 
 def _is_same(
-    nest: Nest, found: IterMap, indices: tuple[Expr, ...], rest: Sequence[For], boxes: Sequence[Range]
+    nest: Nest, inverse_map: IterMap, indices: tuple[Expr, ...], rest: Sequence[For], boxes: Sequence[Range]
 ) -> bool:
     """Whether the loops are the axes already."""
     names = [loop.var for loop in nest.loops]
@@ -290,19 +296,19 @@ def _is_same(
         return False
     if any(box is not loop.range for box, loop in zip(boxes, nest.loops, strict=False)):
         return False
-    return _truth(found.padding) is False
+    return _truth(inverse_map.padding) is False
 
 
 def _truth(cond: Cond) -> bool | None:
     return bool(cond.data) if cond.op is ops.BOOL else None
 
 
-def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For]) -> None:
+def _check_order(meeting: Meeting, nest: Nest, loaded: Operand, rest: Sequence[For]) -> None:
     """Refuse an interchange that reorders dependent accesses.
 
     Accesses to the element whose indices determine the loops meet within one iteration of these, where order is kept.
     """
-    indices = read_indices(held)
+    indices = read_indices(loaded)
     own = [loop.var for loop in nest.loops]
     depth = len(own)
 
@@ -317,7 +323,7 @@ def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For
     for a, b in meeting.conflicts():
         if a.loop.depth < depth or b.loop.depth < depth:
             raise LayoutError(f"the range of a loop reads {a.storage.tensor.name}, which the loop writes")
-        if a.place is b.place and _adds_up(a.place.stmt) or _is_of(a, held) and _is_of(b, held):
+        if a.place is b.place and _adds_up(a.place.stmt) or _is_of(a, loaded) and _is_of(b, loaded):
             continue
         point = meeting.met(a, b, swapped)
         if point is not None:
@@ -325,9 +331,9 @@ def _check_order(meeting: Meeting, nest: Nest, held: Operand, rest: Sequence[For
             raise LayoutError(f"the order of iterations would change, and that of {shown(line)} matters", (point,))
 
 
-def _is_of(access: Access, held: Operand) -> bool:
+def _is_of(access: Access, loaded: Operand) -> bool:
     """Whether an access is of this element."""
-    return loaded_tensor(held) is access.storage.tensor and access.indices == held.args
+    return loaded_tensor(loaded) is access.storage.tensor and access.indices == loaded.args
 
 
 def _adds_up(stmt: Stmt) -> bool:
@@ -336,40 +342,45 @@ def _adds_up(stmt: Stmt) -> bool:
         return False
     if not dtypes.is_int(stmt.tensor.dtype):
         return False
-    held: Operand = unfinished(stmt.tensor, stmt.indices)
+    loaded: Operand = unfinished(stmt.tensor, stmt.indices)
     a, b = stmt.value.args
-    added = b if a is held else a if b is held else None
+    added = b if a is loaded else a if b is loaded else None
     return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
 
 
-def _made(
-    nest: Nest, found: IterMap, rest: Sequence[For], axes: Sequence[Range], inner: Sequence[Cond], held: Operand
+def _interchanged_nest(
+    nest: Nest,
+    inverse_map: IterMap,
+    rest: Sequence[For],
+    axes: Sequence[Range],
+    inner: Sequence[Cond],
+    access: Operand,
 ) -> Stmt:
     """The new loops around the body.
 
     Parameters
     ----------
     inner: the conditions that depend on the loops that stay inside.
-    held: the element that is met in order.
+    access: the element whose indices become the loops.
     """
-    tensor = loaded_tensor(held)
+    tensor = loaded_tensor(access)
     assert tensor is not None
-    places = tuple(PlainVar(f"{tensor.name}{k}".lower()) for k in range(len(axes)))
+    axes_vars = tuple(PlainVar(f"{tensor.name}{k}".lower()) for k in range(len(axes)))
     try:
-        back = found.inverse(places)
-        guard = found.arriving_at(places)
+        back = inverse_map.inverse(axes_vars)
+        guard = inverse_map.arriving_at(axes_vars)
     except (UndecidedError, BudgetError) as error:
-        raise LayoutError(f"the indices of {tensor.name} cannot be turned round: {error}") from error
+        raise LayoutError(f"the indices of {tensor.name} have no inverse: {error}") from error
     values: dict[Operand, Operand] = dict(back.items())
-    body = substitute(_placed(nest.body, held, element(tensor, places)), values)
+    body = substitute(_with_element(nest.body, access, element(tensor, axes_vars)), values)
     if inner:
         body = If(together(*(replaced(cond, values) for cond in inner)), body)
     for loop in reversed(rest):
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if _truth(guard) is not True:
-        body = _assumed(body, found.padding_at(places)) if isinstance(body, Assume) else If(guard, body)
-    for var, axis in zip(reversed(places), reversed(axes), strict=True):
+        body = _assumed(body, inverse_map.padding_at(axes_vars)) if isinstance(body, Assume) else If(guard, body)
+    for var, axis in zip(reversed(axes_vars), reversed(axes), strict=True):
         body = For(var, axis, body)
     return body
 
@@ -379,12 +390,12 @@ def _assumed(stmt: Assume, unless: Cond) -> Assume:
     return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
 
 
-def _placed(root: Stmt, held: Operand, new: Operand) -> Stmt:
+def _with_element(root: Stmt, loaded: Operand, new: Operand) -> Stmt:
     """A statement with one element replaced by another."""
 
     def change(stmt: Stmt) -> Stmt:
-        changed = map_operands(stmt, lambda operand: replaced(operand, {held: new}))
-        is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is held
+        changed = map_operands(stmt, lambda operand: replaced(operand, {loaded: new}))
+        is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is loaded
         return replace(changed, indices=read_indices(new)) if is_stored and isinstance(changed, Store) else changed
 
     return rebuilt(root, change)

@@ -76,7 +76,7 @@ def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
 
 def always_evaluated(body: Stmt) -> dict[Expr, None]:
     """The integer expressions that are evaluated whenever the statement is executed, users before what they use."""
-    found: dict[Expr, None] = {}
+    evaluated: dict[Expr, None] = {}
     stack: list[Stmt] = [body]
     while stack:
         stmt = stack.pop()
@@ -85,13 +85,13 @@ def always_evaluated(body: Stmt) -> dict[Expr, None]:
             stack.extend(reversed(stmt.stmts[: reached + 1]))  # behind an assertion, only where it holds
         elif isinstance(stmt, For):
             firsts = [c.first for c in stmt.carried]
-            found |= dict.fromkeys(node for e in (*range_ends(stmt.range), *firsts) for node in _strict(e))
+            evaluated |= dict.fromkeys(node for e in (*range_ends(stmt.range), *firsts) for node in _strict(e))
             count = constant_value(range_ends(stmt.range)[1])
             if count is not None and count >= 1:
                 stack.append(stmt.body)
         elif not isinstance(stmt, Assume):  # which nothing computes
-            found |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
-    return found
+            evaluated |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
+    return evaluated
 
 
 def _strict(operand: Operand) -> Iterator[Expr]:
@@ -139,28 +139,28 @@ def _with_named_ends(loop: For) -> tuple[list[Let], For]:
     if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
         return [], loop
     inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
-    made, names = _named(loop.var, [*ends, *used], inside)
+    lets, names = _named(loop.var, [*ends, *used], inside)
     named = transform(loop, lambda e: walk.rewrite(e, dict(names)))
     assert isinstance(named, For)
-    return made, named
+    return lets, named
 
 
 def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:
     """Name selects that depend on nothing `inside`; returns the names and the replacement of each select."""
-    made: dict[Expr, Var] = {}
+    defined: dict[Expr, Var] = {}
     names: dict[Expr, Expr] = {}
     for choice in choices:
         if choice in names or not set(choice.free_vars()).isdisjoint(inside):
             continue
         if definedness((choice,)) or opaque_terms(choice):  # undefined selects must not precede an empty loop
             continue
-        near = ((name, k) for known, name in made.items() if (k := _beyond(known, choice)) is not None)
+        near = ((name, k) for known, name in defined.items() if (k := _beyond(known, choice)) is not None)
         name, k = next(near, (None, 0))
         if name is None:
-            names[choice] = made[choice] = Var(f"{var.name}.choice")
+            names[choice] = defined[choice] = Var(f"{var.name}.choice")
         else:
             names[choice] = name + k if k > 0 else name - -k
-    return [Let(name, choice) for choice, name in made.items()], names
+    return [Let(name, choice) for choice, name in defined.items()], names
 
 
 def _beyond(known: Expr, choice: Expr) -> int | None:

@@ -100,12 +100,12 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
         if pair in known or not is_computed or not _may_be_read_before(e, inside):
             continue
         with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-            found = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
-        if found is None:
+            step = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
+        if step is None:
             continue
-        known[pair] = found
-        lets += [Let(var, value) for var, value in found.invariants.items()]
-        carried += carries(found, inside.scope.ctx)
+        known[pair] = step
+        lets += [Let(var, value) for var, value in step.invariants.items()]
+        carried += carries(step, inside.scope.ctx)
     for e, pair in pairs.items():
         if pair in known:
             new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
@@ -189,8 +189,8 @@ def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
     return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
 
 
-def _variables(found: CarriedDivision) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
-    return ((floordiv, found.quotient), (floormod, found.remainder))
+def _variables(step: CarriedDivision) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
+    return ((floordiv, step.quotient), (floormod, step.remainder))
 
 
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
@@ -206,15 +206,15 @@ def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For
     return replace(loop, body=body, carried=tuple(carried))
 
 
-def carries(found: CarriedDivision, inside: Context) -> tuple[Carry, Carry]:
+def carries(step: CarriedDivision, inside: Context) -> tuple[Carry, Carry]:
     """Quotient and remainder as loop-carried variables, with the facts that define them."""
-    after_last = bool(found.update_after_last)
-    q, r = found.quotient, found.remainder
-    meanings = (q.eq(floordiv(found.dividend, found.divisor)), r.eq(floormod(found.dividend, found.divisor)))
-    facts = [_where_defined(meaning, found.divisor, inside) for meaning in meanings]
+    after_last = bool(step.update_after_last)
+    q, r = step.quotient, step.remainder
+    meanings = (q.eq(floordiv(step.dividend, step.divisor)), r.eq(floormod(step.dividend, step.divisor)))
+    facts = [_where_defined(meaning, step.divisor, inside) for meaning in meanings]
     return (
-        Carry(q, found.first_quotient, found.next_quotient, after_last, facts[0]),
-        Carry(r, found.first_remainder, found.next_remainder, True, facts[1]),  # never as large as the divisor
+        Carry(q, step.first_quotient, step.next_quotient, after_last, facts[0]),
+        Carry(r, step.first_remainder, step.next_remainder, True, facts[1]),  # never as large as the divisor
     )
 
 
@@ -226,18 +226,18 @@ def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
 def _divisions(body: Stmt) -> list[Expr]:
     """The floor divisions and remainders by what is no constant."""
     below = (node for stmt in statements(body) for node in postorder(operands(stmt)) if isinstance(node, Expr))
-    found = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
-    return [node for node in dict.fromkeys(found) if constant_value(node.args[1]) is None]
+    divisions = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
+    return [node for node in dict.fromkeys(divisions) if constant_value(node.args[1]) is None]
 
 
 def _candidates(loop: For) -> list[Expr]:
     """Divisions of loop-variant dividends by invariant divisors, free of variables bound further inside."""
     inside = bound_in(loop) - {loop.var}
-    found: list[Expr] = []
+    candidates: list[Expr] = []
     for node in _divisions(loop.body):
         x, n = node.args
         if loop.var in free_vars(n) or loop.var not in free_vars(x):
             continue
         if not inside & set(free_vars(node)):
-            found.append(node)
-    return found
+            candidates.append(node)
+    return candidates

@@ -204,10 +204,10 @@ def _on_integers(cond: Truth) -> list[Cond]:
 
 def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
     """First and one-past-last value of a variable at a position; `None` if the position is unreachable."""
-    found = here.ctx.value_set(var, keep=tuple(around))
-    if found.is_empty:
+    values = here.ctx.value_set(var, keep=tuple(around))
+    if values.is_empty:
         return None
-    low, high = found.min, found.max
+    low, high = values.min, values.max
     for end in (low, high):
         if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end) or own.intersection(end.free_vars()):
             return "the first and the last iteration that does something are not known as short expressions"
@@ -319,13 +319,13 @@ def _until_vacant(loop: For) -> For:
 
 def _last_in(loop: For, var: Var) -> int | None:
     """A value of `var` beyond which a loop is empty."""
-    found: list[int] = []
+    lasts: list[int] = []
     for part in chain(ops.MIN, range_ends(loop.range)[1]):
         form = form_of(part)
         step = form.terms.get(var, 0)
         if step < 0 and len(form.terms) == 1:  # const + step * var >= 1
-            found.append((form.const - 1) // -step)
-    return min(found, default=None)
+            lasts.append((form.const - 1) // -step)
+    return min(lasts, default=None)
 
 
 def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:
@@ -337,8 +337,8 @@ def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:
     new_low, new_end = shortened(first, scope), shortened(end, scope)
     new_extent = new_end if constant_value(new_low) == 0 else simple.sub(new_end, new_low)
     inner = If(all_of(*parts.inside), body) if parts.inside else body
-    made: Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
-    return If(all_of(*parts.before), made) if parts.before else made
+    followed: Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
+    return If(all_of(*parts.before), followed) if parts.before else followed
 
 
 def _positive(extent: Expr) -> Expr:
@@ -347,20 +347,20 @@ def _positive(extent: Expr) -> Expr:
 
 
 def _parts(guard: Cond, var: Var) -> GuardParts:
-    found = GuardParts()
+    parts = GuardParts()
     for cond in conjuncts(guard):
         if opaque_terms(cond):
-            found.inside.append(cond)
+            parts.inside.append(cond)
         elif var not in cond.free_vars():
-            found.before.append(cond)
+            parts.before.append(cond)
         else:
             ends = _ends_of_guard(cond, var)
-            if ends is None or len(found.lows) + len(found.highs) + len(ends) > MOST:
-                found.inside.append(cond)
+            if ends is None or len(parts.lows) + len(parts.highs) + len(ends) > MOST:
+                parts.inside.append(cond)
                 continue
             for is_low, end in ends:
-                (found.lows if is_low else found.highs).append(end)
-    return found
+                (parts.lows if is_low else parts.highs).append(end)
+    return parts
 
 
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:

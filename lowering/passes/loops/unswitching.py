@@ -105,7 +105,7 @@ def hoist_expression(
     check_assumptions(f)
     rules = _Unswitching(f, frozenset(conditions), frozenset(lets))
     body = rewritten(f.body, Cursor.root(f), leave={For: (rules.unswitch,)})
-    rules.said.give(report)
+    rules.decisions.give(report)
     return f.with_body(body)
 
 
@@ -118,7 +118,7 @@ class _Unswitching:
     """
 
     def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
-        self.conditions, self.lets, self.said = conditions, lets, PassReport(f)
+        self.conditions, self.lets, self.decisions = conditions, lets, PassReport(f)
         self.readable = given_inputs(f)
 
     def unswitch(self, loop: For, cursor: Cursor) -> Stmt:
@@ -141,13 +141,13 @@ class _Unswitching:
 
     # -- names --------------------------------------------------------------------------------------------------
 
-    def names(self, loop: For, place: Cursor) -> tuple[list[Let], For]:
+    def names(self, loop: For, cursor: Cursor) -> tuple[list[Let], For]:
         """Split a loop into its loop-invariant names and the loop without them."""
         if loop.kind not in MOVABLE:
             return [], loop
         moved: list[Let] = []
         kept: list[Stmt] = []
-        scope = place.scope
+        scope = cursor.scope
         changed = self.changed(loop)
         is_reached = True
         for stmt in flat(loop.body):
@@ -161,7 +161,7 @@ class _Unswitching:
         if not moved:
             return [], loop
         names = ", ".join(_label(let) for let in moved)
-        self.said.say(place.path, True, f"{names} is named before the loop", what="names")
+        self.decisions.say(cursor.path, True, f"{names} is named before the loop", what="names")
         return moved, replace(loop, body=seq(*kept))
 
     def changed(self, loop: For) -> set[Parameter | Tensor]:
@@ -192,99 +192,99 @@ class _Unswitching:
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(self, loop: For, place: Cursor) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+    def condition(self, loop: For, cursor: Cursor) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         """A condition to test in front of the loop, both branches, and the names that it requires."""
         stmts = flat(loop.body)
         for k, stmt in enumerate(stmts):
-            found = self.candidate(loop, stmts, k, stmt, place)
-            if found is not None:
-                return found
+            split = self.candidate(loop, stmts, k, stmt, cursor)
+            if split is not None:
+                return split
         return None
 
     def candidate(
-        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, place: Cursor
+        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, cursor: Cursor
     ) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
         for cond, kind in self.offered(stmt):
             is_alone = all(isinstance(s, Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
             if loop.kind not in MOVABLE:
-                self.said.say(place.path, False, f"a loop that is {loop.kind} stays as it is")
+                self.decisions.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
                 return None
-            needed = self.required(cond, loop, stmts[:k], place)
+            needed = self.required(cond, loop, stmts[:k], cursor)
             changed = self.changed(loop) - {let.var for let in needed}
-            scope = place.scope
+            scope = cursor.scope
             for let in needed:
                 scope = scope.after(let)
             rest = [s for s in stmts if s not in needed]
             if isinstance(stmt, If) and kind == "if" and stmt.orelse is None and is_alone:
                 parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
                 if not parts[0]:
-                    self.refuse(cond, changed, loop, scope, is_first, place)
+                    self.refuse(cond, changed, loop, scope, is_first, cursor)
                     continue
                 body = If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
                 first = together(*parts[0])
-                self.said.say(place.path, True, f"{first!r} is tested before the loop", what=repr(cond))
+                self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
                 left = seq(*(s for s in rest if s is not stmt), body)
                 return first, replace(loop, body=left), None, needed
             if self.why_not(cond, changed, loop, scope, is_first) is not None:
-                self.refuse(cond, changed, loop, scope, is_first, place)
+                self.refuse(cond, changed, loop, scope, is_first, cursor)
                 continue
             if sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
                 reason = "the loop is too long to be written twice: the budget is spent"
-                self.said.say(place.path, False, reason, what=repr(cond))
+                self.decisions.say(cursor.path, False, reason, what=repr(cond))
                 continue
             if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(loop.body)):
                 reason = "a check, an assumption or a host call would be written twice"
-                self.said.say(place.path, False, reason, what=repr(cond))
+                self.decisions.say(cursor.path, False, reason, what=repr(cond))
                 continue
             reason = f"{cond!r} is tested before the loop, which is written for both cases"
-            self.said.say(place.path, True, reason, what=repr(cond))
+            self.decisions.say(cursor.path, True, reason, what=repr(cond))
             yes, no = (replace(loop, body=seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
             return cond, yes, no, needed
         return None
 
     def refuse(
-        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, place: Cursor
+        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, cursor: Cursor
     ) -> None:
         reason = self.why_not(cond, changed, loop, scope, is_first)
-        self.said.say(place.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
+        self.decisions.say(cursor.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
     def offered(self, stmt: Stmt) -> list[tuple[Truth, str]]:
         """The conditions tested by a statement directly inside a loop."""
-        found: list[tuple[Truth, str]] = []
+        offers: list[tuple[Truth, str]] = []
         if isinstance(stmt, If):
             if "if" in self.conditions:
-                found.append((stmt.cond, "if"))
+                offers.append((stmt.cond, "if"))
             for branch in (stmt.then, stmt.orelse):
                 inner = [] if branch is None else flat(branch)
-                found += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
+                offers += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, For):
             for operand in operands(stmt):
-                found += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in SELECTS]
-        return found
+                offers += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in SELECTS]
+        return offers
 
-    def required(self, cond: Truth, loop: For, before: list[Stmt], place: Cursor) -> list[Let]:
+    def required(self, cond: Truth, loop: For, before: list[Stmt], cursor: Cursor) -> list[Let]:
         """The movable names that a condition requires."""
         if not self.lets:
             return []
         lets = {s.var: s for s in before if isinstance(s, Let)}
-        wanted: dict[Parameter, None] = {}
+        required: dict[Parameter, None] = {}
         stack = [v for v in variables(cond) if v in lets]
         while stack:
             var = stack.pop()
-            if var not in wanted:
-                wanted[var] = None
+            if var not in required:
+                required[var] = None
                 stack += [v for v in variables(lets[var].value) if v in lets]
         changed = self.changed(loop)
-        scope = place.scope
-        found = []
+        scope = cursor.scope
+        needed = []
         for var, let in lets.items():
             is_reached = not any(isinstance(s, Assert) for s in before[: before.index(let)])
-            if var in wanted and self.why_not(let.value, changed, loop, scope, is_reached) is None:
-                found.append(let)
+            if var in required and self.why_not(let.value, changed, loop, scope, is_reached) is None:
+                needed.append(let)
                 changed.discard(var)
                 scope = scope.after(let)
-        return found
+        return needed
 
     def split(
         self, parts: list[Truth], changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool

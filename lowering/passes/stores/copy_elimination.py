@@ -73,23 +73,23 @@ def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
 
 def _touched(stmt: Stmt) -> list[Tensor]:
     """The tensors that a statement itself reads, stores to or allocates."""
-    found = [access.tensor for access in element_accesses(stmt)]
-    found += [stmt.tensor] if isinstance(stmt, Allocate) else []
-    return found + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
+    tensors = [access.tensor for access in element_accesses(stmt)]
+    tensors += [stmt.tensor] if isinstance(stmt, Allocate) else []
+    return tensors + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
 
 
-def _copy_of(stmt: Stmt, made: Allocate) -> _CopyNest | None:
+def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
     """The copy of a whole tensor that a statement makes, if it does nothing else."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, For) and not stmt.carried:
         ranges[stmt.var] = range_ends(stmt.range)
         stmt = stmt.body
-    if not isinstance(stmt, Store) or walk.loaded_tensor(stmt.value) is not made.tensor:
+    if not isinstance(stmt, Store) or walk.loaded_tensor(stmt.value) is not allocation.tensor:
         return None
-    if stmt.tensor is made.tensor or stmt.tensor.dtype != made.tensor.dtype:
+    if stmt.tensor is allocation.tensor or stmt.tensor.dtype != allocation.tensor.dtype:
         return None
     loops: list[Var | None] = []
-    for index, r in zip(walk.read_indices(stmt.value), made.ranges, strict=True):
+    for index, r in zip(walk.read_indices(stmt.value), allocation.ranges, strict=True):
         low, extent = range_ends(r)
         if isinstance(index, Var) and index in ranges and index not in loops:
             if (
@@ -103,7 +103,7 @@ def _copy_of(stmt: Stmt, made: Allocate) -> _CopyNest | None:
             loops.append(None)
         else:
             return None
-    return _CopyNest(made.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
+    return _CopyNest(allocation.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
 
 
 def _is_away(root: Stmt, copy: _CopyNest) -> bool:

@@ -276,13 +276,15 @@ def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> boo
     return bool(sources)
 
 
-def _equal(values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: Store, held: Operand, scope: Scope) -> bool:
+def _equal(
+    values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: Store, contents: Operand, scope: Scope
+) -> bool:
     here = scope.where(*where)
     value = replaced(stmt.value, values)
-    if proves(here, truth(False)) or value is held:
+    if proves(here, truth(False)) or value is contents:
         return True
-    if isinstance(value, Expr) and isinstance(held, Expr):
-        return proves(here, value.eq(held))
+    if isinstance(value, Expr) and isinstance(contents, Expr):
+        return proves(here, value.eq(contents))
     return same(stmt, value, here) if isinstance(value, Value) else False
 
 
@@ -322,8 +324,8 @@ def drop_identities(f: Function) -> Function:
 
     Guarantee: every element keeps its value, the sign of zero included.
     """
-    found = [s for s in statements(f.body) if isinstance(s, Store) and _may_change_nothing(s)]
-    dropped = {s for s in found if _changes_nothing(f, s)}
+    candidates = [s for s in statements(f.body) if isinstance(s, Store) and _may_change_nothing(s)]
+    dropped = {s for s in candidates if _changes_nothing(f, s)}
     if not dropped:
         return f
     return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: Seq() if stmt in dropped else stmt)))

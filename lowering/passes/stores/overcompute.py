@@ -60,8 +60,8 @@ class _Guard:
     is_exposed: whether a remaining part follows a dropped one; then additional points compute it.
     """
 
-    def __init__(self, place: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
-        self.place, self.parts, self.rest, self.is_exposed = place, parts, rest, is_exposed
+    def __init__(self, cursor: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
+        self.cursor, self.parts, self.rest, self.is_exposed = cursor, parts, rest, is_exposed
 
 
 def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
@@ -83,76 +83,76 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     checked_function(f, "remove_branching_through_overcompute")
     account = account_of(f)
     check_assumptions(f, account)
-    said = PassReport(f)
-    found, dropped = _dropped(f, _guards(f, said), said, account)
+    decisions = PassReport(f)
+    result, dropped = _dropped(f, _guards(f, decisions), decisions, account)
     if not dropped:
-        found = _without_parts(f, said, account)
-    said.give(report)
-    return found
+        result = _without_parts(f, decisions, account)
+    decisions.give(report)
+    return result
 
 
-def _without_parts(f: Function, said: PassReport, account: Account) -> Function:
+def _without_parts(f: Function, decisions: PassReport, account: Account) -> Function:
     """Drop the first harmless part of a conjunction, if there is one."""
     for guard in _guards(f, PassReport(f)):
         parts = guard.parts
         for k in range(len(parts) if len(parts) > 1 else 0):
-            one = _Guard(guard.place, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
-            made, done = _dropped(f, [one], PassReport(f), account)
-            if done:
-                said.say(guard.place.path, True, f"{parts[k]!r} makes no difference")
-                return made
+            one = _Guard(guard.cursor, [parts[k]], parts[:k] + parts[k + 1 :], k + 1 < len(parts))
+            shorter, dropped = _dropped(f, [one], PassReport(f), account)
+            if dropped:
+                decisions.say(guard.cursor.path, True, f"{parts[k]!r} makes no difference")
+                return shorter
     return f
 
 
-def _guards(f: Function, said: PassReport) -> list[_Guard]:
+def _guards(f: Function, decisions: PassReport) -> list[_Guard]:
     """The guards that pass all checks but those by dataflow."""
-    found = []
-    for place in cursors(f):
-        stmt = place.stmt
+    guards = []
+    for cursor in cursors(f):
+        stmt = cursor.stmt
         if not isinstance(stmt, If):
             continue
         if stmt.orelse is not None:
-            said.say(place.path, False, "there is another branch")
+            decisions.say(cursor.path, False, "there is another branch")
             continue
         if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(stmt.then)):
-            said.say(place.path, False, "it guards a check, an assumption or a host call")
+            decisions.say(cursor.path, False, "it guards a check, an assumption or a host call")
             continue
         if any(has_undef(*operands(s)) and not isinstance(s, Store) for s in statements(stmt.then)):
-            said.say(place.path, False, "it guards names for undef()")
+            decisions.say(cursor.path, False, "it guards names for undef()")
             continue
-        found.append(_Guard(place, parts_of_condition(stmt.cond), []))
-    return found
+        guards.append(_Guard(cursor, parts_of_condition(stmt.cond), []))
+    return guards
 
 
 def _dropped(
-    f: Function, guards: list[_Guard], said: PassReport, account: Account
+    f: Function, guards: list[_Guard], decisions: PassReport, account: Account
 ) -> tuple[Function, set[tuple[int, ...]]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
-    wanted = {guard.place.path: guard for guard in guards}
+    tried = {guard.cursor.path: guard for guard in guards}
     for _ in range(OVERCOMPUTE_ROUNDS):
-        if not wanted:
+        if not tried:
             return f, set()
-        made, where = _without_guards(f, wanted)
-        known = ReachingValues(made, account)
-        idle = cache(partial(_idle, where, known))
-        races = _Races(made)
+        bare, positions = _without_guards(f, tried)
+        reaching = ReachingValues(bare, account)
+        idle = cache(partial(_idle, positions, reaching))
+        races = _Races(bare)
         refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
-        for place, around in where:
+        for cursor, around in positions:
             for guard in around:
-                if guard.place.path in refused:
+                if guard.cursor.path in refused:
                     continue
-                why = _why_not(place, guard, known, idle, races)
+                why = _why_not(cursor, guard, reaching, idle, races)
                 if why is not None:
-                    refused[guard.place.path] = why
+                    refused[guard.cursor.path] = why
         for path, (reason, point) in refused.items():
-            said.say(path, False, reason, point)
-            del wanted[path]
+            decisions.say(path, False, reason, point)
+            del tried[path]
         if not refused:
-            for path in wanted:
-                said.say(path, True, "what it keeps from running makes no difference")
-            return made, set(wanted)
-    for path in wanted:
-        said.say(path, False, "the budget of attempts is spent")
+            for path in tried:
+                decisions.say(path, True, "what it keeps from running makes no difference")
+            return bare, set(tried)
+    for path in tried:
+        decisions.say(path, False, "the budget of attempts is spent")
     return f, set()
 
 
@@ -161,15 +161,15 @@ class _Races:
 
     def __init__(self, f: Function) -> None:
         self._f = f
-        self._found: dict[int, str | None] = {}
+        self._conflicts: dict[int, str | None] = {}
 
-    def around(self, place: Cursor) -> str | None:
+    def around(self, cursor: Cursor) -> str | None:
         """Why a statement may not run more often in the parallel loops around it."""
-        for loop in place.loops:
-            if loop.kind is LoopKind.PARALLEL and id(loop) not in self._found:
+        for loop in cursor.loops:
+            if loop.kind is LoopKind.PARALLEL and id(loop) not in self._conflicts:
                 at = cursor_of(self._f, loop)
-                self._found[id(loop)] = None if conflict(loop, loop, at) is None else str(loop.var)
-        raced = (self._found.get(id(loop)) for loop in place.loops)
+                self._conflicts[id(loop)] = None if conflict(loop, loop, at) is None else str(loop.var)
+        raced = (self._conflicts.get(id(loop)) for loop in cursor.loops)
         var = next((var for var in raced if var is not None), None)
         return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
 
@@ -204,70 +204,70 @@ def _without_guards(
     return bare, [(cursor, under[id(cursor.stmt)]) for cursor in cursors(bare) if id(cursor.stmt) in under]
 
 
-def _idle(where: list[tuple[Cursor, list[_Guard]]], known: ReachingValues) -> dict[int, Cond]:
+def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[int, Cond]:
     """Additional store instances, by line, whose values only additional instances read.
 
     Removing all of them together changes no result.
     """
-    found: dict[int, Cond] = {}
+    idle: dict[int, Cond] = {}
     stores: dict[int, Cursor] = {}
-    for place, around in where:
+    for cursor, around in positions:
         parts = [_against(guard) for guard in around]
         conditions = [cond for cond in parts if cond is not None]
-        if isinstance(place.stmt, Store) and len(conditions) == len(parts):
-            line = known.line(place)
-            found[line], stores[line] = logical_or(*conditions), place
+        if isinstance(cursor.stmt, Store) and len(conditions) == len(parts):
+            line = reaching.line(cursor)
+            idle[line], stores[line] = logical_or(*conditions), cursor
     for _ in range(OVERCOMPUTE_ROUNDS):
-        unread = {line: known.dead(stores[line], found) for line in found}
-        read = [line for line, cond in found.items() if not proves(stores[line].scope.where(cond), unread[line])]
+        unread = {line: reaching.dead(stores[line], idle) for line in idle}
+        read = [line for line, cond in idle.items() if not proves(stores[line].scope.where(cond), unread[line])]
         if not read:
-            return found
-        found = {line: logical_and(cond, unread[line]) if line in read else cond for line, cond in found.items()}
+            return idle
+        idle = {line: logical_and(cond, unread[line]) if line in read else cond for line, cond in idle.items()}
     return {}
 
 
 def _why_not(
-    place: Cursor, guard: _Guard, known: ReachingValues, idle: Callable[[], dict[int, Cond]], races: _Races
+    cursor: Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[int, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
-    stmt = place.stmt
+    stmt = cursor.stmt
     against = _against(guard)
-    scope = place.scope if against is None else place.scope.where(against)
+    scope = cursor.scope if against is None else cursor.scope.where(against)
     if proves(scope, truth(False)):
         return None
     reads = operands(stmt) if not isinstance(stmt, (Allocate,)) else ()
-    unclear = next((t for t in deciding_tensors(stmt) if t in known.unclear), None)
+    unclear = next((t for t in deciding_tensors(stmt) if t in reaching.unclear), None)
     if unclear is not None:
         return f"without the guard, an undef() in {unclear.name} might decide something", None
-    missing = _missing(reads, place, scope, known)
+    missing = _missing(reads, cursor, scope, reaching)
     if missing is not None:
         return f"without the guard, {missing[0]}", missing[1]
     if isinstance(stmt, For):
         return None if not stmt.carried else ("it guards a loop that carries values", None)
     if not isinstance(stmt, Store):
         return None
-    for k, in_bounds in enumerate(in_storage(stmt.indices, storage_of(known.f, stmt.tensor))):
+    for k, in_bounds in enumerate(in_storage(stmt.indices, storage_of(reaching.f, stmt.tensor))):
         inside = proof_of(scope, in_bounds)
         if not inside:
-            return f"without the guard, index {k} of {stmt.tensor.name} may be outside", place.point(inside)
-    touchable = proof_of(scope, is_outside(padding_of(known.f, stmt.tensor), stmt.indices))
+            return f"without the guard, index {k} of {stmt.tensor.name} may be outside", cursor.point(inside)
+    touchable = proof_of(scope, is_outside(padding_of(reaching.f, stmt.tensor), stmt.indices))
     if not touchable:
         text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
-        return text, place.point(touchable)
-    raced = races.around(place)
+        return text, cursor.point(touchable)
+    raced = races.around(cursor)
     if raced is not None:
         return f"without the guard, {raced}", None
-    dead = known.dead(place)
+    dead = reaching.dead(cursor)
     unread = proof_of(scope, dead)
-    if unread or known.changes_nothing(place, scope.where(~dead)):
+    if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
         return None
-    joint = idle().get(known.line(place))
+    joint = idle().get(reaching.line(cursor))
     if joint is not None:
         rest = scope.where(~dead, ~joint)
-        if proves(rest, truth(False)) or known.changes_nothing(place, rest):
+        if proves(rest, truth(False)) or reaching.changes_nothing(cursor, rest):
             return None
     text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
-    return text, place.point(unread)
+    return text, cursor.point(unread)
 
 
 def _against(guard: _Guard) -> Cond | None:
@@ -277,10 +277,10 @@ def _against(guard: _Guard) -> Cond | None:
 
 
 def _missing(
-    values: tuple[Operand, ...], place: Cursor, scope: Scope, known: ReachingValues
+    values: tuple[Operand, ...], cursor: Cursor, scope: Scope, reaching: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
-    total = frozenset(t for t in known.f.inputs)
+    total = frozenset(t for t in reaching.f.inputs)
     for value in values:
         why = why_not_total(value, scope, None)
         if why is not None:
@@ -289,21 +289,21 @@ def _missing(
             tensor = loaded_tensor(node)
             if tensor is None:
                 continue
-            for in_bounds in in_storage(read_indices(node), storage_of(known.f, tensor)):
+            for in_bounds in in_storage(read_indices(node), storage_of(reaching.f, tensor)):
                 inside = proof_of(scope, in_bounds)
                 if not inside:
-                    return f"{node!r} may be outside {tensor.name}", place.point(inside)
-            touchable = proof_of(scope, is_outside(padding_of(known.f, tensor), read_indices(node)))
+                    return f"{node!r} may be outside {tensor.name}", cursor.point(inside)
+            touchable = proof_of(scope, is_outside(padding_of(reaching.f, tensor), read_indices(node)))
             if not touchable:
-                return f"{node!r} may be in the padding of {tensor.name}", place.point(touchable)
+                return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
             if tensor in total:
                 continue
-            for source in known.sources(place).get(node, ()):
-                if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in known.f.params):
+            for source in reaching.sources(cursor).get(node, ()):
+                if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
                     reached = proof_of(scope, ~source.where)
                     if not reached:
-                        return f"{node!r} may hold nothing yet", place.point(reached)
-            if not known.sources(place).get(node):
+                        return f"{node!r} may hold nothing yet", cursor.point(reached)
+            if not reaching.sources(cursor).get(node):
                 return f"{node!r} is not known to hold anything", None
     return None
 
@@ -323,25 +323,25 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     """
     checked_function(f, "remove_overcompute_through_branching")
     checked = check_assumptions(f)
-    said = PassReport(f)
-    known = checked or ReachingValues(f)
+    decisions = PassReport(f)
+    reaching = checked or ReachingValues(f)
     guards: dict[tuple[int, ...], Cond] = {}
-    for place in cursors(f):
-        if not isinstance(place.stmt, Store):
+    for cursor in cursors(f):
+        if not isinstance(cursor.stmt, Store):
             continue
-        stored = in_storage(place.stmt.indices, storage_of(f, place.stmt.tensor))
-        scope = place.scope.where(*stored)  # a store out of bounds is an error
-        useless = [cond for cond in (known.dead(place), *known.unchanged(place)) if not proves(scope, ~cond)]
+        stored = in_storage(cursor.stmt.indices, storage_of(f, cursor.stmt.tensor))
+        scope = cursor.scope.where(*stored)  # a store out of bounds is an error
+        useless = [cond for cond in (reaching.dead(cursor), *reaching.unchanged(cursor)) if not proves(scope, ~cond)]
         if not useless:
-            said.say(place.path, False, "every instance matters")
+            decisions.say(cursor.path, False, "every instance matters")
             continue
         needed = _short(~_any(useless), scope)
         if needed is None:
-            said.say(place.path, False, "the instances that matter have no short condition")
+            decisions.say(cursor.path, False, "the instances that matter have no short condition")
             continue
-        guards[place.path] = needed
-        said.say(place.path, True, f"it matters only where {needed!r}")
-    said.give(report)
+        guards[cursor.path] = needed
+        decisions.say(cursor.path, True, f"it matters only where {needed!r}")
+    decisions.give(report)
 
     def guard_store(stmt: Store, cursor: Cursor) -> Stmt:
         return If(guards[cursor.path], stmt) if cursor.path in guards else stmt
@@ -358,5 +358,5 @@ def _any(conditions: list[Cond]) -> Cond:
 
 def _short(cond: Cond, scope: Scope) -> Cond | None:
     """A condition simplified at a position; `None` if it is longer than `MAX_NODES`."""
-    found = scope.ctx.simplify(cond)
-    return mirrored(found) if isinstance(found, Cond) and is_small(MAX_NODES, (found,)) else None
+    simple = scope.ctx.simplify(cond)
+    return mirrored(simple) if isinstance(simple, Cond) and is_small(MAX_NODES, (simple,)) else None

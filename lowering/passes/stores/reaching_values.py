@@ -116,11 +116,11 @@ class ReachingValues:
             always = always_read(*operands)
             for node in nodes(*operands):
                 tensor = loaded_tensor(node)
-                found = sources.get(node, ()) if tensor is not None else ()
-                values = [(s.where, node, _value(s, tensor)) for s in found]
+                reaching = sources.get(node, ()) if tensor is not None else ()
+                values = [(s.where, node, _value(s, tensor)) for s in reaching]
                 if any(value is not None for _, _, value in values):
                     if node not in always:
-                        unreached = logical_not(logical_or(*(s.where for s in found)))
+                        unreached = logical_not(logical_or(*(s.where for s in reaching)))
                         values += [] if unreached is truth(False) else [(unreached, node, None)]
                     count *= len(values)
                     if count > KNOWN_CASES:
@@ -134,22 +134,22 @@ class ReachingValues:
         """The constant truth of a condition at a position; `None` if unknown."""
         if has_undef(part):
             return None
-        found = self._decides(cursor, part, [])
-        facts = self.assumed(cursor, part) if found is None else []
+        answer = self._decides(cursor, part, [])
+        facts = self.assumed(cursor, part) if answer is None else []
         for cond in (fact for fact in facts if not isinstance(fact, Cond)):
             if part is cond or build.negation(part) is cond:
                 return part is cond
-        return self._decides(cursor, part, facts) if facts else found
+        return self._decides(cursor, part, facts) if facts else answer
 
     def _decides(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> bool | None:
         answer: bool | None = None
         for case, here in self._known_to(cursor, part, facts):
-            found = decided(_settled(replaced(part, case.values)), here)
-            if found is None or (answer is not None and found is not answer):
+            holds = decided(_settled(replaced(part, case.values)), here)
+            if holds is None or (answer is not None and holds is not answer):
                 if proves(here, truth(False)):
                     continue
                 return None
-            answer = found
+            answer = holds
         return answer
 
     def refutes(self, cursor: Cursor, cond: Operand) -> bool:
@@ -224,13 +224,13 @@ class ReachingValues:
         assert isinstance(stmt, Store)
         if not _may_keep(stmt):
             return []
-        found: list[Cond] = []
+        conditions: list[Cond] = []
         for case in self.cases(cursor, stmt.value):
             here = cursor.scope.where(*case.where)
             is_reached = case.where and not proves(here, truth(False))
             if is_reached and same(stmt, replaced(stmt.value, case.values), here):
-                found.append(logical_and(*case.where))
-        return found
+                conditions.append(logical_and(*case.where))
+        return conditions
 
 
 def _told(source: Source, tensor: Tensor | None) -> str:
@@ -304,14 +304,16 @@ def _number(e: Operand) -> float | None:
 
 def same(stmt: Store, value: Operand, scope: Scope) -> bool:
     """Whether a value equals the current contents of the stored element."""
-    held = unfinished(stmt.tensor, stmt.indices)
+    contents = unfinished(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
-    value = walk.rewrite(value, {node: held for node in nodes(value) if _is_element(node, stmt, scope)})
+    value = walk.rewrite(value, {node: contents for node in nodes(value) if _is_element(node, stmt, scope)})
     if isinstance(value, Expr):
-        return isinstance(held, Expr) and proves(scope.always(*limits_of_elements(value, held)), value.eq(held))
+        return isinstance(contents, Expr) and proves(
+            scope.always(*limits_of_elements(value, contents)), value.eq(contents)
+        )
     if isinstance(value, Cond) or value.dtype != dtype:
         return False
-    return reduced(value) is held
+    return reduced(value) is contents
 
 
 def _is_element(node: Operand, stmt: Store, scope: Scope) -> bool:
@@ -330,8 +332,8 @@ def reduced(value: Operand) -> Operand:
     for node in nodes(value):
         if isinstance(node, Value):
             args = tuple(new.get(arg, arg) for arg in node.args)
-            made = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
-            new[node] = _identity(made) if isinstance(made, Value) else made
+            operation = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
+            new[node] = _identity(operation) if isinstance(operation, Value) else operation
     return new.get(value, value)
 
 

@@ -71,9 +71,9 @@ def _drop_unused_storage(block: Seq, _: Descent) -> Stmt:
     return without_unused(block)
 
 
-def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
+def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stmt]:
     """Statements in sequence, with a variable for each place that runs of them store to in a tensor."""
-    found: list[Stmt] = []
+    replaced: list[Stmt] = []
     is_own = any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in stmts)
     while stmts:
         first = stmts[0]
@@ -81,15 +81,15 @@ def _kept(stmts: list[Stmt], tensor: Tensor, made: set[Tensor]) -> list[Stmt]:
         if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
             run = _run(stmts, tensor, first.indices)
             if run and _is_worth(stmts[:run], tensor):
-                kept = _in_variable(stmts[:run], tensor, first.indices, made)
+                kept = _in_variable(stmts[:run], tensor, first.indices, variables)
                 stmts = stmts[run:]
                 is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
-                found += kept if is_read else kept[:-1]
+                replaced += kept if is_read else kept[:-1]
                 continue
             count = max(run, 1)
-        found += stmts[:count]
+        replaced += stmts[:count]
         stmts = stmts[count:]
-    return found
+    return replaced
 
 
 def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
@@ -100,10 +100,10 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
     count = 0
     named = set(free_vars(*indices))
     for k, stmt in enumerate(stmts):
-        found = _accesses(stmt, tensor)
+        count_here = _accesses(stmt, tensor)
         if isinstance(stmt, Allocate) and stmt.tensor is tensor:
             break
-        if found == 0:
+        if count_here == 0:
             continue
         if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, indices, named):
             break
@@ -111,7 +111,7 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
     return count
 
 
-def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
+def _alone(loop: For, variables: set[Tensor]) -> Stmt | None:
     """A variable around a loop that certainly stores to one element of a tensor, else `None`."""
     inner: Stmt = loop
     most = 0
@@ -124,11 +124,11 @@ def _alone(loop: For, made: set[Tensor]) -> Stmt | None:
         return None
     inside = bound_in(loop)
     for store in inner.stmts if isinstance(inner, Seq) else (inner,):
-        if not isinstance(store, Store) or store.tensor in made or opaque_terms(*store.indices):
+        if not isinstance(store, Store) or store.tensor in variables or opaque_terms(*store.indices):
             continue
         named = set(free_vars(*store.indices))
         if not named & inside and _only_at(loop, store.tensor, store.indices, named):
-            return seq(*_in_variable([loop], store.tensor, store.indices, made))
+            return seq(*_in_variable([loop], store.tensor, store.indices, variables))
     return None
 
 
@@ -164,10 +164,10 @@ def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
     return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
 
 
-def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, made: set[Tensor]) -> list[Stmt]:
+def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variables: set[Tensor]) -> list[Stmt]:
     """Statements that update a variable instead of an element, and store it at the end."""
     acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
-    made.add(acc)
+    variables.add(acc)
     start = (const(0),)
 
     def move(accessed: Tensor, _: Indices) -> tuple[Tensor, Indices] | None:

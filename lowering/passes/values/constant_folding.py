@@ -43,9 +43,9 @@ def decided(operand: Operand) -> Operand:
             if known is not None:
                 new[node] = known
         elif isinstance(node, (Expr, Cond)) and node.args:
-            made = _made(node, tuple(new.get(arg, arg) for arg in node.args))
-            if made is not node:
-                new[node] = made
+            new_node = _made(node, tuple(new.get(arg, arg) for arg in node.args))
+            if new_node is not node:
+                new[node] = new_node
     if not new:
         return operand
     return walk.rewrite(operand, new)
@@ -72,8 +72,8 @@ def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
             return _ARITHMETIC[node.op](left, right)
     if all(a is b for a, b in zip(args, node.args, strict=True)):
         return node
-    made: Expr | Cond = make(node.op, args, node.data)
-    return made
+    result: Expr | Cond = make(node.op, args, node.data)
+    return result
 
 
 def _constant(node: Expr | Cond) -> Operand | None:
@@ -101,9 +101,9 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
     """
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
-        made = _folded(node, new, decide)
-        if made is not None:
-            new[node] = made
+        new_node = _folded(node, new, decide)
+        if new_node is not None:
+            new[node] = new_node
     return walk.rewrite(operand, new) if new else operand
 
 

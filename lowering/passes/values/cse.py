@@ -140,16 +140,16 @@ def _with_known(stmts: Sequence[Stmt]) -> list[Stmt]:
     return new
 
 
-def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], wanted: Collection[Expr]) -> Stmt:
-    """Define the `wanted` names, each in front of the first statement that uses it.
+def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], defined: Collection[Expr]) -> Stmt:
+    """Define the `defined` names, each in front of the first statement that uses it.
 
     A name that only one branch uses is defined in that branch.
     """
-    found = [dict.fromkeys(e for e in _named_in(stmt, names) if e in wanted) for stmt in stmts]
-    times = Counter(e for used in found for e in used)
+    uses = [dict.fromkeys(e for e in _named_in(stmt, names) if e in defined) for stmt in stmts]
+    times = Counter(e for used in uses for e in used)
     new: list[Stmt] = []
     done: set[Expr] = set()
-    for stmt, used in zip(stmts, found, strict=True):
+    for stmt, used in zip(stmts, uses, strict=True):
         inside: dict[Expr, None] = {}
         if isinstance(stmt, If):
             then, orelse = (set(_named_in(part, names)) for part in (stmt.then, stmt.orelse or Seq()))
@@ -303,9 +303,9 @@ def regrouped(operand: Part, order: Order) -> Part:
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
         if node.op in _SUMS and isinstance(node, Expr):
-            made = _sorted(walk.rewrite(node, new) if new else node, order)
-            if made is not node:
-                new[node] = made
+            ordered = _sorted(walk.rewrite(node, new) if new else node, order)
+            if ordered is not node:
+                new[node] = ordered
     return walk.rewrite(operand, new) if new else operand
 
 
@@ -333,8 +333,8 @@ def _sorted(e: Expr, order: Order) -> Expr:
     if len(terms) == 2 and not any(t.args for t in terms):
         return e  # no part of it is a sum
     ranked = [t for _, t in sorted(zip(depths, terms, strict=True), key=lambda pair: pair[0])]
-    made = sum(ranked[1:], ranked[0])
-    return made + total if total > 0 else made - -total if total < 0 else made
+    total_of_terms = sum(ranked[1:], ranked[0])
+    return total_of_terms + total if total > 0 else total_of_terms - -total if total < 0 else total_of_terms
 
 
 # -- labels ----------------------------------------------------------------------------------------------------------

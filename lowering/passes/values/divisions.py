@@ -43,9 +43,9 @@ def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
     Each entry gives the reason for its form and, for a corrected form, the missing fact. Conditions of assertions are
     left out: their lowering must not use the facts that they check.
     """
-    found: list[Lowered] = []
-    rewritten(f.body, Cursor.root(f), leave=_rules(bits, found.append))
-    return tuple({(one.asked[0], one.expr): one for one in found if one.steps}.values())
+    lowerings: list[Lowered] = []
+    rewritten(f.body, Cursor.root(f), leave=_rules(bits, lowerings.append))
+    return tuple({(one.asked[0], one.expr): one for one in lowerings if one.steps}.values())
 
 
 def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
@@ -86,9 +86,9 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
         if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
             return part
         is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
-        found = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
-        note(found)
-        changed: Expr | Cond = found.expr
+        lowering = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
+        note(lowering)
+        changed: Expr | Cond = lowering.expr
         return changed
 
     return map_integers(operand, change)

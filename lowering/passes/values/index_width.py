@@ -72,7 +72,7 @@ def narrow(f: Function) -> Width:
     with intset.using(tiers=tiers_within(Effort.SETS)):
         scope = scope_of(f)
         root = _WidthDescent(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
-        refused = (width for stmt, place in walked(f.body, root) for width in _refused(stmt, place))
+        refused = (width for stmt, here in walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
 
@@ -131,14 +131,14 @@ class _WidthDescent(Descent):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: Stmt, place: _WidthDescent) -> Iterator[Width | None]:
+def _refused(stmt: Stmt, here: _WidthDescent) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
-    for e, conditions in _index_expressions(stmt, place.shapes):
-        if not (e in place.data and isinstance(stmt, Store)):  # which is stored as it is
-            yield place.refused(e, conditions)
+    for e, conditions in _index_expressions(stmt, here.shapes):
+        if not (e in here.data and isinstance(stmt, Store)):  # which is stored as it is
+            yield here.refused(e, conditions)
     if isinstance(stmt, For):
         for carry in stmt.carried:
-            yield place.between_iterations(stmt).refused(carry.following, ())
+            yield here.between_iterations(stmt).refused(carry.following, ())
 
 
 def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
@@ -147,13 +147,13 @@ def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Con
         return []
     if isinstance(stmt, Allocate):
         stmt = replace(stmt, padding=None)
-    found: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
+    expressions: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
-        found.update(((part, conditions), None) for part in narrow_parts(e))
+        expressions.update(((part, conditions), None) for part in narrow_parts(e))
 
     firsts = [c.first for c in stmt.carried] if isinstance(stmt, For) else []
-    found.update(((first, ()), None) for first in firsts if opaque_terms(first))
+    expressions.update(((first, ()), None) for first in firsts if opaque_terms(first))
     for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, For) else operands(stmt):
         for part, conditions in parts_of(operand):
             for node in postorder((part,)) if isinstance(part, Node) else (part,):
@@ -172,7 +172,7 @@ def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Con
         add(low + extent, ())
     elif isinstance(stmt, Allocate):
         add(product(range_ends(r)[1] for r in stmt.ranges), ())
-    return list(found)
+    return list(expressions)
 
 
 def narrow_parts(e: Expr) -> list[Expr]:

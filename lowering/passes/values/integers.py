@@ -50,16 +50,16 @@ def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
 
     Bodies of integer functions of data are included.
     """
-    found: list[tuple[Operand, tuple[Cond, ...]]] = []
+    parts: list[tuple[Operand, tuple[Cond, ...]]] = []
 
     def note(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        found.append((part, conditions))
+        parts.append((part, conditions))
         return part
 
     map_integers(root, note)
     if isinstance(root, Value):
-        found += [(node, holds) for node, holds in _conditions(root).items() if isinstance(node, Value)]
-    return found
+        parts += [(node, holds) for node, holds in _conditions(root).items() if isinstance(node, Value)]
+    return parts
 
 
 def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
@@ -81,14 +81,14 @@ def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
 
 def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
     """For each value below `root`, and each largest integer part, what holds wherever it is evaluated."""
-    found: dict[Operand, tuple[Cond, ...]] = {root: ()}
+    conditions: dict[Operand, tuple[Cond, ...]] = {root: ()}
     for node in _parents_first(root):
-        holds = found[node]
+        holds = conditions[node]
         for k, child in enumerate(node.args):
             way = (*holds, *(c for c in _added(node, k) if c not in holds))
-            known = found.get(child)
-            found[child] = way if known is None else tuple(c for c in known if c in way)
-    return found
+            known = conditions.get(child)
+            conditions[child] = way if known is None else tuple(c for c in known if c in way)
+    return conditions
 
 
 def _parents_first(root: Value) -> list[Value]:
