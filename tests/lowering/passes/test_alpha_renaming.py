@@ -1,4 +1,4 @@
-"""Copies of a statement: each has names and storage of its own, in the nest, its text and its C."""
+"""Copied statements get fresh names and storage in nests, text and C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-W
 
 
 def made_twice(root: Stmt) -> list[str]:
-    """The tensors and names of values that a nest makes at more than one place."""
+    """Tensors and variables with more than one definition in a nest."""
     made: Counter[Any] = Counter()
     for stmt in statements(root):
         if isinstance(stmt, Allocate):

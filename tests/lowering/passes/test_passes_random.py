@@ -141,7 +141,7 @@ BEFORE: list[Callable[[Function], Function]] = [
 
 
 def check_for_c(seed: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What C is made of means what the nest does, also where nothing is too little to be worth it."""
+    """The pipeline before C keeps the meaning of a nest, at zero profitability thresholds too."""
     nest = kind(seed)
     rng = random.Random(seed)
     if rng.random() < 0.5:
@@ -165,7 +165,7 @@ def test_what_c_is_made_of_keeps_the_meaning(start: int, kind: type[Nest], monke
         check_for_c(seed, kind, monkeypatch)
 
 
-PLANTED = {  # what is put into a nest, and what is gone then, by the pass that finds it
+PLANTED = {  # by pass: statements inserted into a nest, and text that the pass must remove
     "remove_no_op": (
         "for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {v}",
         "px",
@@ -187,7 +187,7 @@ PLANTED = {  # what is put into a nest, and what is gone then, by the pass that 
 
 
 def check_planted(seed: int, kind: type[Nest] = Nest) -> None:
-    """Something planted between the statements of a nest goes."""
+    """Insert statements into a nest; the pass must remove them."""
     nest = kind(seed)
     rng = random.Random(seed)
     array = rng.choice("ABC")

@@ -1,6 +1,6 @@
-"""What took seconds: passes over short nests, options of a layout, many dimensions.
+"""Former slow cases: passes over short nests, options of a layout, many dimensions.
 
-The limit is far above what they take and far below what they took, which was 4 to 36 s.
+They took 4 to 36 s once; the limit lies far between that and their present time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_many_dimensions(dims: int) -> None:
 
 
 def test_a_pass_spends_less_and_less() -> None:
-    """A question without an account does not depend on what was asked before; one with it may be refused."""
+    """Questions without an account are independent of earlier ones; a spent account refuses."""
     f = parse_nest("def f(A: int32[64]):\n    for i in [0, 64):\n        A[i % 4] = A[i % 5]\n")
     account = account_of(f)
     account.left = account.least = 1

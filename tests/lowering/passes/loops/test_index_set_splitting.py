@@ -132,7 +132,7 @@ def test_the_interior_of_a_padded_image_has_no_condition(kind: str) -> None:
 
 
 def test_a_convolution_that_reads_its_padding_in_place() -> None:
-    """The border of a row is found at the loop of the filter, that of a column at the loop of the image."""
+    """The filter's loop is split at borders of rows, the image's loop at borders of columns."""
     a, w = te.placeholder((12, 40), name="A"), te.placeholder((3, 3), name="W")
     pad = te.compute(
         (14, 42),
@@ -257,7 +257,7 @@ def F(A: float32[8, 4], B: float32[8], C: float32[8]):
 
 
 def test_copies_of_outer_loops_leave_inner_ones_their_share() -> None:
-    """Four steps of a stencil whose border stays: strips are taken apart, and so is each row."""
+    """Four steps of a stencil whose border stays: strips and rows are both split."""
     t = a = te.placeholder((1000, 1000), name="A")
     stages = []
     for k in range(4):
@@ -279,7 +279,7 @@ def test_copies_of_outer_loops_leave_inner_ones_their_share() -> None:
 
 
 def test_what_is_decided_hides_no_condition_inside_of_it() -> None:
-    """Once it is known which operand a minimum is, the maximum around it is one of a loop variable and a number."""
+    """A decided minimum leaves a maximum of a loop variable and a number around it."""
     a = te.placeholder((600,), name="A")
     b = te.compute((600,), lambda i: a[i] + 1.0, name="B")
     c = te.compute((640,), lambda i: b[te.max(te.min(i - 9, 599), 0)], name="C")

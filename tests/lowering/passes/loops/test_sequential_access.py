@@ -1,4 +1,4 @@
-"""Loops over the axes of a tensor: what is made, what is refused, and that nothing else changes."""
+"""`sequential_buffer_access`: printed nests, refusals, unchanged results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from intset import InputError, evaluate
 from lowering import LayoutError, parse_nest, run, sequential_buffer_access
 
 
-def turned(text: str, name: str) -> tuple[str, list[object]]:
-    """The new text; both are run on random arrays, and give the same."""
+def in_order(text: str, name: str) -> tuple[str, list[object]]:
+    """Run the pass, compare results on random arrays, and return the new text and report."""
     f = parse_nest(text)
     report: list[object] = []
     g = sequential_buffer_access(f, name, report=report)
@@ -29,7 +29,7 @@ def turned(text: str, name: str) -> tuple[str, list[object]]:
 
 
 def test_tiles_are_walked_in_the_order_of_the_flat_tensor() -> None:
-    text, report = turned(
+    text, report = in_order(
         """
 def f(A: int32[16], B: int32[16]):
     for i in [0, 4):
@@ -42,7 +42,7 @@ def f(A: int32[16], B: int32[16]):
 
 
 def test_a_guard_where_the_tensor_is_not_reached() -> None:
-    text, _ = turned(
+    text, _ = in_order(
         """
 def f(A: int32[4, 4], B: int32[n], n):
     for i in [0, minimum(n, 14)):
@@ -54,7 +54,7 @@ def f(A: int32[4, 4], B: int32[n], n):
 
 
 def test_a_start_of_a_reduction_is_split_off() -> None:
-    text, _ = turned(
+    text, _ = in_order(
         """
 def rows(A: int32[6, 8], B: int32[6]):
     for i in [0, 6):
@@ -75,7 +75,7 @@ def rows(A: int32[6, 8], B: int32[6]):
 
 
 def test_loops_that_the_indices_do_not_mention_stay_inside() -> None:
-    text, _ = turned(
+    text, _ = in_order(
         """
 def f(A: int32[4], B: int32[4, 3]):
     for j in [0, 3):
@@ -88,7 +88,7 @@ def f(A: int32[4], B: int32[4, 3]):
 
 
 def test_sums_of_integers_may_be_added_up_in_any_order() -> None:
-    text, _ = turned("def f(A: int32[8], B: int32[1]):\n    for i in [0, 8):\n        B[0] = B[0] + A[7 - i]\n", "A")
+    text, _ = in_order("def f(A: int32[8], B: int32[1]):\n    for i in [0, 8):\n        B[0] = B[0] + A[7 - i]\n", "A")
     assert "B[0] = B[0] + A[a0]" in text
     floats = "def f(A: float32[8], B: float32[1]):\n    for i in [0, 8):\n        B[0] = B[0] + A[7 - i]\n"
     with pytest.raises(LayoutError, match="order"):
@@ -129,7 +129,7 @@ def test_no_such_tensor() -> None:
 
 
 def test_storage_of_an_iteration_is_walked_in_that_iteration() -> None:
-    text, _ = turned(
+    text, _ = in_order(
         """
 def f(A: int32[8, 4], B: int32[8, 4]):
     for i in [0, 8):
@@ -192,7 +192,7 @@ def check_random(seeds: range) -> int:
     for seed in seeds:
         text = random_nest(random.Random(seed))
         try:
-            _, report = turned(text, "A")
+            _, report = in_order(text, "A")
         except LayoutError:
             continue
         done += report[-1].done

@@ -1,4 +1,4 @@
-"""Strength reduction and hoisting over whole nests: no division is left in a loop, and the values are numpy's."""
+"""Strength reduction and hoisting: loops without divisions, with numpy's values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ n, m, p = te.size_var("n"), te.size_var("m"), te.size_var("p")
 
 
 def divisions_in_loops(f: Function) -> int:
-    """Divisions by what is no constant that are done inside a loop."""
+    """Count divisions by nonconstant divisors inside loops."""
     inside = {s for loop in statements(f.body) if isinstance(loop, For) for s in statements(loop.body)}
     inside |= {c for loop in statements(f.body) if isinstance(loop, For) for c in loop.carried}
     found = 0
@@ -138,7 +138,7 @@ def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
 
 
 def test_a_dividend_that_overflows_where_it_is_not_evaluated_is_not_carried() -> None:
-    """Below the guard i * 2**61 is small; beyond it there is no such number in 64 bits."""
+    """Below the guard i * 2**61 is small; beyond the guard it overflows 64 bits."""
     i, size = Var("i"), ShapeVar("s", lower=1)
     a = te.placeholder((100,), "int64", name="A")
     guarded = If(i < 3, Store(a, (i,), (i * 2**61) % size))
@@ -161,7 +161,7 @@ def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
 
 
 def test_a_divisor_is_not_computed_where_the_loop_does_not_run() -> None:
-    """n * m is representable wherever the loop divides by it, and may not be where it does not run."""
+    """The product n * m overflows only if the loop has no iteration."""
     i, n_, m_, k = Var("i"), ShapeVar("n"), ShapeVar("m"), ShapeVar("k")
     a = te.placeholder((k,), "int64", name="A")
     f = Function("f", (a,), (a,), (n_, m_, k), (), For(i, Range(0, k), Store(a, (i,), (i + 5) // (n_ * m_))))
@@ -219,7 +219,7 @@ def test_chains_of_every_step_stay_in_the_width() -> None:
 
 
 def test_a_remainder_may_be_updated_after_the_last_iteration() -> None:
-    """It is never as large as the divisor, so only a quotient needs the condition that there is another iteration."""
+    """A remainder stays below its divisor; only a quotient needs the condition of a next iteration."""
     i, start, size = Var("i"), Var("s"), ShapeVar("n")
     a = te.placeholder((5,), "int64", name="A")
     f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i * 3 + start) % size)))

@@ -1,4 +1,4 @@
-"""What is only copied is computed where it goes, where nothing there is read meanwhile."""
+"""Copies are eliminated if no statement in between reads the destination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a reduction where its condition fails changes nothing, and is not done: exactly where that is so."""
+"""Identity stores left of reductions are dropped exactly if they change no element."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_changes_an_element_is_done(reduced: Any, otherwise: float) -> None
 
 
 def test_a_loop_is_not_copied_for_one_of_its_iterations() -> None:
-    s = triangle(te.sum, 0.0, 9)  # k <= i holds in all of the last row, in which it is not worth a row of its own
+    s = triangle(te.sum, 0.0, 9)  # the last row satisfies k <= i, but a single iteration pays no copy of the loop
     f = check(s)
     check_c(f, s)
     assert to_c(f).count("for (int32_t i = ") == 1

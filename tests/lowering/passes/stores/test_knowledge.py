@@ -195,7 +195,9 @@ def test_a_guarded_access_inside_the_axes_is_brought_in_order() -> None:
 def test_parallel_loops_become_one_only_where_no_two_iterations_meet() -> None:
     body = "for i in [0, 8){0}:\n    A[i + 1] = i\nfor i in [0, 8){0}:\n    B[i] = A[i] + A[i + 1]"
     serial, parallel = (nest(body.format(kind)) for kind in ("", " parallel"))
-    assert str(merge_adjacent_loops(serial)).count("for") == 1  # iteration i reads what it and the one before it stored
+    assert (
+        str(merge_adjacent_loops(serial)).count("for") == 1
+    )  # iteration i reads elements stored by iterations i and i - 1
     assert str(merge_adjacent_loops(parallel)) == str(parallel)
     apart = "for i in [0, 8) parallel:\n    A[i] = i\nfor i in [0, 8) parallel:\n    B[i] = A[i]"
     assert str(merge_adjacent_loops(nest(apart))).count("parallel") == 1

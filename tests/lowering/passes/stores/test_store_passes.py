@@ -1,5 +1,5 @@
 # ruff: noqa: E501  # nests on one line
-"""The passes of padded layouts: samples S1 to S20 and what has to stay, each with what the report says."""
+"""Passes for padded layouts: samples S1 to S20, refusals, and reports."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def nest(body: str, head: str = HEAD) -> Function:
 
 
 def done(p: Pass, before: str, after: str, head: str = HEAD) -> list[Any]:
-    """What the pass says while it makes `after` of `before`."""
+    """Check that a pass turns `before` into `after`; return its report."""
     report: list[Any] = []
     assert str(p(nest(before, head), report=report)) == str(nest(after, head))
     return report
 
 
 def stays(p: Pass, body: str, reason: str, head: str = HEAD, line: int | None = None, point: Any = None) -> None:
-    """The pass leaves the nest as it is and says why."""
+    """Check that a pass keeps the nest and reports a reason."""
     report = done(p, body, body, head)
     told = [entry for entry in report if not entry.done and (line is None or entry.line == line)]
     assert any(reason in entry.reason and (point is None or entry.point == point) for entry in told), report

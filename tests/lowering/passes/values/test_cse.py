@@ -1,4 +1,4 @@
-"""Names for indices and decided rows: what is computed once, where it stands, and that nothing else changes."""
+"""Names for indices, and unswitched rows: printed nests, operation counts, unchanged results."""
 
 from __future__ import annotations
 
