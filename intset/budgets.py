@@ -51,6 +51,8 @@ REGION_PIECES: Final = 64
 """`intset.domains.sets.region`: disjoint pieces of a region."""
 SHAPE_POINTS: Final = 40_000
 """`intset.regions.shape`: points of a box, or instances, that one count enumerates."""
+WRITTEN_POINTS: Final = 1000
+"""`intset.regions.listed`: points in a condition, or converted to another domain."""
 LISTED_SHAPE_POINTS: Final = 1000
 """`intset.domains.sets.answers`: Points that are listed as a shape of the domain, where it gives up on the formula."""
 FEW_POINTS: Final = 400
@@ -120,6 +122,20 @@ CASES: Final = 12
 
 # -- of what isl is asked ------------------------------------------------------------------------------------------
 
+COUNTED_POINTS: Final = 20_000
+"""`intset.domains.isl.count`: points that isl visits in one count."""
+OPERATIONS_PER_POINT: Final = 16
+"""Operations of isl for one visited point; measured: 1 to 14."""
+COUNT_OPERATIONS: Final = 100_000
+"""`intset.domains.isl.count`: operations of the analysis before the visits."""
+SCANNED_POINTS: Final = 500
+"""`intset.domains.isl.count`: visiting so few points is faster than summation."""
+COUNTED_PARTS: Final = 16
+"""`intset.domains.isl.count`: disjoint parts in a sum of counts."""
+OVERLAPPING_PIECES: Final = 4
+"""`intset.domains.isl.hulls`: examined sets for each piece of a partition."""
+PIECE_VALUES: Final = 64
+"""`intset.domains.isl.hulls`: values of a quotient or remainder by which a piece is split."""
 FEW_INSTANCES: Final = 16
 """`intset.domains.isl.instances`: Sooner counted one by one than in closed form."""
 POINTS_PER_INSTANCE: Final = 100
@@ -146,6 +162,8 @@ LISTED_MAP_POINTS: Final = 4_096
 """`intset.itermap.listed`: Points of a box that are looked at one by one."""
 MAP_SIZES_TRIED: Final = 200
 """`intset.itermap.general`: Values of sizes for which a map is listed."""
+INDEX_TERMS: Final = 32
+"""`intset.itermap.structure`: terms of one index."""
 INDEX_NODES: Final = 2_000
 """`intset.itermap.structure`: Of the index expressions together."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from intset.budgets import INDEX_NODES
+from intset.budgets import INDEX_NODES, INDEX_TERMS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv
@@ -75,8 +75,6 @@ class Scalars:
         """1 or -1 if the number is proved positive or negative, else 0."""
         return 1 if self.at_least(a, 1) else -1 if self.at_least(-1, a) else 0
 
-
-MAX_TERMS = 32  # of an index
 
 Interval = tuple[Scalar, Scalar]  # first, extent
 
@@ -194,8 +192,8 @@ class Structure:
                 terms.pop(digit, None)
             else:
                 terms[digit] = new
-        if len(terms) > MAX_TERMS:
-            raise NoStructureError(f"an index has more than {MAX_TERMS} digits")
+        if len(terms) > INDEX_TERMS:
+            raise NoStructureError(f"an index has more than {INDEX_TERMS} digits")
         return DigitSum(do.plus(a.base, do.times(b.base, factor)), terms)
 
     def _divided(self, total: DigitSum, by: Scalar, op: ops.Op) -> DigitSum:
@@ -410,7 +408,7 @@ def structure_of(exprs: Sequence[Expr], box: Mapping[Var, Interval], scalars: Sc
     divisors = [e.args[1] for e in postorder(exprs) if e.op in (ops.FLOORDIV, ops.FLOORMOD)]
     numbers = [abs(e.data) for e in divisors if isinstance(e, Expr) and e.is_const and e.data]
     ways = [(True, 0), (False, 0)]
-    if 1 < len(numbers) <= MAX_TERMS:
+    if 1 < len(numbers) <= INDEX_TERMS:
         ways += [(True, lcm(*numbers)), (False, lcm(*numbers))]
     reasons: list[NoStructureError] = []
     for whole, step in ways:

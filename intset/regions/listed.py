@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
+from intset.budgets import WRITTEN_POINTS
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and, logical_or
 from intset.expr.evaluate import compiled
@@ -13,8 +14,6 @@ from intset.expr.walk import opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 from intset.regions.derived import PerInstance
 from intset.regions.shape import End, Shape
-
-MAX_WRITTEN: Final = 1000  # points in a condition, or converted to another domain
 
 
 class ListedPoints(Shape):
@@ -72,7 +71,7 @@ class ListedPoints(Shape):
         return other.listing(sorted(self.points), (), self.dims)
 
     def _check_short(self) -> None:
-        if len(self.points) > MAX_WRITTEN:
+        if len(self.points) > WRITTEN_POINTS:
             raise BudgetError(f"a list of {len(self.points)} points is not written out")
 
     # -- overridden methods ------------------------------------------------------------------------------------
@@ -105,13 +104,13 @@ class ListedPoints(Shape):
     def has(self, point: Sequence[int]) -> bool:
         return tuple(point) in self.points
 
-    def listed(self, most: int = MAX_WRITTEN) -> list[tuple[int, ...]]:
+    def listed(self, most: int = WRITTEN_POINTS) -> list[tuple[int, ...]]:
         return sorted(self.points)
 
     def count(self) -> int:
         return len(self.points)
 
-    def counts(self, varying: Sequence[Var], most: int = MAX_WRITTEN) -> PerInstance:
+    def counts(self, varying: Sequence[Var], most: int = WRITTEN_POINTS) -> PerInstance:
         return PerInstance(len(self.points), len(self.points))
 
     def disjuncts(self) -> int:

@@ -12,6 +12,7 @@ from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intset.budgets import COUNT_OPERATIONS, COUNTED_PARTS, COUNTED_POINTS, OPERATIONS_PER_POINT, SCANNED_POINTS
 from intset.domains.isl.checked import coalesced
 from intset.domains.isl.session import budget, isl, number, val, whole
 from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
@@ -24,17 +25,11 @@ from intset.infinity import POS_INF, Infinity
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, Point, Set
 
-MAX_POINTS = 20_000  # visited points of one count
-OPERATIONS_PER_POINT = 16  # isl's scan needs 1 to 14 (measured)
-BASE_OPERATIONS = 100_000  # of the analysis before the scan
-FEW_POINTS = 500  # visiting them is faster than summation
-MAX_PARTS = 16  # disjoint parts in a sum of counts
-
 
 # -- a number ---------------------------------------------------------------------------------------------------------
 
 
-def count(isl_set: Set, max_points: int = MAX_POINTS) -> int | Infinity:
+def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
     """The number of points of an isl `Set` without parameters; `POS_INF` for infinitely many.
 
     Boxes, products, one-dimensional sets and closed-form sums are counted without a scan.
@@ -48,7 +43,7 @@ def count(isl_set: Set, max_points: int = MAX_POINTS) -> int | Infinity:
         run = _run_length(isl_set)
         if run is not None:
             return run
-    with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+    with budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
 
 
@@ -56,7 +51,7 @@ def _run_length(isl_set: Set) -> int | None:
     """The number of elements of an arithmetic progression; `None` for other sets, or beyond a small budget."""
     m = isl()
     try:
-        with budget(BASE_OPERATIONS):
+        with budget(COUNT_OPERATIONS):
             low, high = whole(isl_set.dim_min_val(0)), whole(isl_set.dim_max_val(0))
             if low is None or high is None:
                 return None
@@ -94,7 +89,7 @@ def _count_factor(factor: Set) -> int | Infinity:
         extents.append(high - low + 1)
     if dims == 1 and not factor.involves_locals():
         return extents[0]
-    if dims > 1 and prod(extents) > FEW_POINTS * max(extents):
+    if dims > 1 and prod(extents) > SCANNED_POINTS * max(extents):
         terms = sum_points(factor, ())
         if terms is not None:
             return sum(t.numerator.const // t.denominator for t in terms if not t.domain.is_empty())
@@ -185,7 +180,7 @@ def count_symbolic(isl_set: Set, params: Sequence[Expr], context: Set | None = N
     context: an isl Set of parameters; the expression is valid inside it.
     """
     try:
-        with budget(BASE_OPERATIONS):
+        with budget(COUNT_OPERATIONS):
             return _Symbolic(isl_set, params, context).count()
     except BudgetError:
         return None
@@ -201,7 +196,7 @@ class _Symbolic:
 
     def count(self) -> Expr | Infinity | None:
         parts = disjoint_parts(self.points)
-        if len(parts) > MAX_PARTS:
+        if len(parts) > COUNTED_PARTS:
             return None
         counts: list[Expr] = []
         endless = isl().Set.empty(self.context.get_space())

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from intset.budgets import OVERLAPPING_PIECES, PIECE_VALUES
 from intset.domains.isl.checked import affine_hull_of, coalesced, end_of_dim, simple_hull_of
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, number, val, whole
@@ -20,10 +21,6 @@ from intset.regions.derived import Product, has_select, parts_of
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set
-
-
-_MAX_OVERLAPPING = 4  # examined sets for each piece
-_MAX_VALUES = 64  # tried values of a quotient or remainder
 
 
 def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:
@@ -317,11 +314,11 @@ def disjoint_pieces(shape: Presburger, most: int) -> list[Presburger] | None:
     whole = _filled(current)
     if whole is not None:
         parts = [whole]
-    elif current.n_basic_set() > _MAX_OVERLAPPING * most:
+    elif current.n_basic_set() > OVERLAPPING_PIECES * most:
         return None
     else:
         parts = [part.to_set() for part in coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()]
-        parts = _merged(parts) if len(parts) <= _MAX_OVERLAPPING * most else parts
+        parts = _merged(parts) if len(parts) <= OVERLAPPING_PIECES * most else parts
     waiting, parts = parts, []
     while waiting and len(waiting) + len(parts) <= most:
         part = waiting.pop(0)
@@ -370,7 +367,7 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
     span = span.project_out(m.dim_type.param, 0, span.dim(m.dim_type.param))
     low, high = whole(span.dim_min_val(0)), whole(span.dim_max_val(0))
-    if low is None or high is None or high - low > _MAX_VALUES:
+    if low is None or high is None or high - low > PIECE_VALUES:
         return None
     found: list[Set] = []
     for value in range(low, high + 1):

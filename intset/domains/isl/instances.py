@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.budgets import FEW_INSTANCES, INSTANCE_VECTORS, POINTS_PER_INSTANCE
+from intset.budgets import (
+    COUNT_OPERATIONS,
+    COUNTED_PARTS,
+    COUNTED_POINTS,
+    FEW_INSTANCES,
+    INSTANCE_VECTORS,
+    OPERATIONS_PER_POINT,
+    POINTS_PER_INSTANCE,
+    SCANNED_POINTS,
+)
 from intset.domains.isl.checked import lexicographic_extremum
 from intset.domains.isl.count import (
-    BASE_OPERATIONS,
-    FEW_POINTS,
-    MAX_PARTS,
-    MAX_POINTS,
-    OPERATIONS_PER_POINT,
     added,
     constant_part,
     count,
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from islpy import BasicSet, Point, PwAff, Set
 
 
-def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerInstance:
+def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> PerInstance:
     """The largest and the total number of points of the instances of an isl `Set` over (instance, point).
 
     Parameters
@@ -52,7 +56,7 @@ def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerI
     InputError: the set depends on a parameter.
     """
     kinds = isl().dim_type
-    with budget(BASE_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+    with budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         points = without_params(isl_set)
         for k in range(instances):
             points = points.set_dim_name(kinds.set, k, named(f"_q{k}"))
@@ -72,8 +76,8 @@ def max_over(isl_set: Set, instances: int, max_points: int = MAX_POINTS) -> PerI
 def _few(domain: Set) -> bool:
     """Whether the number of instances is small enough to visit each."""
     try:
-        with budget(BASE_OPERATIONS):
-            return count(_as_set(domain), FEW_POINTS) <= FEW_INSTANCES
+        with budget(COUNT_OPERATIONS):
+            return count(_as_set(domain), SCANNED_POINTS) <= FEW_INSTANCES
     except BudgetError:
         return False
 
@@ -131,9 +135,9 @@ class _Largest(NamedTuple):
 
 
 def _largest(fibres: Set, domain: Set) -> _Largest | None:
-    """The answer by closed forms; `None` without them, or beyond `MAX_PARTS`."""
+    """The answer by closed forms; `None` without them, or beyond `COUNTED_PARTS`."""
     try:
-        with budget(BASE_OPERATIONS):
+        with budget(COUNT_OPERATIONS):
             parts = []
             for part in disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
@@ -142,7 +146,7 @@ def _largest(fibres: Set, domain: Set) -> _Largest | None:
                 if isinstance(counts, Infinity):
                     return _Largest(POS_INF, False)
                 parts.append(counts)
-            return _largest_product(parts, domain) if sum(map(len, parts)) <= MAX_PARTS else None
+            return _largest_product(parts, domain) if sum(map(len, parts)) <= COUNTED_PARTS else None
     except BudgetError:
         return None
 

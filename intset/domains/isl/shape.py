@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from intset import config as configuration
+from intset.budgets import COUNTED_POINTS
 from intset.domains.isl import hulls, instances
 from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of, solving
-from intset.domains.isl.count import MAX_POINTS, count, count_symbolic
+from intset.domains.isl.count import count, count_symbolic
 from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of, listed_shape
 from intset.domains.isl.session import MAX_BITS, NAME, budget, context, is_limited, isl, number, val
 from intset.domains.isl.to_expr import aff_to_expr, set_to_cond
@@ -309,7 +310,7 @@ class IslShape(Presburger, Shape):
         with solving(current):
             return not current.is_empty()
 
-    def listed(self, most: int = MAX_POINTS) -> list[tuple[int, ...]]:
+    def listed(self, most: int = COUNTED_POINTS) -> list[tuple[int, ...]]:
         kinds, found = isl().dim_type, []
         current = self.get()
         number_of_points = count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
@@ -333,7 +334,7 @@ class IslShape(Presburger, Shape):
             return found
         return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
 
-    def counts(self, varying: Sequence[Var], most: int = MAX_POINTS) -> PerInstance:
+    def counts(self, varying: Sequence[Var], most: int = COUNTED_POINTS) -> PerInstance:
         # Declared bounds restrict parameters only.
         named = universe(len(varying)).dims_to_params(varying)
         whole = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)

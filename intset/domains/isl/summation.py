@@ -58,7 +58,7 @@ def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
     """The number of points of a bounded isl Set with at most one disjunct, as a sum of terms, without enumeration.
 
     `None` if a bound of a dimension is no polynomial in the dimensions summed later (because of a division), or beyond
-    `MAX_TERMS` parts.
+    `SUMMED_PARTS` parts.
     """
     kinds = isl().dim_type
     if points.dim(kinds.set) > len(_SUMMED):
