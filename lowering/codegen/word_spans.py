@@ -7,7 +7,6 @@ mathematical. C and Python emitters share these bounds, so equal results wrap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from bound import dtypes
@@ -18,6 +17,8 @@ from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Expr, Node, constant_value
 from intset.expr.ops import Op
+from intset.linear.bounds import Interval, negated
+from lowering.passes.values.index_width import INTERVAL_RULES
 
 Span = tuple[int, int]
 INT64: Final[Span] = (-(1 << 63), (1 << 63) - 1)
@@ -62,10 +63,12 @@ class WordSpans:
         operands = [arg for arg in node.args if isinstance(arg, Expr)]
         if not any(self.is_wide(arg) for arg in operands):
             return False
-        exact = _exact(op, [self.of(arg) for arg in operands])
-        overflows = exact[0] < INT64[0] or exact[1] > INT64[1]
-        self._known[node] = INT64 if overflows else exact
-        return overflows
+        low, high = _exact(op, [self.of(arg) for arg in operands])
+        if low is None or high is None or low < INT64[0] or high > INT64[1]:
+            self._known[node] = INT64
+            return True
+        self._known[node] = (low, high)
+        return False
 
     def name(self, var: Any, value: Any) -> None:
         """Enter a name for an integer."""
@@ -100,37 +103,8 @@ def _within_64(span: Span) -> Span:
     return span if INT64[0] <= span[0] and span[1] <= INT64[1] else INT64
 
 
-def _hull(a: Span, b: Span) -> Span:
-    return (min(a[0], b[0]), max(a[1], b[1]))
-
-
-_EXACT: Final[dict[Op, Callable[[Span, Span], Span]]] = {
-    ops.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    ops.SUB: lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    ops.MUL: lambda a, b: (min(x * y for x in a for y in b), max(x * y for x in a for y in b)),
-    ops.MIN: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    ops.MAX: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    ops.SELECT: _hull,
-    ops.SHL: lambda a, b: _hull(*(_scaled(a, max(0, min(s, 64))) for s in b)),
-    ops.FLOORMOD: lambda a, b: (min(0, b[0] + 1), max(0, b[1] - 1)),
-    ops.TRUNCMOD: lambda a, b: (min(0, a[0]), max(0, a[1])),
-}
-_QUOTIENTS: Final = (ops.FLOORDIV, ops.CEILDIV, ops.TRUNCDIV)
-
-
-def _scaled(a: Span, shift: int) -> Span:
-    return (a[0] << shift, a[1] << shift)
-
-
-def _exact(op: Op, spans: list[Span]) -> Span:
-    """Bounds of the mathematical result."""
-    first = spans[0]
-    if op is ops.NEG:
-        return (-first[1], -first[0])
-    if op is ops.ABS:
-        return (0, max(abs(first[0]), abs(first[1])))
-    if op in _QUOTIENTS:
-        largest = max(abs(first[0]), abs(first[1]))
-        may_negate = spans[1][0] <= -1 <= spans[1][1]  # the least number of 64 bits divided by -1 leaves 64 bits
-        return (-largest, largest if may_negate else min(largest, INT64[1]))
-    return _EXACT[op](first, spans[1]) if op in _EXACT else INT64
+def _exact(op: Op, spans: list[Interval]) -> Interval:
+    """Bounds of the mathematical result; those of bit operations on two's complement are at most 64 bits wide."""
+    if op is ops.CEILDIV:
+        return negated(INTERVAL_RULES[ops.FLOORDIV](negated(spans[0]), spans[1]))
+    return INTERVAL_RULES[op](*spans) if op in INTERVAL_RULES else INT64

@@ -305,7 +305,7 @@ Span: TypeAlias = "tuple[int, int] | None"
 MAX_STEPS: Final = 200  # larger expressions are not looked at
 _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
 _ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
-_RULES: Final[Mapping[ops.Op, Callable[..., Interval]]] = {
+INTERVAL_RULES: Final[Mapping[ops.Op, Callable[..., Interval]]] = {
     **ATOM_BOUNDS,
     ops.ADD: plus,
     ops.SUB: lambda a, b: plus(a, negated(b)),
@@ -413,8 +413,8 @@ def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
         return (value, value)
     known = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
     low, high = EVERYTHING
-    if node.op in _RULES and None not in known:
-        low, high = _RULES[node.op](*known)
+    if node.op in INTERVAL_RULES and None not in known:
+        low, high = INTERVAL_RULES[node.op](*known)
     if node.op in _ASKED:
         least, most = (constant_value(e) if isinstance(e, Expr) else None for e in ctx.bounds(node, domain=CHEAPEST))
         low, high = meet((low, high), (least, most))
