@@ -438,3 +438,44 @@ def _checked_indices(indices: Sequence[IntLike], dims: int, what: str) -> list[E
     if len(indices) != dims:
         raise LayoutError(f"the map has {dims} {what} indices, not {len(indices)}")
     return [as_index(e, f"{what} index {k}") for k, e in enumerate(indices)]
+
+
+# -- numbers as indices -------------------------------------------------------------------------------------------
+
+
+class IndexNumber(int):
+    """An integer with the methods of an index expression; its comparisons are constant conditions.
+
+    So a function of indices takes numbers as well as variables, and a number decides its Python branches.
+    """
+
+    __slots__ = ()
+    __hash__ = int.__hash__
+
+    def eq(self, other: Any) -> Cond:
+        """The condition that both are equal."""
+        return truth(int(self) == int(other)) if isinstance(other, int) else as_expr(int(self)).eq(other)
+
+    def ne(self, other: Any) -> Cond:
+        """The condition that both differ."""
+        return truth(int(self) != int(other)) if isinstance(other, int) else as_expr(int(self)).ne(other)
+
+
+def _define(name: str, kind: Callable[[Any], Any]) -> None:
+    """Define an operation of `IndexNumber` as that of `int`, with its result converted to a kind."""
+    plain: Callable[..., Any] = getattr(int, name)
+
+    def method(self: IndexNumber, *others: Any) -> Any:
+        result = plain(self, *others)
+        return result if result is NotImplemented else kind(result)
+
+    setattr(IndexNumber, name, method)
+
+
+for _name in "add sub mul floordiv mod and or xor lshift rshift".split():
+    _define(f"__{_name}__", IndexNumber)
+    _define(f"__r{_name}__", IndexNumber)
+for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
+    _define(_name, IndexNumber)
+for _name in "lt le gt ge eq ne".split():
+    _define(f"__{_name}__", truth)

@@ -33,7 +33,7 @@ from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
-from lowering.layout.index_map import IndexMap, as_index, parameter_names
+from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
 from lowering.nest.undef import is_undef, undef, undefs
 from lowering.nest.walk import variables
 
@@ -478,44 +478,3 @@ def _in_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
     if proof.status == "refuted" and not opaque_terms(value) and not has_sizes:
         raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold everywhere")
     return cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
-
-
-# -- numbers as indices -------------------------------------------------------------------------------------------
-
-
-class IndexNumber(int):
-    """An integer with the methods of an index expression; its comparisons are constant conditions.
-
-    So a function of indices takes numbers as well as variables, and a number decides its Python branches.
-    """
-
-    __slots__ = ()
-    __hash__ = int.__hash__
-
-    def eq(self, other: Any) -> Cond:
-        """The condition that both are equal."""
-        return truth(int(self) == int(other)) if isinstance(other, int) else as_expr(int(self)).eq(other)
-
-    def ne(self, other: Any) -> Cond:
-        """The condition that both differ."""
-        return truth(int(self) != int(other)) if isinstance(other, int) else as_expr(int(self)).ne(other)
-
-
-def _define(name: str, kind: Callable[[Any], Any]) -> None:
-    """Define an operation of `IndexNumber` as that of `int`, with its result converted to a kind."""
-    plain: Callable[..., Any] = getattr(int, name)
-
-    def method(self: IndexNumber, *others: Any) -> Any:
-        result = plain(self, *others)
-        return result if result is NotImplemented else kind(result)
-
-    setattr(IndexNumber, name, method)
-
-
-for _name in "add sub mul floordiv mod and or xor lshift rshift".split():
-    _define(f"__{_name}__", IndexNumber)
-    _define(f"__r{_name}__", IndexNumber)
-for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
-    _define(_name, IndexNumber)
-for _name in "lt le gt ge eq ne".split():
-    _define(f"__{_name}__", truth)

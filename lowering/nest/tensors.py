@@ -53,8 +53,10 @@ def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices]
         return None if target is None else element(*target)
 
     new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
-    target = move(new.tensor, new.indices) if isinstance(new, Store) else None
-    return new if target is None else replace(new, tensor=target[0], indices=target[1])  # type: ignore[call-arg]
+    if isinstance(new, Store):
+        tensor, indices = move(new.tensor, new.indices) or (new.tensor, new.indices)
+        new = replace(new, tensor=tensor, indices=indices)
+    return new
 
 
 def tensors_of(f: Function) -> tuple[Tensor, ...]:

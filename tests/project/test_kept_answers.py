@@ -302,7 +302,8 @@ INSIDE: dict[str, str] = {
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
-    "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph Points Program Values Scope Lowering Made Part
+    "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph Points Program Values Scope DivisionLowering
+        DivisionScope Made Part
         Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
         Worth""",

@@ -22,7 +22,7 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.layout.padding_value import IndexNumber
+from lowering.layout.index_map import IndexNumber
 from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
 from tests.lowering.layout.random_layouts import Laid, random_layer
