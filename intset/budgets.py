@@ -70,6 +70,8 @@ REACHING: Final = 1_000_000
 """Operations for the writes that reach one read, and for what is made of them."""
 DOUBTFUL_REACHING: Final = 600_000
 """The same where something is not certain, so that the answer is not either."""
+DEPENDENCE: Final = 1_000_000
+"""Operations for the meetings of two accesses."""
 INSTANCES: Final = 200_000
 """Operations for the instances at which a condition holds."""
 DATAFLOW: Final = 700_000
@@ -79,11 +81,15 @@ DATAFLOW_PER_STATEMENT: Final = 10_000
 DATAFLOW_LEAST: Final = 5_000
 """Operations of one question to the dataflow, however many a pass has used before."""
 BOUNDS_OF_ELEMENT: Final = 4
-"""`lowering.dataflow.flow`: That are looked at for one element."""
+"""`lowering.dataflow.flow`: assumed bounds that are considered for one element."""
 VALUE_NODES: Final = 400
-"""`lowering.dataflow.values`: Of a value that is written out."""
-WAY_VISITS: Final = 4_000
-"""`lowering.dataflow.accesses`: Of nodes of an operand, each once on each way to it."""
+"""`lowering.dataflow.written_values`: nodes of a value that is written out."""
+VALUE_CHAIN: Final = 8
+"""`lowering.dataflow.written_values`: nested reads of a value that are replaced by their contents."""
+GUARD_VISITS: Final = 4_000
+"""`lowering.dataflow.accesses`: nodes of an operand, each once under each guard."""
+ACCESS_GUARDS: Final = 8
+"""`lowering.dataflow.accesses`: guards of one element that are told apart."""
 
 # -- of the prover -------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from lowering.passes import (
     strength_reduce,
     unique_names,
 )
-from lowering.passes.loops.dependence import races
+from lowering.passes.loops.races import races
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
@@ -83,7 +83,7 @@ def lower(
     InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
         are given, or `compact` contradicts `bounds`, or `nests` or `compute` is none of its words.
     ScheduleError: the schedule is not legal, or an argument is missing, or two iterations of a parallel loop touch one
-        element and one of them stores it (`lowering.passes.loops.dependence`; what data decides is the user's word).
+        element and one of them stores it (`lowering.passes.loops.races`; what data decides is the user's word).
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 
     Example

@@ -1,11 +1,12 @@
 """Exact dataflow of loop nests.
 
-accesses.py   which elements an operand reads, and when; what an assumption defines
-program.py    a nest as loops, reads and writes in order
-points.py     their instances and elements, as sets and relations
-reaching.py   the writes that reach a read
-values.py     the value that is met, over the reader's variables
-flow.py       `dataflow`
+accesses.py         elements that operands read, with their guards; elements that assumptions define
+program.py          a nest as a tree of loops with reads and writes
+access_relations.py instances and elements of accesses, as sets and relations
+reaching.py         the writes that reach a read
+written_values.py   the values that writes leave in their elements
+dependence.py       pairs of accesses of a statement that meet at an element
+flow.py             `dataflow`: reaching definitions, dead stores, touched elements
 """
 
 from lowering.dataflow.flow import Dataflow, Source, account_of, dataflow

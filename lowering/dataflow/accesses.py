@@ -1,8 +1,9 @@
-"""Which elements an operand reads, and under which conditions; which elements an assumption defines."""
+"""Accesses in operands: the elements read and their conditions; what assumptions say about elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 from bound.tensor import Tensor
@@ -10,7 +11,7 @@ from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
 from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
-from intset.budgets import WAY_VISITS
+from intset.budgets import ACCESS_GUARDS, GUARD_VISITS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, as_expr
 from intset.expr.walk import conjuncts, opaque_terms
@@ -18,39 +19,64 @@ from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
 
-Names: TypeAlias = "Mapping[Parameter, Operand]"  # what variables of a nest stand for
+NamedOperands: TypeAlias = "Mapping[Parameter, Operand]"
+"""The value of each name and loop-carried variable."""
+IntegerIndices: TypeAlias = "tuple[Expr | None, ...]"
+"""The indices of an access; `None` for one that depends on data."""
 _COMPARISONS = (*COMPARISONS, ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
-MAX_WAYS = 8  # to one element that are told apart
 
 
-class Way(NamedTuple):
-    """Conditions on integers that hold where something is reached; where `is_all` is false there are others."""
+class AccessGuard(NamedTuple):
+    """A conjunction of integer conditions that is necessary for an access.
 
-    conditions: tuple[Cond, ...]
-    is_all: bool
+    Attributes
+    ----------
+    is_complete: whether it is sufficient, too; otherwise the access also depends on data.
+    """
 
-    def also(self, cond: Operand, holds: bool = True) -> Way:
-        """The way on to where another condition holds (or does not)."""
-        own, is_all = conditions_of(cond, holds)
-        return Way((*self.conditions, *own), self.is_all and is_all)
+    conditions: tuple[Cond, ...] = ()
+    is_complete: bool = True
 
-    def joined(self, other: Way) -> Way:
-        return Way((*self.conditions, *other.conditions), self.is_all and other.is_all)
+    def joined(self, other: AccessGuard) -> AccessGuard:
+        """The conjunction of two guards."""
+        return AccessGuard((*self.conditions, *other.conditions), self.is_complete and other.is_complete)
 
 
-def meaning(operand: Part, names: Names) -> Part:
-    """An operand with what names stand for, and the extents of parameters in the place of their arrays' shapes."""
-    found: dict[Operand, Operand] = dict(names.items())
+ALWAYS = AccessGuard()
+SOMETIMES = AccessGuard((), False)
+
+
+class ElementReads(NamedTuple):
+    """The reads of one element in operands; they happen where one of the guards holds."""
+
+    node: Operand
+    tensor: Tensor
+    indices: IntegerIndices
+    guards: tuple[AccessGuard, ...]
+
+
+class ElementDefinition(NamedTuple):
+    """A value that an assumption gives to an element; the value is `None` for `undef()`."""
+
+    guard: AccessGuard
+    tensor: Tensor
+    indices: IntegerIndices
+    value: Operand | None
+
+
+def expanded(operand: Part, names: NamedOperands) -> Part:
+    """An operand with names replaced by their values, and shapes of parameters by their declared extents."""
+    values: dict[Operand, Operand] = dict(names.items())
     for node in nodes(operand):
         if node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.args[0].is_const:
-            found[node] = node.data.tensor.extents[node.args[0].data]
-    return replaced(operand, found) if found else operand
+            values[node] = node.data.tensor.extents[node.args[0].data]
+    return replaced(operand, values) if values else operand
 
 
-def conditions_of(cond: Operand, holds: bool = True) -> tuple[tuple[Cond, ...], bool]:
-    """The conjuncts of a condition, or of its opposite, that are about integers alone; whether these are all."""
-    found: list[Cond] = []
-    is_all = True
+def guard_of(cond: Operand, holds: bool = True) -> AccessGuard:
+    """The integer conjuncts of a condition, or of its negation."""
+    conditions: list[Cond] = []
+    is_complete = True
     stack: list[tuple[Operand, bool]] = [(cond, holds)]
     while stack:
         node, positive = stack.pop()
@@ -59,68 +85,59 @@ def conditions_of(cond: Operand, holds: bool = True) -> tuple[tuple[Cond, ...], 
         elif node.op in ((ops.AND, ValueOp.AND) if positive else (ops.OR, ValueOp.OR)):
             stack += [(node.args[1], positive), (node.args[0], positive)]
         elif isinstance(node, Cond) and not opaque_terms(node):
-            found += conjuncts(node if positive else ~node)
+            conditions += conjuncts(node if positive else ~node)
         elif not (isinstance(node, Value) and node.op is ValueOp.CONST and bool(node.data) is positive):
-            is_all = False
-    return tuple(found), is_all
+            is_complete = False
+    return AccessGuard(tuple(conditions), is_complete)
 
 
-def reads_of(
-    operands: Sequence[Operand], meant: Callable[[Operand], Operand]
-) -> Iterator[tuple[Operand, Tensor, tuple[Expr | None, ...], tuple[Way, ...]]]:
-    """Each element that operands read, its tensor and indices, and the ways to it: choices read one branch only.
+def reads_of(operands: Sequence[Operand], expand: Callable[[Operand], Operand]) -> Iterator[ElementReads]:
+    """The elements that operands read.
 
-    Indices and ways are in the terms of `meant`, the elements as they are written.
+    Invariant: lazy operations (`and`, `or`, `select`) read a branch only where their conditions select it.
+
+    Parameters
+    ----------
+    expand: replaces names in indices and guards; nodes stay as written.
     """
-    found: dict[Operand, list[Way]] = {}
-    done: set[tuple[Operand, Way]] = set()
-    always = Way((), True)
-    stack: list[tuple[Operand, Way]] = [(operand, always) for operand in reversed(operands)]
+    guards_of: dict[Operand, list[AccessGuard]] = {}
+    done: set[tuple[Operand, AccessGuard]] = set()
+    stack: list[tuple[Operand, AccessGuard]] = [(operand, ALWAYS) for operand in reversed(operands)]
     visits = 0
     while stack:
-        node, way = stack.pop()
-        if (node, way) in done or (node, always) in done:
+        node, guard = stack.pop()
+        if (node, guard) in done or (node, ALWAYS) in done:
             continue
-        done.add((node, way))
+        done.add((node, guard))
         visits += 1
-        if visits > WAY_VISITS:
-            way = Way((), False)
+        if visits > GUARD_VISITS:
+            guard = SOMETIMES
         if loaded_tensor(node) is not None:
-            found.setdefault(node, []).append(way)
-        inner = _branches(node)
-        if inner is None or visits > WAY_VISITS:
-            stack.extend((arg, way) for arg in reversed(_inside(node)))
+            guards_of.setdefault(node, []).append(guard)
+        branches = _branches(node)
+        if branches is None or visits > GUARD_VISITS:
+            stack.extend((arg, guard) for arg in reversed(_arguments(node)))
             continue
-        for arg, cond, holds in reversed(inner):
-            if cond is None:
-                stack.append((arg, way))
-                continue
-            own, is_all = conditions_of(meant(cond), holds)
-            stack.append((arg, way.joined(Way(own, is_all))))
-    for node, ways in found.items():
+        for arg, cond, holds in reversed(branches):
+            stack.append((arg, guard if cond is None else guard.joined(guard_of(expand(cond), holds))))
+    for node, guards in guards_of.items():
         tensor = loaded_tensor(node)
         assert tensor is not None
-        told = tuple(ways) if len(ways) <= MAX_WAYS else (Way((), False),)
-        yield (
-            node,
-            tensor,
-            indices_of([as_expr(meant(e)) for e in read_indices(node)]),
-            (always,) if always in told else told,
-        )
+        told = (ALWAYS,) if ALWAYS in guards else tuple(guards) if len(guards) <= ACCESS_GUARDS else (SOMETIMES,)
+        yield ElementReads(node, tensor, indices_of([as_expr(expand(e)) for e in read_indices(node)]), told)
 
 
 def always_read(*operands: Operand) -> set[Operand]:
-    """The elements that operands read whenever they are computed: in no branch of an `and`, an `or` or a `select`."""
-    always = (Way((), True),)
-    return {node for node, _, _, ways in reads_of(operands, lambda operand: operand) if ways == always}
+    """The elements read whenever operands are computed, outside branches of `and`, `or` and `select`."""
+    return {read.node for read in reads_of(operands, lambda operand: operand) if read.guards == (ALWAYS,)}
 
 
-def indices_of(args: Sequence[Expr]) -> tuple[Expr | None, ...]:
-    """The indices that depend on integers alone; `None` for one that depends on data."""
+def indices_of(args: Sequence[Expr]) -> IntegerIndices:
+    """IntegerIndices, with `None` for each that depends on data."""
     return tuple(None if opaque_terms(e) else e for e in args)
 
 
-def _inside(node: Operand) -> Sequence[Operand]:
+def _arguments(node: Operand) -> Sequence[Operand]:
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
         return (body, *node.args)
@@ -128,7 +145,7 @@ def _inside(node: Operand) -> Sequence[Operand]:
 
 
 def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
-    """The arguments of a choice, each with the condition under which it is computed, and whether that has to hold."""
+    """The arguments of a lazy operation, each with the condition that decides on it and the truth that it needs."""
     args = node.args
     if node.op in (ops.SELECT, ValueOp.SELECT):
         return [(args[0], None, True), (args[1], args[0], True), (args[2], args[0], False)]
@@ -139,48 +156,48 @@ def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | Non
     return None
 
 
-def definitions(cond: Operand) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Operand | None]]:
-    """The elements that an assumption gives a value: where, which, and the value (`None` for `undef()`).
+# -- assumptions -----------------------------------------------------------------------------------------------------
 
-    Only what is certain counts: `i < n or A[i] == 0` defines `A[i]` where `i >= n`.
+
+def definitions(cond: Operand) -> list[ElementDefinition]:
+    """The values that an assumption gives to elements: `i < n or A[i] == 0` defines `A[i]` where `i >= n`."""
+    return [defined for node, guard in _consequences(cond) for defined in _equation(node, guard)]
+
+
+def bounds(cond: Operand) -> list[tuple[AccessGuard, Operand, Operand]]:
+    """The comparisons of one element that an assumption implies, except definitions.
+
+    Returns
+    -------
+    Guard, element and comparison of each.
     """
-    return [defined for node, way in _certain(cond) for defined in _equation(node, way)]
-
-
-def bounds(cond: Operand) -> list[tuple[Way, Operand, Operand]]:
-    """The comparisons of one element with what depends on no data that an assumption makes: where, which element, and
-    the comparison."""
-    found: list[tuple[Way, Operand, Operand]] = []
-    for node, way in _certain(cond):
+    found: list[tuple[AccessGuard, Operand, Operand]] = []
+    for node, guard in _consequences(cond):
         elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
-        is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node) and not _equation(node, way)
-        if is_bound and None not in indices_of(read_indices(elements[0])):
-            found.append((way, elements[0], node))
+        is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node)
+        if is_bound and not _equation(node, guard) and None not in indices_of(read_indices(elements[0])):
+            found.append((guard, elements[0], node))
     return found
 
 
-def _certain(cond: Operand) -> Iterator[tuple[Operand, Way]]:
-    """The parts of an assumption, each with the way to where it holds for certain."""
-    stack: list[tuple[Operand, Way]] = [(cond, Way((), True))]
+def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
+    """The parts of an assumption, each with a guard under which it holds."""
+    stack: list[tuple[Operand, AccessGuard]] = [(cond, ALWAYS)]
     while stack:
-        node, way = stack.pop()
+        node, guard = stack.pop()
         if node.op in (ops.AND, ValueOp.AND):
-            stack += [(arg, way) for arg in reversed(node.args)]
+            stack += [(arg, guard) for arg in reversed(node.args)]
         elif node.op in (ops.OR, ValueOp.OR):
             for k, arg in enumerate(node.args):
-                own, is_all = _none_of([other for j, other in enumerate(node.args) if j != k])
-                if is_all:
-                    stack.append((arg, way.joined(Way(own, True))))
+                others = [guard_of(other, False) for j, other in enumerate(node.args) if j != k]
+                unless = reduce(AccessGuard.joined, others, ALWAYS)
+                if unless.is_complete:
+                    stack.append((arg, guard.joined(unless)))
         else:
-            yield node, way
+            yield node, guard
 
 
-def _none_of(conds: Sequence[Operand]) -> tuple[tuple[Cond, ...], bool]:
-    parts = [conditions_of(cond, False) for cond in conds]
-    return tuple(part for own, _ in parts for part in own), all(is_all for _, is_all in parts)
-
-
-def _equation(node: Operand, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | None, ...], Operand | None]]:
+def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
     if node.op not in (ops.EQ, ValueOp.EQ):
         return []
     for element, value in (node.args, node.args[::-1]):
@@ -191,7 +208,7 @@ def _equation(node: Operand, way: Way) -> list[tuple[Way, Tensor, tuple[Expr | N
         if None in indices:
             continue
         if has_undef(value):
-            return [(way, tensor, indices, None)]
+            return [ElementDefinition(guard, tensor, indices, None)]
         if not any(loaded_tensor(part) is not None for part in nodes(value)):
-            return [(way, tensor, indices, value)]
+            return [ElementDefinition(guard, tensor, indices, value)]
     return []

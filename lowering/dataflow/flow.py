@@ -1,9 +1,10 @@
-"""`dataflow`: what every element holds where it is read, and which stores nobody reads."""
+"""`dataflow`: reaching definitions, dead stores and touched elements of a function, exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
@@ -16,34 +17,47 @@ from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.expr.text import shown
 from intset.regions.account import Account
 from intset.regions.shape import Shape
-from lowering.dataflow.accesses import Way
-from lowering.dataflow.points import Points
-from lowering.dataflow.program import Access, Bound, Place, Program, Read, Storage, Write
-from lowering.dataflow.reaching import Answer, Reaching, Reader
-from lowering.dataflow.values import Values
+from lowering.dataflow.access_relations import InstanceSets
+from lowering.dataflow.accesses import AccessGuard
+from lowering.dataflow.program import (
+    END,
+    Access,
+    AssumedBound,
+    Path,
+    Program,
+    ReadAccess,
+    StmtSite,
+    TensorStorage,
+    WriteAccess,
+)
+from lowering.dataflow.reaching import ReachingAnalysis, ReachingWrites, ReadInstances
+from lowering.dataflow.written_values import WrittenValues
+from lowering.nest.driver import Cursor
 from lowering.nest.ir import Function, Store, checked_function
 from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
 from lowering.nest.walk import replaced, statements
 
+Position: TypeAlias = "Path | Cursor | int"
+"""A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
-_END = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where the value comes from that a read meets.
+    """A reaching definition of a read: where a value that it meets comes from.
 
     Attributes
     ----------
-    where: for which values of the reader's loops; the sources of a read do not overlap, and are together all that is
-        reached. Where a guard depends on data they may be more than that.
-    kind: "store"; "entry", what a parameter was given; "unwritten"; "assume", an assumption says it; "unknown".
-    line: of the writer, or of the assumption; `None` for entry and unwritten, and where it may be one of several.
-    at: the values of the writer's loops, outermost first, over the reader's loops; `None` where they are not known.
-    value: what is read, over the reader's loops, as the element holds it; `None` where that is not known or no
-        expression. An element in it is one that nothing in the nest writes.
+    where: the values of the reader's loops. Sources of one read are disjoint and cover every point at which it happens;
+        under a guard that depends on data they may cover more.
+    kind: "store"; "entry", the value that was passed; "unwritten"; "assume", an assumption defines it; "unknown".
+    line: the line of the writer or of the assumption; `None` for entry and unwritten, and for one of several writers.
+    at: the values of the writer's loops, outermost first, over the reader's loops; `None` if unknown.
+    value: the content of the element, over the reader's loops; `None` if unknown or no expression. It reads only
+        elements that nothing in the nest writes.
+    path: the position of the writer or of the assumption, as `line`.
     """
 
     where: Cond
@@ -51,14 +65,16 @@ class Source:
     line: int | None = None
     at: tuple[Expr, ...] | None = None
     value: Operand | None = None
+    path: Path | None = None
 
 
 @all_as_configured
 class Dataflow(Configured):
-    """The dataflow of a function. Lines are those of `str(f)`; its head is line 1.
+    """The dataflow of a function; questions are about a statement at a position.
 
-    Everything is exact where conditions, indices and ranges are quasi-affine in loops and sizes, sizes within what they
-    declare and the context of the function says. What depends on data is "unknown", and nothing uncertain is dead.
+    Guarantee: answers are exact for all sizes within their declarations and the context of the function, where
+    conditions, indices and ranges are quasi-affine in loops and sizes. What depends on data is "unknown", and no store
+    is dead unless it certainly is.
 
     Example
     -------
@@ -80,143 +96,108 @@ class Dataflow(Configured):
     def __init__(self, f: Function, account: Account | None = None) -> None:
         checked_function(f, "dataflow")
         self.f, self._account = f, account
-        self._program = Program(replace(f, ctx=f.ctx.extended()))  # no block that is entered later bears on it
-        self._points = Points(self._program, account)
-        self._reaching = Reaching(self._points, account)
-        self._answers: dict[tuple[Read | Storage, bool], Answer | None] = {}
-        self._live: dict[Storage, dict[Write, Shape] | None] = {}
-        self._dead: dict[Place, Cond] = {}
-        self._held: dict[Place, Read] = {}
-        self._sources: dict[Read, tuple[Source, ...]] = {}
-        self._values = Values(self._program, self._points, self._of)
+        self._program = Program(replace(f, ctx=f.ctx.extended()))  # blocks entered later on `f.ctx` have no effect
+        self._sets = InstanceSets(self._program, account)
+        self._analysis = ReachingAnalysis(self._sets, account)
+        self._values = WrittenValues(self._program, self._sources_of)
+        self._reaching: dict[tuple[ReadAccess | TensorStorage, bool], ReachingWrites | None] = {}
+        self._sources: dict[ReadAccess, tuple[Source, ...]] = {}
+        self._before: dict[StmtSite, ReadAccess] = {}
+        self._assumed: dict[StmtSite, dict[Operand, list[tuple[Cond, Operand]]]] = {}
+        self._live: dict[TensorStorage, dict[WriteAccess, Shape] | None] = {}
+        self._dead: dict[StmtSite, Cond] = {}
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    # -- reaching definitions -----------------------------------------------------------------------------------
 
-    def sources(self, line: int) -> dict[str, tuple[Source, ...]]:
-        """For each element that a line reads, by its text, where its value comes from; a host call reads whole tensors,
-        by their names.
-
-        Raises
-        ------
-        InputError: no statement begins in this line.
-        """
-        place = self._place(line)
-        found: dict[str, tuple[Source, ...]] = {}
-        for key, read in place.reads.items():
-            names = place.line.names
-            label = names.get(key, key.name) if isinstance(key, Tensor) else text(key, names)
-            found[label] = self._of(read)
-        return found
-
-    def by_element(self, line: int) -> dict[Operand | Tensor, tuple[Source, ...]]:
-        """What `sources` tells, by the element itself, or the tensor, instead of its text."""
-        return {key: self._of(read) for key, read in self._place(line).reads.items()}
-
-    def held(self, line: int) -> tuple[Source, ...]:
-        """What the element that the store in a line is to holds before it.
+    def sources(self, at: Position) -> dict[str, tuple[Source, ...]]:
+        """The sources of each element that a statement reads, by its text, and of each tensor that a host call reads.
 
         Raises
         ------
-        InputError: no store begins in this line.
+        InputError: there is no statement at the position.
         """
-        return self._of(self._before(line))
+        site = self._site(at)
+        names = self._program.lines[site.path].names
+        return {
+            names.get(key, key.name) if isinstance(key, Tensor) else text(key, names): sources
+            for key, sources in self.by_element(at).items()
+        }
 
-    def assumed(self, line: int) -> dict[Operand, list[tuple[Cond, Operand]]]:
-        """What assumptions say of the elements that a line reads without giving them a value: where, and a comparison.
+    def by_element(self, at: Position) -> dict[Operand | Tensor, tuple[Source, ...]]:
+        """The sources of each element that a statement reads, by the element as written, or by the tensor."""
+        return {key: self._sources_of(read) for key, read in self._site(at).reads.items()}
 
-        An assumption holds until its element is stored; of several that say something of an element all are told.
+    def held(self, at: Position) -> tuple[Source, ...]:
+        """The sources of the element that a store overwrites.
+
+        Raises
+        ------
+        InputError: there is no store at the position.
         """
-        found: dict[Operand, list[tuple[Cond, Operand]]] = {}
-        for node, read in self._place(line).reads.items():
-            for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
-                if bound.place is not read.place and not isinstance(node, Tensor):
-                    found.setdefault(node, []).extend(self._said_of(node, read, bound))
-        return found
+        return self._sources_of(self._overwritten(self._store_site(at)))
 
-    def _said_of(self, node: Operand, read: Read, bound: Bound) -> list[tuple[Cond, Operand]]:
-        if self._points.are_apart(read, bound) or self._points.graph(read).free:
-            return []
-        said = []
-        try:
-            answer = self._reaching(self._reader(read), _STORES, bound)
-            with self._points.graph(read).points.budget(REACHING, self._account):
-                for one in answer.told:
-                    for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
-                        at = (*read.loop.vars[: one.shared], *values)
-                        names: dict[Operand, Operand] = dict(
-                            zip((*bound.loop.vars, bound.held), (*at, node), strict=True)
-                        )
-                        where = self._condition(domain, read.place)
-                        said += [(where, replaced(relation, names)) for relation in bound.relations]
-        except BudgetError:
-            return []
-        return said
+    def not_told(self, at: Position) -> Iterator[Cond]:
+        """Conditions under which an element that a store reads or overwrites holds nothing that the nest determines.
 
-    def not_told(self, line: int) -> Iterator[Cond]:
-        """Where an element that the store in a line reads and the nest writes, or the one that it is to, holds what
-        nothing in the nest wrote, or one knows not what: asked first, it spares the rest."""
-        before = self._before(line)
+        They are cheaper than the sources. Elements that nothing in the nest writes are left out.
+        """
+        site = self._store_site(at)
         writes = self._program.writes
-        reads = (r for r in before.place.reads.values() if writes[r.storage] or not r.storage.is_param)
-        return (self._not_told(read) for read in (*reads, before))
+        reads = (r for r in site.reads.values() if writes[r.storage] or not r.storage.is_param)
+        return (self._undetermined(read) for read in (*reads, self._overwritten(site)))
 
-    @as_configured
-    def _not_told(self, read: Read) -> Cond:
-        """Where no write, and no assumption, tells what a read meets."""
-        answer = None if self._points.graph(read).free else self._answer(read, True)
-        try:
-            if answer is not None:
-                return self._condition(answer.open.union(answer.unknown), read.place)
-        except BudgetError:
-            pass
-        return self._whole(read)
+    def stored(self, source: Source) -> Operand | None:
+        """The value in the store that is a source, over the reader's loops; `None` if no single store is.
 
-    def _before(self, line: int) -> Read:
-        """The element that a store is to, as if it was read before."""
-        place = self._place(line)
-        if not isinstance(place.stmt, Store):
-            raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
-        if place not in self._held:
-            (write,) = place.writes
-            self._held[place] = read = Read(place, write.storage, write.indices, write.ways)
-            read.position = write.position
-        return self._held[place]
+        Unlike `source.value` it is not converted to the type of the tensor, and may read elements that the nest writes.
+        """
+        if source.kind != "store" or source.path is None or source.at is None:
+            return None
+        site = self._program.sites[source.path]
+        assert isinstance(site.stmt, Store)
+        return replaced(site.stmt.value, dict(zip(site.loop.vars, source.at, strict=True)))
 
-    def dead(self, line: int, ignoring: Mapping[int, Cond] | None = None) -> Cond:
-        """For which values of the loops around the store in a line its value is never read: by no statement, dead or
-        not, and, where it is kept in a parameter, by nobody after the end.
+    def assumed(self, at: Position) -> dict[Operand, list[tuple[Cond, Operand]]]:
+        """The comparisons that assumptions imply for each element that a statement reads, except values.
+
+        An assumption holds until its element is stored.
+
+        Returns
+        -------
+        For each element, conditions on the loops and the comparison that holds there.
+        """
+        site = self._site(at)
+        if site not in self._assumed:
+            relations = self._assumed[site] = {}
+            for node, read in site.reads.items():
+                for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
+                    if bound.site is not read.site and not isinstance(node, Tensor):
+                        relations.setdefault(node, []).extend(self._relations(node, read, bound))
+        return self._assumed[site]
+
+    # -- dead stores --------------------------------------------------------------------------------------------
+
+    def dead(self, at: Position, ignoring: Mapping[Path, Cond] | Mapping[int, Cond] | None = None) -> Cond:
+        """The values of the loops around a store at which no statement reads its value, dead or not.
+
+        The end of the function reads all parameters.
 
         Parameters
         ----------
-        ignoring: for lines of statements, a condition on the loops around: what they read there does not count.
+        ignoring: by position of other statements, conditions on the loops around under which their reads do not count.
 
         Raises
         ------
-        InputError: no store begins in this line.
+        InputError: there is no store at the position.
         """
-        place = self._place(line)
-        if not isinstance(place.stmt, Store):
-            raise InputError(f"line {line} stores nothing: {place.line.text.strip()}")
+        site = self._store_site(at)
         if ignoring:
-            (write,) = place.writes
-            return self._found_dead(place, self._found_living(write.storage, ignoring))
-        if place not in self._dead:
-            (write,) = place.writes
-            self._dead[place] = self._found_dead(place, self._living(write.storage))
-        return self._dead[place]
+            return self._dead_at(site, {self._site(where).path: cond for where, cond in ignoring.items()})
+        if site not in self._dead:
+            self._dead[site] = self._dead_at(site, {})
+        return self._dead[site]
 
-    def _found_dead(self, place: Place, live: dict[Write, Shape] | None) -> Cond:
-        (write,) = place.writes
-        if live is None:
-            return truth(False)
-        box, _ = self._points.domain(place.loop, Way(place.loop.ranges, True))
-        try:
-            with box.budget(REACHING, self._account):
-                reached, _ = self._points.reached(write)
-                dead = reached.subtract(live[write]) if write in live else reached
-                return self._condition(dead, place)
-        except BudgetError:
-            return truth(False)
+    # -- elements -----------------------------------------------------------------------------------------------
 
     def touched(self, name: str) -> tuple[Region, Region]:
         """The elements of a tensor that are read, and those that are written, at any time; guards are respected.
@@ -227,149 +208,219 @@ class Dataflow(Configured):
         """
         storages = [s for s in self._program.storages if s.tensor.name == name]
         if not storages:
-            known = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
-            raise InputError(f"{shown(name)} is no tensor of {self.f.name}: the tensors are {known}")
-        read: list[Access] = [access for s in storages for access in self._program.reads[s]]
-        written: list[Access] = [a for s in storages for a in self._program.writes[s] if a.kind != "assume"]
-        return self._region(storages[0], read), self._region(storages[0], written)
+            names = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
+            raise InputError(f"{shown(name)} is no tensor of {self.f.name}: the tensors are {names}")
+        reads = [access for s in storages for access in self._program.reads[s]]
+        writes = [access for s in storages for access in self._program.writes[s] if access.kind != "assume"]
+        return self._region(storages[0], reads), self._region(storages[0], writes)
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- positions ----------------------------------------------------------------------------------------------
 
-    def _place(self, line: int) -> Place:
-        if isinstance(line, bool) or not isinstance(line, int):
-            raise InputError(f"a line is a number, not {shown(line)}")
-        found = self._program.places.get(line)
-        if found is None:
-            raise InputError(f"no statement begins in line {shown(line)} of {self.f.name}")
-        return found
+    def _site(self, at: Position) -> StmtSite:
+        is_path = isinstance(at, tuple) and all(isinstance(k, int) for k in at)
+        if isinstance(at, bool) or not (is_path or isinstance(at, (int, Cursor))):
+            raise InputError(f"a line is a number, not {shown(at)}")
+        path = at.path if isinstance(at, Cursor) else self._program.paths.get(at) if isinstance(at, int) else at
+        site = None if path is None else self._program.sites.get(path)
+        if site is None:
+            where = f"begins in line {shown(at)}" if isinstance(at, int) else f"stands at the path {shown(path)}"
+            raise InputError(f"no statement {where} of {self.f.name}")
+        return site
 
-    def _condition(self, shape: Shape, place: Place) -> Cond:
-        """The condition for the loops of a place to be in a set, within their ranges."""
-        box, _ = self._points.domain(place.loop, Way(place.loop.ranges, True))
+    def _store_site(self, at: Position) -> StmtSite:
+        site = self._site(at)
+        if not isinstance(site.stmt, Store):
+            line = self._program.lines[site.path].text.strip()
+            raise InputError(f"line {self._program.line_numbers[site.path]} stores nothing: {line}")
+        return site
+
+    # -- sets ---------------------------------------------------------------------------------------------------
+
+    def _condition(self, shape: Shape, site: StmtSite) -> Cond:
+        """The condition for the loops around a statement to be in a set, inside their ranges."""
+        box = self._sets.iterations(site.loop)
         if shape.is_empty():
             return truth(False)
         if shape.includes(box):
             return truth(True)
-        return shape.simplified(box).condition(place.loop.vars)
+        return shape.simplified(box).condition(site.loop.vars)
 
-    def _reader(self, read: Read) -> Reader:
-        graph = self._points.graph(read)
-        names = (*read.loop.vars, *(PlainVar(f"f{k}") for k in graph.free))
-        return Reader(graph, names, read.loop, read.position, read.storage, read)
-
-    def _at_end(self, storage: Storage) -> Reader:
-        graph = self._points.everything_of(storage.tensor.extents, self._is_touchable(storage))
-        names = tuple(PlainVar(f"f{k}") for k in graph.free)
-        return Reader(graph, names, self._program.root, _END, storage)
-
-    def _answer(self, asked: Read | Storage, with_assumptions: bool) -> Answer | None:
-        """What reaches a read, or the end; `None` where it is out of the budget."""
-        storage = asked.storage if isinstance(asked, Read) else asked
+    def _reaching_writes(self, read: ReadAccess | TensorStorage, with_assumptions: bool) -> ReachingWrites | None:
+        """The writes that reach a read, or the end of the function; `None` beyond the budget."""
+        storage = read.storage if isinstance(read, ReadAccess) else read
         has_assumptions = any(w.kind == "assume" for w in self._program.writes[storage])
-        key = (asked, with_assumptions and has_assumptions)
-        if key not in self._answers:
-            reader = self._reader(asked) if isinstance(asked, Read) else self._at_end(asked)
+        key = (read, with_assumptions and has_assumptions)
+        if key not in self._reaching:
+            instances = self._instances(read) if isinstance(read, ReadAccess) else self._at_end(read)
             try:
-                self._answers[key] = self._reaching(reader, _ALL if key[1] else _STORES)
+                self._reaching[key] = self._analysis(instances, _ALL if key[1] else _STORES)
             except BudgetError:
-                self._answers[key] = None
-        return self._answers[key]
+                self._reaching[key] = None
+        return self._reaching[key]
 
-    def _living(self, storage: Storage) -> dict[Write, Shape] | None:
-        """The instances of each write of a storage whose value may be read; `None` where that is not known."""
-        if storage not in self._live:
-            self._live[storage] = self._found_living(storage, {})
-        return self._live[storage]
+    def _instances(self, read: ReadAccess) -> ReadInstances:
+        relation = self._sets.relation(read)
+        names = (*read.loop.vars, *(PlainVar(f"f{k}") for k in relation.free))
+        return ReadInstances(relation, names, read.loop, read.position, read.storage, read)
 
-    def _found_living(self, storage: Storage, ignoring: Mapping[int, Cond]) -> dict[Write, Shape] | None:
-        asked: list[Read | Storage] = [*self._program.reads[storage], *([storage] if storage.is_param else [])]
-        parts: dict[Write, list[Shape]] = {}
-        for one in asked:
-            answer = self._answer(one, False)
-            if answer is None:
-                return None
-            size = self._points.graph(one).instances if isinstance(one, Read) else storage.tensor.ndim
-            counting = self._counting(one, ignoring) if isinstance(one, Read) else None
-            for write, shared, found in answer.live:
-                pairs = found if counting is None else counting.product_with(found, size)
-                own = range(size, size + write.loop.depth - shared)
-                parts.setdefault(write, []).append(pairs.project([*range(shared), *own]))
-        return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
-
-    def _counting(self, read: Read, ignoring: Mapping[int, Cond]) -> Shape | None:
-        """The instances of a read that are not ignored; `None` where that is all of them."""
-        cond = ignoring.get(read.place.number)
-        if cond is None or self._points.graph(read).free:
-            return None
-        shape, is_all = self._points.domain(read.loop, Way((*read.loop.ranges, logical_not(cond)), True))
-        return shape if is_all else None
+    def _at_end(self, storage: TensorStorage) -> ReadInstances:
+        """The read of a parameter at the end of the function."""
+        relation = self._sets.elements_of(storage.tensor.extents, self._is_touchable(storage))
+        names = tuple(PlainVar(f"f{k}") for k in relation.free)
+        return ReadInstances(relation, names, self._program.root, END, storage)
 
     # -- sources ------------------------------------------------------------------------------------------------
 
-    def _of(self, read: Read) -> tuple[Source, ...]:
+    def _overwritten(self, site: StmtSite) -> ReadAccess:
+        """A read, just before a store, of the element that it overwrites."""
+        if site not in self._before:
+            (write,) = site.writes
+            self._before[site] = read = ReadAccess(site, write.storage, write.indices, write.guards)
+            read.position = write.position
+        return self._before[site]
+
+    def _sources_of(self, read: ReadAccess) -> tuple[Source, ...]:
         if read not in self._sources:
-            self._sources[read] = self._found_sources(read)
+            sources = self._analyzed(read)
+            self._sources[read] = (Source(self._everywhere(read), "unknown"),) if sources is None else sources
         return self._sources[read]
 
-    def _found_sources(self, read: Read) -> tuple[Source, ...]:
-        graph = self._points.graph(read)
-        answer = None if graph.free else self._answer(read, True)
-        self._points.domain(read.place.loop, Way(read.place.loop.ranges, True))  # before the budget
+    def _analyzed(self, read: ReadAccess) -> tuple[Source, ...] | None:
+        """The sources of a read; `None` for unknown elements and beyond the budget."""
+        relation = self._sets.relation(read)
+        reaching = None if relation.free else self._reaching_writes(read, True)
+        if reaching is None:
+            return None
+        self._sets.iterations(read.site.loop)  # computed under a budget of its own
         try:
-            if answer is not None:
-                with graph.points.budget(REACHING, self._account):
-                    return tuple(self._told(read, answer))
+            with relation.points.budget(REACHING, self._account):
+                return tuple(self._told(read, reaching))
         except BudgetError:
-            pass
-        return (Source(self._whole(read), "unknown"),)
+            return None
 
-    def _whole(self, read: Read) -> Cond:
-        reached, _ = self._points.reached(read)
-        try:
-            return self._condition(reached, read.place)
-        except BudgetError:
-            return logical_and(*read.place.way.conditions)
-
-    def _told(self, read: Read, answer: Answer) -> list[Source]:
-        place, found = read.place, []
-        for one in answer.told:
+    def _told(self, read: ReadAccess, reaching: ReachingWrites) -> Iterator[Source]:
+        site = read.site
+        for one in reaching.told:
+            writer = one.write.site
             for domain, values in one.pairs.functions(read.loop.vars):
                 at = (*read.loop.vars[: one.shared], *values)
-                value = self._values.at(one.write, at, read, domain)
-                kind = one.write.kind
-                found.append(Source(self._condition(domain, place), kind, one.write.place.number, at, value))
-        if not answer.unknown.is_empty():
-            lines = {write.place.number for write in answer.doubts}
-            line = next(iter(lines)) if len(lines) == 1 else None
-            found.append(Source(self._condition(answer.unknown, place), "unknown", line))
-        if not answer.open.is_empty():
-            kind = "entry" if read.storage.is_param else "unwritten"
-            found.append(Source(self._condition(answer.open, place), kind))
-        return found
+                content = self._values.at(one.write, at)
+                where = self._condition(domain, site)
+                yield Source(where, one.write.kind, self._line(writer.path), at, content, writer.path)
+        if not reaching.unknown.is_empty():
+            paths = {write.site.path for write in reaching.doubts}
+            path = next(iter(paths)) if len(paths) == 1 else None
+            yield Source(self._condition(reaching.unknown, site), "unknown", self._line(path), path=path)
+        if not reaching.open.is_empty():
+            yield Source(self._condition(reaching.open, site), "entry" if read.storage.is_param else "unwritten")
+
+    def _line(self, path: Path | None) -> int | None:
+        return None if path is None else self._program.line_numbers[path]
+
+    def _everywhere(self, read: ReadAccess) -> Cond:
+        """Where a read may happen."""
+        reached, _ = self._sets.reached(read)
+        try:
+            return self._condition(reached, read.site)
+        except BudgetError:
+            return logical_and(*read.site.guard.conditions)
+
+    @as_configured
+    def _undetermined(self, read: ReadAccess) -> Cond:
+        """Where no write, and no assumption, determines what a read meets."""
+        reaching = None if self._sets.relation(read).free else self._reaching_writes(read, True)
+        try:
+            if reaching is not None:
+                return self._condition(reaching.open.union(reaching.unknown), read.site)
+        except BudgetError:
+            pass
+        return self._everywhere(read)
+
+    def _relations(self, node: Operand, read: ReadAccess, bound: AssumedBound) -> list[tuple[Cond, Operand]]:
+        """The comparisons that an assumption implies for an element where it reaches a read; none beyond the budget."""
+        relation = self._sets.relation(read)
+        if self._sets.are_apart(read, bound) or relation.free:
+            return []
+        implied = []
+        try:
+            reaching = self._analysis(self._instances(read), _STORES, bound)
+            with relation.points.budget(REACHING, self._account):
+                for one in reaching.told:
+                    for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
+                        at = (*read.loop.vars[: one.shared], *values)
+                        names: dict[Operand, Operand] = dict(
+                            zip((*bound.loop.vars, bound.element), (*at, node), strict=True)
+                        )
+                        where = self._condition(domain, read.site)
+                        implied += [(where, replaced(comparison, names)) for comparison in bound.relations]
+        except BudgetError:
+            return []
+        return implied
+
+    # -- liveness -----------------------------------------------------------------------------------------------
+
+    def _dead_at(self, site: StmtSite, ignoring: Mapping[Path, Cond]) -> Cond:
+        (write,) = site.writes
+        live = self._live_instances(write.storage, ignoring)
+        if live is None:
+            return truth(False)
+        try:
+            with self._sets.iterations(site.loop).budget(REACHING, self._account):
+                reached, _ = self._sets.reached(write)
+                return self._condition(reached.subtract(live[write]) if write in live else reached, site)
+        except BudgetError:
+            return truth(False)
+
+    def _live_instances(self, storage: TensorStorage, ignoring: Mapping[Path, Cond]) -> dict[WriteAccess, Shape] | None:
+        """The instances of the writes to a storage whose value may be read; `None` beyond the budget."""
+        if ignoring:
+            return self._computed_live(storage, ignoring)
+        if storage not in self._live:
+            self._live[storage] = self._computed_live(storage, {})
+        return self._live[storage]
+
+    def _computed_live(self, storage: TensorStorage, ignoring: Mapping[Path, Cond]) -> dict[WriteAccess, Shape] | None:
+        readers: list[ReadAccess | TensorStorage] = [*self._program.reads[storage]]
+        parts: dict[WriteAccess, list[Shape]] = {}
+        for reader in [*readers, storage] if storage.is_param else readers:
+            reaching = self._reaching_writes(reader, False)
+            if reaching is None:
+                return None
+            counting = None
+            size = storage.tensor.ndim
+            if isinstance(reader, ReadAccess):
+                size, counting = self._sets.relation(reader).instances, self._counting(reader, ignoring)
+            for write, shared, pairs in reaching.live:
+                counted = pairs if counting is None else counting.product_with(pairs, size)
+                own = range(size, size + write.loop.depth - shared)
+                parts.setdefault(write, []).append(counted.project([*range(shared), *own]))
+        return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
+
+    def _counting(self, read: ReadAccess, ignoring: Mapping[Path, Cond]) -> Shape | None:
+        """The instances of a read that are not ignored; `None` for all of them."""
+        cond = ignoring.get(read.site.path)
+        if cond is None or self._sets.relation(read).free:
+            return None
+        shape, is_exact = self._sets.domain(read.loop, AccessGuard((*read.loop.ranges, logical_not(cond))))
+        return shape if is_exact else None
 
     # -- regions ------------------------------------------------------------------------------------------------
 
-    def _region(self, storage: Storage, accesses: list[Access]) -> Region:
-        tensor = storage.tensor
-        dims = tensor.ndim
-        nothing = self._points.kind.everything(dims)
-        nothing = nothing.subtract(nothing)
+    def _region(self, storage: TensorStorage, accesses: Sequence[Access]) -> Region:
+        dims = storage.tensor.ndim
+        universe = self._sets.kind.everything(dims)
         shapes, is_exact = [], True
         for access in accesses:
-            graph = self._points.graph(access)
-            shapes.append(graph.points.project(range(graph.instances, graph.instances + dims)))
-            is_whole = isinstance(access, Write) and access.kind == "call" or access.indices and None in access.indices
-            _, is_all = self._points.reached(access)
-            is_exact = is_exact and is_all and (not graph.free or bool(is_whole and self._is_call(access)))
-        found = nothing.union_all(shapes) if shapes else nothing
+            relation = self._sets.relation(access)
+            shapes.append(relation.points.project(range(relation.instances, relation.instances + dims)))
+            is_whole = isinstance(access, ReadAccess) and access.node is None  # a host call reads every element
+            is_exact = is_exact and self._sets.reached(access)[1] and (not relation.free or is_whole)
+        elements = universe.subtract(universe).union_all(shapes)
         notes = () if is_exact else ("what depends on data is taken for all that it may be",)
-        return region_of_shape(self._inside(storage, found), is_exact, notes)
+        return region_of_shape(self._inside(storage, elements), is_exact, notes)
 
-    def _is_call(self, access: Access) -> bool:
-        return isinstance(access, Write) and access.kind == "call" or isinstance(access, Read) and access.node is None
-
-    def _inside(self, storage: Storage, shape: Shape) -> Shape:
-        """The points inside a parameter, and of any storage those outside its padding: the nest touches no others."""
+    def _inside(self, storage: TensorStorage, shape: Shape) -> Shape:
+        """Filter by the extents of a parameter, and by the padding of any storage: accesses outside are errors."""
         point = [PlainVar(f"e{k}") for k in range(shape.dims)]
         extents = zip(point, storage.tensor.extents, strict=True)
         inside = [(e >= 0) & (e < extent) for e, extent in extents] if storage.is_param else []
@@ -378,13 +429,12 @@ class Dataflow(Configured):
         except BudgetError:
             return shape
 
-    def _is_touchable(self, storage: Storage) -> Callable[[Sequence[Expr]], Cond]:
-        padding = storage.padding
-        return lambda point: is_outside(padding, point)
+    def _is_touchable(self, storage: TensorStorage) -> Callable[[Sequence[Expr]], Cond]:
+        return lambda point: is_outside(storage.padding, point)
 
 
 def account_of(f: Function) -> Account:
-    """What a pass over a function may spend on the dataflow, of this function and of those it makes of it."""
+    """The operations that a pass over a function may spend on dataflow, for it and for functions derived from it."""
     size = sum(1 for _ in statements(f.body))
     return Account(DATAFLOW + DATAFLOW_PER_STATEMENT * size, DATAFLOW_LEAST)
 

@@ -1,23 +1,36 @@
-"""A nest as the dataflow sees it: loops, and inside of them reads and writes in the order of the text.
+"""A nest as dataflow analysis sees it: a tree of loops with reads and writes in text order.
 
-Branches and sequences are gone: what a guard says is a condition of every access under it. What is no condition on
-integers is left out, and the access is then not certain to happen.
+Branches and sequences are gone: conditions of branches and assertions guard the accesses behind them. A condition on
+data is left out, and the accesses that it guards are marked as uncertain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import TypeAlias
 
 from bound.tensor import Tensor
-from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import opaque
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.walk import opaque_terms
-from lowering.dataflow.accesses import Names, Way, bounds, definitions, indices_of, meaning, reads_of
+from lowering.dataflow.accesses import (
+    ALWAYS,
+    SOMETIMES,
+    AccessGuard,
+    IntegerIndices,
+    NamedOperands,
+    bounds,
+    definitions,
+    expanded,
+    guard_of,
+    indices_of,
+    reads_of,
+)
+from lowering.nest.driver import Descent, walked
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -32,34 +45,38 @@ from lowering.nest.ir import (
     Seq,
     Stmt,
     Store,
+    is_empty,
 )
-from lowering.nest.printer import Line, function_lines
+from lowering.nest.printer import Line, function_lines, statement_lines
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends
 
-_END = 1 << 30  # after all items of a loop
+Path: TypeAlias = "tuple[int, ...]"
+"""A position in a nest: indices into `children`, from the body of the function."""
+END = 1 << 30  # a position behind all items of a loop
 
 
-class Loop:
-    """A loop, or the whole function: the accesses and loops directly inside, in order.
+class LoopNode:
+    """A loop, or the whole function, with the writes and loops directly inside, in text order.
 
     Attributes
     ----------
-    vars: the variables of this loop and of those around it, outermost first.
-    position: its number among the items of `parent`.
-    ranges: that each of `vars` is in its range, as far as that is a condition on integers.
+    vars: the variables of this loop and of the loops around it, outermost first.
+    position: its index in the items of `parent`.
+    ranges: the conditions that each of `vars` is in its range, as far as they are conditions on integers.
     limits: first value and extent.
+    writes: the writes inside, at any depth, by storage.
     """
 
     def __init__(
-        self, parent: Loop | None, var: Var | None, ranges: tuple[Cond, ...], limits: tuple[Expr, Expr] | None
+        self, parent: LoopNode | None, var: Var | None, ranges: tuple[Cond, ...], limits: tuple[Expr, Expr] | None
     ) -> None:
         self.parent, self.limits = parent, limits
         self.ranges: tuple[Cond, ...] = (*(() if parent is None else parent.ranges), *ranges)
         self.vars: tuple[Var, ...] = () if parent is None or var is None else (*parent.vars, var)
         self.position = 0 if parent is None else len(parent.items)
-        self.items: list[Write | Loop] = []
-        self.writes: dict[Storage, list[Write]] = {}
+        self.items: list[WriteAccess | LoopNode] = []
+        self.writes: dict[TensorStorage, list[WriteAccess]] = {}
         if parent is not None:
             parent.items.append(self)
 
@@ -67,18 +84,24 @@ class Loop:
     def depth(self) -> int:
         return len(self.vars)
 
-    def around(self) -> Iterator[Loop]:
-        """This loop and those around it, the innermost first."""
-        loop: Loop | None = self
+    def around(self) -> Iterator[LoopNode]:
+        """This loop and the loops around it, innermost first."""
+        loop: LoopNode | None = self
         while loop is not None:
             yield loop
             loop = loop.parent
 
 
-class Storage:
-    """Where the elements of a tensor lie: new for each iteration of the loops around its `allocate`."""
+class TensorStorage:
+    """The elements of a parameter, or of an `allocate`; each iteration of the loops around an `allocate` has its own.
 
-    def __init__(self, tensor: Tensor, loop: Loop | None, padding: Padding | None) -> None:
+    Attributes
+    ----------
+    loop: the innermost loop around the `allocate`; `None` for a parameter.
+    position: the number of items of `loop` in front of the `allocate`.
+    """
+
+    def __init__(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> None:
         self.tensor, self.loop, self.padding = tensor, loop, padding
         self.position = 0 if loop is None else len(loop.items)
 
@@ -87,242 +110,261 @@ class Storage:
         return self.loop is None
 
 
-class Place:
-    """A statement, with what has to hold for it to be reached.
+class StmtSite(Descent):
+    """A statement with the loops and conditions around it.
 
     Attributes
     ----------
-    way: the conditions, and whether they are all of them.
-    meanings: what names of the nest stand for.
-    reads: by the element as the statement has it, or by the tensor that a host call reads.
+    loop: the innermost loop around it.
+    guard: the conditions under which it is reached.
+    names: the values of names and of loop-carried variables.
+    reads: by the element as written; by the tensor, for the tensors that a host call reads.
     """
 
-    def __init__(self, line: Line, number: int, loop: Loop, way: Way, meanings: Names) -> None:
-        self.line, self.number, self.loop, self.way, self.meanings = line, number, loop, way, meanings
-        self.reads: dict[Operand | Tensor, Read] = {}
-        self.writes: list[Write] = []
+    __slots__ = ("_body", "guard", "loop", "names", "path", "reads", "stmt", "writes")
+    stmt: Stmt
 
-    @property
-    def stmt(self) -> Stmt:
-        assert self.line.stmt is not None
-        return self.line.stmt
+    def __init__(self, path: Path, loop: LoopNode, guard: AccessGuard, names: NamedOperands) -> None:
+        self.path, self.loop, self.guard, self.names = path, loop, guard, names
+        self.reads: dict[Operand | Tensor, ReadAccess] = {}
+        self.writes: list[WriteAccess] = []
+        self._body: StmtSite | None = None
 
-    def meaning(self, operand: Operand) -> Operand:
+    def expanded(self, operand: Part) -> Part:
         """An operand over loop variables and sizes."""
-        return meaning(operand, self.meanings)
+        return expanded(operand, self.names)
+
+    # -- the walk -----------------------------------------------------------------------------------------------
+
+    def item(self, k: int) -> StmtSite:
+        return StmtSite((*self.path, k), self.loop, self.guard, self.names)
+
+    def inside(self, loop: For) -> StmtSite:
+        if self._body is None:
+            low, extent = (expanded(e, self.names) for e in range_ends(loop.range))
+            within = self.guard.joined(guard_of((loop.var >= low) & (loop.var < low + extent)))
+            own = within.conditions[len(self.guard.conditions) :]
+            names = {v: e for v, e in self.names.items() if v is not loop.var}
+            names |= {c.var: _carried(c, loop.var, low, self.names) for c in loop.carried}
+            node = LoopNode(self.loop, loop.var, own, (low, extent))
+            self._body = StmtSite((*self.path, 0), node, within, names)
+        return self._body
+
+    def then(self, branch: If) -> StmtSite:
+        return self._branch(0, branch, True)
+
+    def otherwise(self, branch: If) -> StmtSite:
+        return self._branch(1, branch, False)
+
+    def _branch(self, k: int, branch: If, holds: bool) -> StmtSite:
+        guard = self.guard.joined(guard_of(self.expanded(branch.cond), holds))
+        return StmtSite((*self.path, k), self.loop, guard, self.names)
+
+    def after(self, old: Stmt, new: Stmt) -> StmtSite:
+        if isinstance(old, Assert):
+            return StmtSite(self.path, self.loop, self.guard.joined(guard_of(self.expanded(old.cond))), self.names)
+        if isinstance(old, Let):
+            return StmtSite(self.path, self.loop, self.guard, {**self.names, old.var: _named(old, self.names)})
+        return self
+
+    def at_end_of(self, loop: For) -> StmtSite:
+        """The end of an iteration of a loop at this site, where the next values of carried variables are computed."""
+        body = self.inside(loop)
+        end = StmtSite(self.path, body.loop, body.guard, body.names)
+        end.stmt = loop
+        return end
 
 
 class Access:
-    """Some elements that a statement reads or writes.
+    """Elements that a statement reads or writes.
 
     Attributes
     ----------
-    position: how many items of `loop` come before.
-    indices: `None` for an index that may be any.
-    ways: the access happens where the conditions of one of them hold, besides those of the place.
+    position: the number of items of `loop` in front of it.
+    guards: the access happens where one of them holds, besides the guard of the site.
     """
 
-    def __init__(self, place: Place, storage: Storage, indices: tuple[Expr | None, ...], ways: tuple[Way, ...]) -> None:
-        self.place, self.storage, self.indices, self.ways = place, storage, indices, ways
-        self.loop, self.position = place.loop, len(place.loop.items)
+    def __init__(
+        self, site: StmtSite, storage: TensorStorage, indices: IntegerIndices, guards: tuple[AccessGuard, ...]
+    ) -> None:
+        self.site, self.storage, self.indices, self.guards = site, storage, indices, guards
+        self.loop, self.position = site.loop, len(site.loop.items)
 
 
-class Read(Access):
-    """A read; `node` is the element as the statement has it, `None` where a host call reads the whole tensor."""
+class ReadAccess(Access):
+    """A read; `node` is the element as written, `None` for a tensor that a host call reads."""
 
     node: Operand | None = None
 
 
-class Write(Access):
-    """A write of a value; where it only says what is there, it is an assumption.
+class WriteAccess(Access):
+    """A write, or an assumption that defines elements.
 
     Attributes
     ----------
     kind: "store", "call" or "assume".
-    value: over the variables of the loops; `None` where nobody knows it.
+    value: over the variables of the loops; `None` if unknown.
     """
 
     kind = "store"
     value: Operand | None = None
 
 
-class Bound(Write):
-    """What an assumption says of an element without giving it a value; it is among no writes but those of its loops.
+class AssumedBound(WriteAccess):
+    """Comparisons with an element that an assumption implies.
+
+    Invariant: it stands among the items of its loop, and not among the writes of the program.
 
     Attributes
     ----------
-    held, relations: the element, and the comparisons it stands in, over the variables of the loops.
+    element, relations: over the variables of the loops.
     """
 
     kind = "bound"
-    held: Operand
+    element: Operand
     relations: Sequence[Operand] = ()
 
 
-class Visit(NamedTuple):
-    """A statement that is to be noted: its path, the loop it stands in, the way to it, and what names mean there."""
-
-    stmt: Stmt
-    path: tuple[int, ...]
-    loop: Loop
-    way: Way
-    names: dict[Parameter, Operand]
-
-
 class Program:
-    """The loops, statements and accesses of a function."""
+    """The loops, sites and accesses of a function.
+
+    Invariant: every statement but a sequence has one site, at its path.
+    """
 
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.root = Loop(None, None, (), None)
-        self.storages: list[Storage] = []
-        self.lines = list(function_lines(f))
-        self.places: dict[int, Place] = {}
-        self.reads: dict[Storage, list[Read]] = {}
-        self.writes: dict[Storage, list[Write]] = {}
-        self.bounds: dict[Storage, list[Bound]] = {}
-        self._numbers = {line.path: k for k, line in enumerate(self.lines, 1) if line.stmt is not None}
-        self._in_sight: dict[Tensor, Storage] = {t: self._storage(t, None, f.padding.get(t)) for t in f.params}
-        self._build()
+        self.root = LoopNode(None, None, (), None)
+        self.storages: list[TensorStorage] = []
+        self.sites: dict[Path, StmtSite] = {}
+        self.reads: dict[TensorStorage, list[ReadAccess]] = {}
+        self.writes: dict[TensorStorage, list[WriteAccess]] = {}
+        self.bounds: dict[TensorStorage, list[AssumedBound]] = {}
+        self._in_sight = {t: self._new_storage(t, None, f.padding.get(t)) for t in f.params}
+        for stmt, site in walked(f.body, StmtSite((), self.root, ALWAYS, {})):
+            if not isinstance(stmt, Seq) or is_empty(stmt):
+                site.stmt = stmt
+                self.sites[site.path] = site
+                self._note(stmt, site)
 
-    def _storage(self, tensor: Tensor, loop: Loop | None, padding: Padding | None) -> Storage:
-        found = Storage(tensor, loop, padding)
-        self.storages.append(found)
-        self.reads[found], self.writes[found] = [], []
-        return found
+    # -- text ---------------------------------------------------------------------------------------------------
 
-    # -- the walk -----------------------------------------------------------------------------------------------
+    @cached_property
+    def line_numbers(self) -> dict[Path, int]:
+        """The line of each statement in `str(f)`, for reports."""
+        return statement_lines(self.f)
 
-    def _build(self) -> None:
-        waiting: list[Visit] = [Visit(self.f.body, (), self.root, Way((), True), {})]
-        while waiting:
-            visit = waiting.pop()
-            if isinstance(visit.stmt, Seq) and visit.stmt.stmts:
-                waiting.extend(reversed(self._sequence(visit.stmt.stmts, visit)))
-            else:
-                waiting.extend(reversed(self._statement(visit)))
+    @cached_property
+    def paths(self) -> dict[int, Path]:
+        """The path of the statement that begins in each line."""
+        return {line: path for path, line in self.line_numbers.items()}
 
-    def _sequence(self, stmts: tuple[Stmt, ...], at: Visit) -> list[Visit]:
-        """The statements of a sequence; assertions and names reach to its end."""
-        found = []
-        way, names = at.way, at.names
-        for k, stmt in enumerate(stmts):
-            found.append(Visit(stmt, (*at.path, k), at.loop, way, names))
-            if isinstance(stmt, Assert):
-                way = way.also(meaning(stmt.cond, names))
-            elif isinstance(stmt, Let):
-                names = {**names, stmt.var: _named(stmt, names)}
-        return found
+    @cached_property
+    def lines(self) -> dict[Path, Line]:
+        """The printed line of each statement."""
+        return {line.path: line for line in function_lines(self.f) if line.stmt is not None}
 
-    def _statement(self, at: Visit) -> list[Visit]:
-        """Note what a statement reads and writes; the statements inside of it."""
-        stmt, path, loop, way, names = at
-        place = self._place(at)
+    # -- accesses -----------------------------------------------------------------------------------------------
+
+    def _new_storage(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> TensorStorage:
+        storage = TensorStorage(tensor, loop, padding)
+        self.storages.append(storage)
+        self.reads[storage], self.writes[storage] = [], []
+        return storage
+
+    def _note(self, stmt: Stmt, site: StmtSite) -> None:
+        """Note the accesses of a statement itself."""
         if isinstance(stmt, For):
-            low, extent = range_ends(stmt.range)
-            self._read(place, low, extent, *(c.first for c in stmt.carried))
-            first, size = meaning(low, names), meaning(extent, names)
-            limits = way.also((stmt.var >= first) & (stmt.var < first + size))
-            inner = Loop(loop, stmt.var, limits.conditions[len(way.conditions) :], (first, size))
-            inside = {v: e for v, e in names.items() if v is not stmt.var}
-            inside |= {c.var: _carried(c, stmt.var, first, names) for c in stmt.carried}
-            after = Visit(stmt.body, (*path, 0), inner, limits, inside)
-            if stmt.carried:
-                self._carry(stmt, place, after)
-            return [after]
-        if isinstance(stmt, If):
-            self._read(place, stmt.cond)
-            cond = meaning(stmt.cond, names)
-            then = Visit(stmt.then, (*path, 0), loop, way.also(cond), names)
-            if stmt.orelse is None:
-                return [then]
-            return [then, Visit(stmt.orelse, (*path, 1), loop, way.also(cond, False), names)]
-        if isinstance(stmt, Store):
-            self._read(place, *stmt.indices, stmt.value)
-            indices = indices_of([meaning(e, names) for e in stmt.indices])
-            self._write(place, stmt.tensor, indices, Way((), True), "store", meaning(stmt.value, names))
+            self._note_reads(site, *range_ends(stmt.range), *(c.first for c in stmt.carried))
+            self._note_carried(stmt, site)
+        elif isinstance(stmt, Store):
+            self._note_reads(site, *stmt.indices, stmt.value)
+            indices = indices_of([site.expanded(e) for e in stmt.indices])
+            self._note_write(site, stmt.tensor, indices, ALWAYS, "store", site.expanded(stmt.value))
         elif isinstance(stmt, Evaluate):
             for tensor in stmt.reads:
-                self._note(Read(place, self._in_sight[tensor], (None,) * tensor.ndim, (Way((), True),)), tensor)
-            self._read(place, *operands(stmt))
+                self._note_read(tensor, ReadAccess(site, self._in_sight[tensor], (None,) * tensor.ndim, (ALWAYS,)))
+            self._note_reads(site, *operands(stmt))
             for tensor in stmt.writes:
-                self._write(place, tensor, (None,) * tensor.ndim, Way((), False), "call", None)
+                self._note_write(site, tensor, (None,) * tensor.ndim, SOMETIMES, "call", None)
         elif isinstance(stmt, Assume):
-            if not has_undef(stmt.cond):  # else it says what may be read
-                self._read(place, stmt.cond)
-            for where, tensor, indices, value in definitions(meaning(stmt.cond, names)):
-                self._write(place, tensor, indices, where, "assume", value)
-            same: dict[tuple[Operand, Way], list[Operand]] = {}
-            for where, held, relation in bounds(meaning(stmt.cond, names)):
-                same.setdefault((held, where), []).append(relation)
-            for (held, where), relations in same.items():
-                self._bound(place, held, where, relations)
+            if not has_undef(stmt.cond):  # else it permits a read, and is none
+                self._note_reads(site, stmt.cond)
+            cond = site.expanded(stmt.cond)
+            for guard, tensor, indices, value in definitions(cond):
+                self._note_write(site, tensor, indices, guard, "assume", value)
+            self._note_bounds(site, cond)
         else:
-            self._read(place, *operands(stmt))
+            self._note_reads(site, *operands(stmt))
             if isinstance(stmt, Allocate):
-                self._in_sight[stmt.tensor] = self._storage(stmt.tensor, loop, stmt.padding)
-        return []
+                self._in_sight[stmt.tensor] = self._new_storage(stmt.tensor, site.loop, stmt.padding)
 
-    def _carry(self, stmt: For, place: Place, inside: Visit) -> None:
-        """What a loop computes for the variables it carries, after each iteration."""
-        around = Place(place.line, place.number, inside.loop, inside.way, inside.names)
+    def _note_carried(self, stmt: For, site: StmtSite) -> None:
+        """Note the reads for the next values of carried variables, behind each iteration."""
         for carry in stmt.carried:
-            for node, tensor, indices, ways in reads_of([carry.following], around.meaning):
-                read = Read(around, self._in_sight[tensor], (None,) * len(indices), ways)
-                read.node, read.position = node, _END
-                self._note(read, node)
-                place.reads.setdefault(node, read)
+            end = site.at_end_of(stmt)
+            for node, tensor, indices, guards in reads_of([carry.following], end.expanded):
+                read = ReadAccess(end, self._in_sight[tensor], (None,) * len(indices), guards)
+                read.node, read.position = node, END
+                self._note_read(node, read)
+                site.reads.setdefault(node, read)
 
-    def _place(self, at: Visit) -> Place:
-        number = self._numbers[at.path]
-        found = self.places[number] = Place(self.lines[number - 1], number, at.loop, at.way, at.names)
-        return found
-
-    def _read(self, place: Place, *values: Operand) -> None:
-        for node, tensor, indices, ways in reads_of(values, place.meaning):
-            read = Read(place, self._in_sight[tensor], indices, ways)
+    def _note_reads(self, site: StmtSite, *values: Operand) -> None:
+        for node, tensor, indices, guards in reads_of(values, site.expanded):
+            read = ReadAccess(site, self._in_sight[tensor], indices, guards)
             read.node = node
-            self._note(read, node)
+            self._note_read(node, read)
 
-    def _note(self, read: Read, key: Operand | Tensor) -> None:
-        read.place.reads[key] = read
+    def _note_read(self, key: Operand | Tensor, read: ReadAccess) -> None:
+        read.site.reads[key] = read
         self.reads[read.storage].append(read)
 
-    def _bound(self, place: Place, held: Operand, way: Way, relations: list[Operand]) -> None:
-        """Note what an assumption says of an element without giving it a value."""
-        tensor = loaded_tensor(held)
-        assert tensor is not None
-        bound = Bound(place, self._in_sight[tensor], indices_of(read_indices(held)), (way,))
-        bound.held, bound.relations = held, relations
-        self.bounds.setdefault(bound.storage, []).append(bound)
-        self._append(bound)
+    def _note_bounds(self, site: StmtSite, cond: Operand) -> None:
+        """Note the comparisons with elements that an assumption implies."""
+        relations: dict[tuple[Operand, AccessGuard], list[Operand]] = {}
+        for guard, element, relation in bounds(cond):
+            relations.setdefault((element, guard), []).append(relation)
+        for (element, guard), own in relations.items():
+            tensor = loaded_tensor(element)
+            assert tensor is not None
+            bound = AssumedBound(site, self._in_sight[tensor], indices_of(read_indices(element)), (guard,))
+            bound.element, bound.relations = element, own
+            self.bounds.setdefault(bound.storage, []).append(bound)
+            _append(bound)
 
-    def _write(
-        self, place: Place, tensor: Tensor, indices: tuple[Expr | None, ...], way: Way, kind: str, value: Operand | None
+    def _note_write(
+        self,
+        site: StmtSite,
+        tensor: Tensor,
+        indices: IntegerIndices,
+        guard: AccessGuard,
+        kind: str,
+        value: Operand | None,
     ) -> None:
-        write = Write(place, self._in_sight[tensor], indices, (way,))
+        write = WriteAccess(site, self._in_sight[tensor], indices, (guard,))
         write.kind, write.value = kind, value
-        place.writes.append(write)
+        site.writes.append(write)
         self.writes[write.storage].append(write)
-        self._append(write)
-
-    def _append(self, write: Write) -> None:
-        write.loop.items.append(write)
-        for loop in write.loop.around():
-            loop.writes.setdefault(write.storage, []).append(write)
+        _append(write)
 
 
-def _named(stmt: Let, names: Names) -> Operand:
-    """What a name stands for: its value, if that stays what it is; an integer from data is one that nobody knows."""
-    value = meaning(stmt.value, names)
+def _append(write: WriteAccess) -> None:
+    """Append a write to the items of its loop."""
+    write.loop.items.append(write)
+    for loop in write.loop.around():
+        loop.writes.setdefault(write.storage, []).append(write)
+
+
+def _named(stmt: Let, names: NamedOperands) -> Operand:
+    """The value of a name, if no later store changes it; otherwise an unknown of its own."""
+    value = expanded(stmt.value, names)
     if not any(loaded_tensor(node) is not None or is_undef(node) for node in nodes(value)):
         return value
     return opaque(stmt.var.name) if isinstance(stmt.var, Var) else stmt.var
 
 
-def _carried(carry: Carry, var: Var, low: Expr, names: Names) -> Operand:
-    """The value of a carried variable, where it moves by the same step each time; else one that nobody knows."""
-    first, following = meaning(carry.first, names), carry.following
+def _carried(carry: Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
+    """The value of a carried variable that moves by a constant step; otherwise an unknown of its own."""
+    first, following = expanded(carry.first, names), carry.following
     if following.op is ops.ADD and following.args[0] is carry.var and not opaque_terms(first):
         step = following.args[1]
         if isinstance(step, Expr) and step.is_const:

@@ -1,12 +1,11 @@
-"""Which writes reach a read: the nest walked backwards from it.
+"""Reaching definitions of a read: the nest walked backwards from it.
 
-From a read the walk goes back in time: what stands before it in its innermost loop, the earlier iterations of that
-loop, what stands before the loop, and so on to the beginning or to where the storage was allocated. Each such *segment*
-is asked for the last write of each element (a lexicographic maximum over loop values and places in the text); the
-instances of the read that found theirs are done. Compare Feautrier, Dataflow analysis of array and scalar references
-(1991).
+The walk goes back in time: the items in front of the read in its innermost loop, the earlier iterations of that loop,
+the items in front of the loop, and so on to the beginning or to the `allocate`. For each such *segment*, the last write
+of each element is a lexicographic maximum over loop values and text positions; instances of the read that have found
+their write are done. Source: Feautrier, Dataflow analysis of array and scalar references, 1991.
 
-A write that is not certain to happen, or whose element is not known, hides nothing; it may be what is read.
+Invariant: an uncertain write, or one of unknown elements, hides no earlier write; it may be the one that is read.
 """
 
 from __future__ import annotations
@@ -18,70 +17,72 @@ from intset.budgets import DOUBTFUL_REACHING, REACHING
 from intset.expr.node import Var
 from intset.regions.account import Account
 from intset.regions.shape import Shape
-from lowering.dataflow.points import Graph, Points
-from lowering.dataflow.program import Access, Bound, Loop, Storage, Write
+from lowering.dataflow.access_relations import AccessRelation, InstanceSets
+from lowering.dataflow.program import Access, AssumedBound, LoopNode, TensorStorage, WriteAccess
 
 
-class Reader(NamedTuple):
-    """What reads: its instances with the elements, where it stands, and which storage.
+class ReadInstances(NamedTuple):
+    """The instances of a read, with their position.
 
     Attributes
     ----------
     names: variables for the coordinates of an instance.
-    access: `None` for what is read of a parameter at the end.
+    access: `None` for the read of a parameter by the caller, at the end.
     """
 
-    graph: Graph
+    relation: AccessRelation
     names: tuple[Var, ...]
-    loop: Loop
+    loop: LoopNode
     position: int
-    storage: Storage
+    storage: TensorStorage
     access: Access | None = None
 
 
 class Segment(NamedTuple):
-    """Writes that come before a read: those under `items` of a loop, in the same iteration of the first `shared` loops;
-    where `is_earlier`, in an earlier iteration of the next one."""
+    """Writes in front of a read, in the same iteration of the first `shared` loops; if `is_earlier`, in an earlier
+    iteration of the next loop."""
 
-    writes: Sequence[Write]
+    writes: Sequence[WriteAccess]
     shared: int
     is_earlier: bool
 
 
-class Reached(NamedTuple):
-    """A write, and pairs of an instance of the read and one of the write, of whose loops the first `shared` have the
-    values that the read's have: `(*reader, *other loops)`."""
+class ReachingWrite(NamedTuple):
+    """A write with the pairs of an instance of the read and one of the write, `(*read, *loops beyond the shared)`.
 
-    write: Write
+    Both have equal values of the first `shared` loops.
+    """
+
+    write: WriteAccess
     shared: int
     pairs: Shape
 
 
-class Answer(NamedTuple):
-    """What reaches a read.
+class ReachingWrites(NamedTuple):
+    """The writes that reach a read.
 
     Attributes
     ----------
-    live: each write that may be what is read, where it may; every other write is hidden.
-    told: the write that is what is read, as functions of disjoint sets of instances of the read.
-    unknown: the instances at which it is not known what is read, though something in the nest wrote it.
-    doubts: the writes that may be it there.
-    open: the instances that nothing in the nest reaches.
+    live: every write that may be read, where it may; all others are hidden.
+    told: the writes that are read, as functions of disjoint sets of instances of the read.
+    unknown: the instances that read some write of the nest, it is not known which.
+    doubts: the writes that these may read.
+    open: the instances that no write reaches.
     """
 
-    live: list[Reached]
-    told: list[Reached]
+    live: list[ReachingWrite]
+    told: list[ReachingWrite]
     unknown: Shape
-    doubts: list[Write]
+    doubts: list[WriteAccess]
     open: Shape
 
 
-def segments(loop: Loop, position: int, storage: Storage) -> Iterator[Segment]:
-    """What comes before a place, the nearest first."""
+def segments(loop: LoopNode, position: int, storage: TensorStorage) -> Iterator[Segment]:
+    """The segments in front of a position, nearest first."""
     while True:
         start = storage.position if loop is storage.loop else 0
         for item in reversed(loop.items[start:position]):
-            if isinstance(item, Write):
+            if isinstance(item, WriteAccess):
                 if item.storage is storage:
                     yield Segment([item], loop.depth, False)
             elif storage in item.writes:
@@ -93,184 +94,191 @@ def segments(loop: Loop, position: int, storage: Storage) -> Iterator[Segment]:
         loop, position = loop.parent, loop.position
 
 
-class Reaching:
-    """The walk, for one program."""
+class ReachingAnalysis:
+    """The backward walk, for one program.
 
-    def __init__(self, points: Points, account: Account | None = None) -> None:
-        self.points, self._account = points, account
+    Guarantee: `told`, `unknown` and `open` partition the instances of the read; `live` covers all that may be read.
+    """
 
-    def __call__(self, reader: Reader, kinds: tuple[str, ...], also: Bound | None = None) -> Answer:
-        """The writes of these kinds, and what one assumption says, that reach a read.
+    def __init__(self, sets: InstanceSets, account: Account | None = None) -> None:
+        self.sets, self._account = sets, account
+
+    def __call__(
+        self, read: ReadInstances, kinds: tuple[str, ...], bound: AssumedBound | None = None
+    ) -> ReachingWrites:
+        """The writes of some kinds, and one assumed bound, that reach a read.
 
         Raises
         ------
-        BudgetError: they are out of the budget.
+        BudgetError: the answer is out of the budget.
         """
-        graph = reader.graph
-        wanted = dict.fromkeys(w for w in self.points.program.writes[reader.storage] if w.kind in kinds)
-        wanted.update({} if also is None else {also: None})
-        # The graphs come first, under budgets of their own.
-        graphs = [self.points.graph(write) for write in wanted if not self._is_apart(reader, write)]
-        if reader.access is not None:
-            graphs.append(graph)
-        limit = REACHING if all(one.is_exact for one in graphs) else DOUBTFUL_REACHING
-        with graph.points.budget(limit, self._account):
-            return self._answer(reader, wanted)
+        writes = dict.fromkeys(w for w in self.sets.program.writes[read.storage] if w.kind in kinds)
+        writes.update({} if bound is None else {bound: None})
+        # Relations come first, under budgets of their own.
+        relations = [self.sets.relation(write) for write in writes if not self._are_apart(read, write)]
+        if read.access is not None:
+            relations.append(read.relation)
+        limit = REACHING if all(relation.is_exact for relation in relations) else DOUBTFUL_REACHING
+        with read.relation.points.budget(limit, self._account):
+            return self._reaching(read, writes)
 
-    def _answer(self, reader: Reader, wanted: Container[Write]) -> Answer:
-        size = reader.graph.instances
-        mine = range(size)
-        untold = left = reader.graph.points.project(mine)
+    def _reaching(self, read: ReadInstances, writes: Container[WriteAccess]) -> ReachingWrites:
+        size = read.relation.instances
+        own = range(size)
+        # `left`: instances that no certain write has reached; `untold`: those without a doubtful write, either.
+        untold = left = read.relation.points.project(own)
         nothing = unknown = left.subtract(left)
-        live: list[Reached] = []
-        told: list[Reached] = []
-        doubts: list[Write] = []
-        for segment in segments(reader.loop, reader.position, reader.storage):
-            certain, doubtful = self._last(reader, left, segment, wanted)
+        live: list[ReachingWrite] = []
+        told: list[ReachingWrite] = []
+        doubts: list[WriteAccess] = []
+        for segment in segments(read.loop, read.position, read.storage):
+            certain, doubtful = self._last(read, left, segment, writes)
             live += [*certain, *doubtful]
             if doubtful:
                 doubts += [one.write for one in doubtful]
-                doubt = nothing.union_all([one.pairs.project(mine) for one in doubtful]).intersect(untold)
+                doubt = nothing.union_all([one.pairs.project(own) for one in doubtful]).intersect(untold)
                 unknown, untold = unknown.union(doubt), untold.subtract(doubt)
             if not certain:
                 continue
-            if untold is left:
+            is_same = untold is left
+            if is_same:
                 told += certain
             else:
-                said = [one._replace(pairs=untold.product_with(one.pairs, size)) for one in certain]
-                told += [one for one in said if not one.pairs.is_empty()]
-            covered = nothing.union_all([one.pairs.project(mine) for one in certain])
-            is_same = untold is left
+                inside = [one._replace(pairs=untold.product_with(one.pairs, size)) for one in certain]
+                told += [one for one in inside if not one.pairs.is_empty()]
+            covered = nothing.union_all([one.pairs.project(own) for one in certain])
             left = left.subtract(covered)
             untold = left if is_same else untold.subtract(covered)
             if left.is_empty():
                 break
-        return Answer(live, told, unknown, doubts, untold)
+        return ReachingWrites(live, told, unknown, doubts, untold)
 
-    def _is_apart(self, reader: Reader, write: Write) -> bool:
-        """Whether it is plain that a write is of other elements."""
-        return reader.access is not None and self.points.are_apart(reader.access, write)
+    def _are_apart(self, read: ReadInstances, write: WriteAccess) -> bool:
+        return read.access is not None and self.sets.are_apart(read.access, write)
 
-    # -- a segment ----------------------------------------------------------------------------------------------
+    # -- one segment --------------------------------------------------------------------------------------------
 
     def _last(
-        self, reader: Reader, left: Shape, segment: Segment, wanted: Container[Write]
-    ) -> tuple[list[Reached], list[Reached]]:
-        """The last certain writes of a segment, and the doubtful ones after them."""
-        certain: list[Reached] = []
-        doubtful: list[Reached] = []
+        self, read: ReadInstances, left: Shape, segment: Segment, writes: Container[WriteAccess]
+    ) -> tuple[list[ReachingWrite], list[ReachingWrite]]:
+        """The last certain writes of a segment, and the doubtful writes after them."""
+        certain: list[ReachingWrite] = []
+        doubtful: list[ReachingWrite] = []
         for write in segment.writes:
-            if write not in wanted or self._is_apart(reader, write):
+            if write not in writes or self._are_apart(read, write):
                 continue
-            is_exact = self.points.graph(write).is_exact
+            is_exact = self.sets.relation(write).is_exact
             if write.kind in ("assume", "bound") and not is_exact:
                 continue
-            pairs = self._pairs(reader, write, left, segment)
+            pairs = self._pairs(read, write, left, segment)
             if pairs is None:
                 continue
-            one = Reached(write, segment.shared, pairs)
+            one = ReachingWrite(write, segment.shared, pairs)
             if is_exact:
-                # The maximum first: what is left may be in many parts.
-                latest = self._latest(reader, one)
-                certain.append(latest._replace(pairs=left.product_with(latest.pairs, reader.graph.instances)))
+                # The maximum comes before the join, because `left` may have many disjuncts.
+                latest = self._latest_instances(read, one)
+                certain.append(latest._replace(pairs=left.product_with(latest.pairs, read.relation.instances)))
             else:
                 doubtful.append(one)
         if len(certain) > 1:
-            certain = self._latest_of(reader, segment, certain)
+            certain = self._latest_writes(read, segment, certain)
         if certain and doubtful:
-            doubtful = self._not_before(reader, segment, certain, doubtful)
+            doubtful = self._not_hidden(read, segment, certain, doubtful)
         return certain, doubtful
 
-    def _pairs(self, reader: Reader, write: Write, left: Shape, segment: Segment) -> Shape | None:
-        """The instances of the read with those of a write of the segment that touch their elements: all of them, or
-        where the write is doubtful those that are left; `None` where none are left."""
-        mine, theirs, shared = reader.graph, self.points.graph(write), segment.shared
+    def _pairs(self, read: ReadInstances, write: WriteAccess, left: Shape, segment: Segment) -> Shape | None:
+        """The instances of the read with those of a write of the segment to the same elements; `None` if none is left.
+
+        All instances of the read for a certain write, those in `left` for a doubtful one.
+        """
+        mine, theirs, shared = read.relation, self.sets.relation(write), segment.shared
         joined = mine.keyed(shared, False).product_with(theirs.keyed(shared, True), shared + mine.dims)
         rest = mine.instances - shared
         at = rest + shared + mine.dims  # where the other loops of the write begin
         if segment.is_earlier:
-            joined = joined.intersect(self.points.order(joined.dims, at, 0))
+            joined = joined.intersect(self.sets.order(joined.dims, at, 0))
         own = range(at, at + theirs.depth - shared)
-        both = joined.project([*range(rest, rest + shared), *range(rest), *own])
-        near = left.product_with(both, mine.instances)
+        every = joined.project([*range(rest, rest + shared), *range(rest), *own])
+        near = left.product_with(every, mine.instances)
         if near.is_empty():
             return None
-        return both if theirs.is_exact else near
+        return every if theirs.is_exact else near
 
-    def _latest(self, reader: Reader, one: Reached) -> Reached:
-        own = one.write.loop.depth - one.shared
-        if not own or self.points.is_told(one.write, one.shared):
+    def _latest_instances(self, read: ReadInstances, one: ReachingWrite) -> ReachingWrite:
+        """Each instance of the read with the last of its instances of a write: their lexicographic maximum."""
+        if one.write.loop.depth == one.shared or self.sets.is_determined(one.write, one.shared):
             return one
-        return one._replace(pairs=self._lexmax(reader, one.pairs))
+        pairs, names = one.pairs, read.names
+        return one._replace(
+            pairs=pairs.dims_to_params(names).lexmax().params_to_dims(names) if names else pairs.lexmax()
+        )
 
-    def _lexmax(self, reader: Reader, pairs: Shape) -> Shape:
-        """Each instance of the read with the lexicographically largest of its partners."""
-        names = reader.names
-        return pairs.dims_to_params(names).lexmax().params_to_dims(names) if names else pairs.lexmax()
-
-    def _latest_of(self, reader: Reader, segment: Segment, some: list[Reached]) -> list[Reached]:
-        """Of the last instances of several writes the last of all: each write where no other comes later."""
-        size = reader.graph.instances
-        mine = range(size)
-        best: Shape | None = None  # the latest times so far; what comes last in the text mostly has them all
-        kept: list[tuple[Reached, Shape]] = []
+    def _latest_writes(self, read: ReadInstances, segment: Segment, some: list[ReachingWrite]) -> list[ReachingWrite]:
+        """The last of the last instances of several writes: each write where no other comes later."""
+        size = read.relation.instances
+        own = range(size)
+        best: Shape | None = None  # the latest times so far; mostly those of the last write in the text
+        kept: list[tuple[ReachingWrite, Shape]] = []
         for one in reversed(some):
-            time = self._time(reader, one, segment)
+            time = self._times(read, one, segment)
             if best is None:
                 best = time
             else:
-                wins = time.project(mine).subtract(self._earlier(size, time, best).project(mine))
+                wins = time.project(own).subtract(self._earlier(size, time, best).project(own))
                 if wins.is_empty():
                     continue
-                rest = best.project(mine).subtract(wins)
+                rest = best.project(own).subtract(wins)
                 best = rest.product_with(best, size).union(wins.product_with(time, size))
             kept.append((one, time))
         if best is None or len(kept) == 1:
             return [one for one, _ in kept]
-        found = [self._of_time(reader, one, best.intersect(time)) for one, time in reversed(kept)]
-        return [one for one in found if not one.pairs.is_empty()]
+        latest = [self._at_times(read, one, best.intersect(time)) for one, time in reversed(kept)]
+        return [one for one in latest if not one.pairs.is_empty()]
 
-    def _earlier(self, size: int, times: Shape, than: Shape) -> Shape:
-        """The pairs of an instance and a time that is before another time of the same instance."""
-        first = than.project([*range(size, than.dims), *range(size)])
-        both = first.product_with(times, size).intersect(self.points.lexicographic(size, than.dims - size))
-        return both.project(range(than.dims - size, both.dims))
+    def _not_hidden(
+        self, read: ReadInstances, segment: Segment, certain: list[ReachingWrite], doubtful: list[ReachingWrite]
+    ) -> list[ReachingWrite]:
+        """The doubtful writes that no certain write follows."""
+        size = read.relation.instances
+        times = [self._times(read, one, segment) for one in certain]
+        last = times[0].union_all(times[1:])
+        visible = []
+        for one in doubtful:
+            time = self._times(read, one, segment)
+            rest = self._at_times(read, one, time.subtract(self._earlier(size, time, last)))
+            if not rest.pairs.is_empty():
+                visible.append(rest)
+        return visible
 
-    # -- times: loop values and places in the text, by turns ----------------------------------------------------
+    # -- times: loop values and text positions, alternating -----------------------------------------------------
 
-    def _time(self, reader: Reader, one: Reached, segment: Segment) -> Shape:
-        """The pairs with the time of the write in the place of its other loops: those with the same number of
-        coordinates for all writes of a segment are compared in lexicographic order."""
-        size = reader.graph.instances
+    def _times(self, read: ReadInstances, one: ReachingWrite, segment: Segment) -> Shape:
+        """The pairs, with the time of the write instead of its other loops.
+
+        Invariant: times of one segment have equally many coordinates; their lexicographic order is that of execution.
+        """
+        size = read.relation.instances
         longest = max(write.loop.depth for write in segment.writes) - one.shared
         own = one.write.loop.depth - one.shared
-        places: list[int] = []
+        positions: list[int] = []
         position = one.write.position
         for loop in list(one.write.loop.around())[:own]:
-            places.insert(0, position)
+            positions.insert(0, position)
             position = loop.position
         padding = [0] * (2 * (longest - own))
-        tail = self.points.kind.listing([(*places, *padding)], (), own + len(padding))
+        tail = self.sets.kind.listing([(*positions, *padding)], (), own + len(padding))
         wide = one.pairs.product_with(tail, 0)
         turns = [k for j in range(own) for k in (size + j, size + own + j)]
         return wide.project([*range(size), *turns, *range(size + 2 * own, wide.dims)])
 
-    def _of_time(self, reader: Reader, one: Reached, times: Shape) -> Reached:
-        size = reader.graph.instances
+    def _at_times(self, read: ReadInstances, one: ReachingWrite, times: Shape) -> ReachingWrite:
+        """The inverse of `_times`."""
+        size = read.relation.instances
         own = one.write.loop.depth - one.shared
         return one._replace(pairs=times.project([*range(size), *(size + 2 * j for j in range(own))]))
 
-    def _not_before(
-        self, reader: Reader, segment: Segment, certain: list[Reached], doubtful: list[Reached]
-    ) -> list[Reached]:
-        """The doubtful writes that are not followed by a certain one."""
-        size = reader.graph.instances
-        times = [self._time(reader, one, segment) for one in certain]
-        last = times[0].union_all(times[1:])
-        found = []
-        for one in doubtful:
-            time = self._time(reader, one, segment)
-            rest = self._of_time(reader, one, time.subtract(self._earlier(size, time, last)))
-            if not rest.pairs.is_empty():
-                found.append(rest)
-        return found
+    def _earlier(self, size: int, times: Shape, than: Shape) -> Shape:
+        """The pairs of an instance and a time that precedes another time of the same instance."""
+        first = than.project([*range(size, than.dims), *range(size)])
+        both = first.product_with(times, size).intersect(self.sets.lexicographic(size, than.dims - size))
+        return both.project(range(than.dims - size, both.dims))

@@ -239,7 +239,7 @@ def _check_written(g: Function, fillings: Sequence[Stmt], what: str) -> None:
         for node, sources in values.sources(cursor).items() if id(cursor.stmt) in own else ():
             for source in sources:
                 is_written = source.kind in ("store", "assume") or (
-                    source.kind == "unknown" and source.line is not None
+                    source.kind == "unknown" and source.path is not None
                 )
                 if not is_written and not proves(cursor.scope, ~source.where):
                     raise LayoutError(f"{what} would read {shown(node)}, which may hold nothing yet")

@@ -104,9 +104,23 @@ def stmt_text(stmt: Stmt) -> str:
 def statement_lines(f: Function) -> dict[tuple[int, ...], int]:
     """The first line of each statement in `str(f)`, by path: indices into `children` from the body of the function.
 
-    Only empty sequences have a line.
+    Lines are counted, not printed. Only empty sequences have a line.
     """
-    return {line.path: k for k, line in enumerate(function_lines(f), 1) if line.stmt is not None}
+    lines: dict[tuple[int, ...], int] = {}
+    line = 2 + sum(t in f.padding for t in f.params)
+    stack: list[tuple[Stmt | None, tuple[int, ...]]] = [(f.body, ())]
+    while stack:
+        stmt, path = stack.pop()
+        if stmt is None:
+            line += 1  # of `else:`
+            continue
+        if not isinstance(stmt, Seq) or is_empty(stmt):
+            lines[path] = line
+            line += 2 if isinstance(stmt, Allocate) and stmt.padding is not None else 1
+        inside = [(inner, (*path, k)) for k, inner in enumerate(children(stmt))]
+        between = [(None, ())] if isinstance(stmt, If) and len(inside) == 2 else []
+        stack.extend(reversed([*inside[:1], *between, *inside[1:]]))
+    return lines
 
 
 def _lines(root: Stmt, level: int, names: Naming) -> Iterator[Line]:

@@ -17,7 +17,7 @@ from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, substitute
 from intset.itermap.itermap import iter_map
-from lowering.dataflow import Source
+from lowering.dataflow import Dataflow, Source
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
@@ -170,13 +170,12 @@ class Copies:
         g = self._alone(stmts, params)
         g = g.with_body(seq(g.body, loops_over(axes, over_.extents, body)))
         known = ReachingValues(g)
-        writers = {known.line(place): place for place in cursors(g)}
         at = cursor_of(g, probe)
         found = []
         for source in known.sources(at).get(held, ()):
             there = at.scope.where(source.where)
             if not proves(there, truth(False)):
-                found.append((_value(source, writers, there), there))
+                found.append((_value(source, known.flow, loaded_tensor(held), there), there))
         return found
 
     def _padding(
@@ -227,20 +226,18 @@ def _onto(fn: Any, outer: Tensor, storage: Sequence[Range], ctx: Context) -> Ind
         return None
 
 
-def _value(source: Source, writers: dict[int, Cursor], scope: Scope) -> Any:
+def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) -> Any:
     """What a source puts into its element; `None` where that is not known."""
     if source.kind in ("entry", "unwritten"):
         return _UNWRITTEN
-    if source.kind != "store" or source.line is None or source.at is None:
+    stored = flow.stored(source)
+    if stored is None:
         return None
     value = source.value
     if value is None:
-        place = writers[source.line]
-        stmt = place.stmt
-        assert isinstance(stmt, Store)
-        if any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value)) or not has_undef(stmt.value):
+        if any(loaded_tensor(node) is tensor for node in nodes(stored)) or not has_undef(stored):
             return None
-        value = replaced(stmt.value, {loop.var: e for loop, e in zip(place.loops, source.at, strict=True)})
+        value = stored
     return shortened(value, scope)
 
 

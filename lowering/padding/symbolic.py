@@ -20,12 +20,12 @@ from intset.expr.node import Cond, Expr, PlainVar, as_expr, truth
 from intset.expr.range import Range
 from intset.expr.walk import substitute
 from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.dataflow.program import Path
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.relocation import tensor_like
 from lowering.nest.driver import Cursor, cursor_of, cursors
-from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, seq
-from lowering.nest.printer import statement_lines
+from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, flat, seq
 from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, variables
@@ -64,7 +64,8 @@ class Symbolic:
 
     def __init__(self, f: Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        self.f = replace(f, body=seq(*said, f.body), padding={}, requires=())
+        # A sequence, so that paths stay where a probe follows.
+        self.f = replace(f, body=Seq(tuple(flat(seq(*said, f.body)))), padding={}, requires=())
         self.packed = packed
         self._closed = frozenset(f.padding)  # of which the padding may not be touched
         self._values: dict[Tensor, PadState | None] = {t: self._assumed(t) for t in packed if t in f.inputs}
@@ -110,7 +111,7 @@ class Symbolic:
         f = replace(self.f, params=params, outputs=outputs, body=seq(self.f.body, body))
         place = cursor_of(f, store)
         flow = dataflow(f)
-        found = flow.by_element(statement_lines(f)[place.path])
+        found = flow.by_element(place)
         return Probe(place, tuple(loops), found[store.value], flow)
 
     def _assumed(self, tensor: Tensor) -> PadState | None:
@@ -165,16 +166,16 @@ class Symbolic:
 
     def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Operand | None:
         """What a store put into an element, over elements that nothing writes; `None` where that is not known."""
-        if source.kind != "store" or source.line is None or source.at is None or depth > MAX_ROUNDS:
+        if source.kind != "store" or source.path is None or source.at is None or depth > MAX_ROUNDS:
             return source.value if source.kind == "assume" else None
-        place = next(p for p in self._stores if self._lines[p.path] == source.line)
+        place = next(p for p in self._stores if p.path == source.path)
         assert isinstance(place.stmt, Store)
         value = place.stmt.value
         loops = [loop.var for loop in place.loops]
         if has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
             return None
         known: dict[Operand, Operand] = {}
-        reads = flow.by_element(source.line)
+        reads = flow.by_element(source.path)
         for node in nodes(value):
             tensor = loaded_tensor(node)
             if tensor is None or tensor in self.f.inputs:
@@ -213,10 +214,6 @@ class Symbolic:
         return dataflow(self.f)
 
     @cached_property
-    def _lines(self) -> dict[tuple[int, ...], int]:
-        return statement_lines(self.f)
-
-    @cached_property
     def _reading(self) -> list[Cursor]:
         """The statements that read, assumptions left out."""
         return [p for p in cursors(self.f) if not isinstance(p.stmt, (Assume, Seq))]
@@ -228,7 +225,7 @@ class Symbolic:
     def _reads(self, place: Cursor, tensors: set[Tensor]) -> list[Cond]:
         """When a statement reads padding of these tensors as it is passed."""
         found = []
-        for key, sources in self._flow.by_element(self._lines[place.path]).items():
+        for key, sources in self._flow.by_element(place).items():
             tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
             if tensor not in tensors or tensor is None:
                 continue
@@ -242,53 +239,53 @@ class Symbolic:
     # -- dependence ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _tainted(self) -> dict[int, list[Cond]]:
-        """By the line of each store, when its value depends on a padding that nothing fixes.
+    def _tainted(self) -> dict[Path, list[Cond]]:
+        """By the path of each store, when its value depends on a padding that nothing fixes.
 
         Raises
         ------
         LayoutError: what is executed may depend on one.
         """
         open_ = {t for t in self.packed if t not in self._closed and not isinstance(self._values.get(t), PadValue)}
-        found: dict[int, list[Cond]] = {}
+        found: dict[Path, list[Cond]] = {}
         for place in self._reading:
             conds = self._reads(place, open_)
             if conds and not isinstance(place.stmt, Store):
                 what = "a host call" if isinstance(place.stmt, Evaluate) else "what is executed"
                 raise LayoutError(f"{what} in {self.f.name} may depend on a padding that nothing fixes: {place.stmt!r}")
             if conds:
-                found[self._lines[place.path]] = conds
+                found[place.path] = conds
         for _ in range(MAX_ROUNDS):
             if not self._spread(found):
                 return found
-        return {self._lines[place.path]: [truth(True)] for place in self._stores}
+        return {place.path: [truth(True)] for place in self._stores}
 
-    def _spread(self, found: dict[int, list[Cond]]) -> bool:
+    def _spread(self, found: dict[Path, list[Cond]]) -> bool:
         """Stores of what tainted stores wrote are tainted, too; whether there are more than before."""
         more = False
         for place in self._stores if found else ():
-            line = self._lines[place.path]
-            for sources in self._flow.by_element(line).values():
+            for sources in self._flow.by_element(place).values():
                 for cond in self._through(sources, found):
-                    known = found.setdefault(line, [])
+                    known = found.setdefault(place.path, [])
                     if _is_never(place, cond) or proves(place.scope.where(cond), logical_or(*known)):
                         continue
                     known.append(cond if len(known) < MAX_PARTS else truth(True))
                     more = True
         return more
 
-    def _through(self, sources: Iterable[Source], found: Mapping[int, list[Cond]]) -> list[Cond]:
+    def _through(self, sources: Iterable[Source], found: Mapping[Path, list[Cond]]) -> list[Cond]:
         """When the value of a read comes from tainted stores."""
         conds = []
-        loops = {self._lines[p.path]: [loop.var for loop in p.loops] for p in self._reading}
+        loops = {p.path: [loop.var for loop in p.loops] for p in self._reading}
         for source in sources:
-            if source.line is None and source.kind == "unknown" and found:
+            if source.path is None and source.kind == "unknown" and found:
                 conds.append(source.where)
-            for cond in found.get(source.line or 0, ()):
+            for cond in found.get(source.path, ()) if source.path is not None else ():
                 if source.at is None:
                     conds.append(source.where)
                 else:
-                    there = dict(zip(loops[source.line or 0], source.at, strict=True))
+                    assert source.path is not None
+                    there = dict(zip(loops[source.path], source.at, strict=True))
                     conds.append(source.where & substitute(cond, there))
         return conds
 

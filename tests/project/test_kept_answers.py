@@ -19,7 +19,7 @@ import intset
 import lowering
 from bound import infer_bound, te
 from intset import Cond, Context, Range, ShapeVar, Var, using
-from lowering import Graph, IndexMap, contract, dataflow, lower_division, parse_nest, with_layouts
+from lowering import Graph, IndexMap, Source, contract, dataflow, lower_division, parse_nest, with_layouts
 from tests.sweeps import daily
 
 SMALL: dict[str, Any] = {"isl_operations": 1, "points": 0, "z3_rlimit": 1, "tiers": "linear"}
@@ -207,7 +207,8 @@ def stage_region() -> Made:
 def flow() -> Made:
     f = parse_nest(NEST)
     given: dict[str, Any] = dict.fromkeys(("sources", "by_element", "held", "assumed", "dead", "not_told"), (8,))
-    return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given | {"touched": ("A",)})
+    given |= {"touched": ("A",), "stored": (Source(i >= 0, "store", 4, (i,), path=(0, 0)),)}
+    return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given)
 
 
 def divisions() -> Made:
@@ -302,8 +303,8 @@ INSIDE: dict[str, str] = {
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
-    "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph Points Program Values Scope DivisionLowering
-        DivisionScope Made Part
+    "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
+        Program StmtSite WrittenValues Scope DivisionLowering DivisionScope Made Part
         Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
         Worth""",

@@ -33,8 +33,7 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Block Bound Context Ends Graph Line Made Maker Number Option Parts Plan Points Reader Relation Split Step Storage
-    Symbolic Term Unknown Verdict Visit
+    Block Context Ends Line Made Maker Number Option Parts Plan Relation Split Step Symbolic Term Unknown Verdict
     """.split()
 )
 
@@ -50,7 +49,7 @@ def test_a_class_name_means_one_thing() -> None:
 
 FILE_NAMES_OF_THREE = frozenset(
     """
-    points rules text walk
+    rules text walk
     """.split()
 )
 

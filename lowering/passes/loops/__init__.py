@@ -12,5 +12,5 @@ delinearization.py      `run_over_digits`: a divided variable becomes its digits
 distribution.py, interchange.py, fusion.py
                         statements get loops of their own, loops trade places (`sequential_buffer_access`) or join
                         (`merge_adjacent_loops`). Guarantee: dependent accesses keep their order.
-dependence.py           pairs of accesses to one element; races of parallel loops.
+races.py                races of parallel loops. Guarantee: every race reported is one.
 """

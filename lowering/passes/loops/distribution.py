@@ -12,6 +12,8 @@ from bound.tir.value import Operand, Truth
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
 from intset.expr.walk import opaque_terms
+from lowering.dataflow.access_relations import precedes
+from lowering.dataflow.dependence import Dependences
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
 from lowering.nest.ir import MOVABLE, Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, flat, seq
@@ -19,8 +21,11 @@ from lowering.nest.scope import Scope, written_in
 from lowering.nest.tensors import element_accesses
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
-from lowering.passes.loops.dependence import Meeting, StaysError, earlier
 from lowering.passes.values.cse import with_inlined_names
+
+
+class StaysError(Exception):
+    """The reason why a loop stays unchanged."""
 
 
 class Nest(NamedTuple):
@@ -162,7 +167,7 @@ def _is_plain(value: Operand) -> bool:
 
 def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:
     """That of two instances the second one was run in an earlier iteration of the shared loops."""
-    return lambda x, y: earlier(y[:shared], x[:shared])
+    return lambda x, y: precedes(y[:shared], x[:shared])
 
 
 def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
@@ -171,16 +176,17 @@ def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> 
     Raises
     ------
     LayoutError: accesses to an element would change their order, or a range reads elements that the loop writes.
+    BudgetError: that is out of the budget.
     """
     of: dict[int, int] = {}
     for k, nest in enumerate(nests):
         of.update((id(stmt), k) for stmt in statements(nest.body))
-    meeting = Meeting(f, seq(*(nest.stmt() for nest in nests)), scope)
+    dependences = Dependences(f, seq(*(nest.stmt() for nest in nests)), scope)
 
     def number(access: Access) -> int:
-        return of.get(id(access.place.stmt), -1)
+        return of.get(id(access.site.stmt), -1)
 
-    for one, two in meeting.conflicts():
+    for one, two in dependences.pairs():
         early, late = (one, two) if number(one) <= number(two) else (two, one)
         if number(early) == number(late):
             continue
@@ -188,7 +194,7 @@ def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> 
             raise LayoutError(f"the range of a loop reads {one.storage.tensor.name}, which the loop writes")
         a, b = nests[number(early)], nests[number(late)]
         shared = len([1 for x, y in zip(a.loops, b.loops, strict=False) if x.var is y.var])
-        point = meeting.met(early, late, _second_first(shared))
+        point = dependences.witness(early, late, _second_first(shared))
         if point is not None:
-            line = early.place.line.text.strip()
+            line = dependences.text(early)
             raise LayoutError(f"{shown(line)} cannot be split off: it depends on what the loop does before", (point,))

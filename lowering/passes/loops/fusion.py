@@ -31,7 +31,7 @@ from lowering.nest.ir import (
 from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
 from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.loops.dependence import nested_accesses
+from lowering.passes.loops.races import nested_accesses
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
 

@@ -30,7 +30,9 @@ from intset.expr.range import Range
 from intset.expr.text import shown
 from intset.expr.walk import conjuncts, free_vars, opaque_terms
 from intset.itermap.itermap import IterMap, iter_map
+from lowering.dataflow.access_relations import precedes
 from lowering.dataflow.accesses import always_read
+from lowering.dataflow.dependence import Dependences
 from lowering.dataflow.program import Access
 from lowering.errors import LayoutError
 from lowering.nest.driver import Cursor, done, rewritten
@@ -48,8 +50,7 @@ from lowering.nest.walk import (
     statements,
     substitute,
 )
-from lowering.passes.loops.dependence import Meeting, StaysError, earlier
-from lowering.passes.loops.distribution import Nest, check_split, nests_of, stored_indices, touches
+from lowering.passes.loops.distribution import Nest, StaysError, check_split, nests_of, stored_indices, touches
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import plain
 from lowering.passes.stores.assumptions import check_assumptions
@@ -118,7 +119,7 @@ def _in_order(
         if len(nests) > 1:
             check_split(f, loop, cursor.scope, nests)
         replacements = [_interchanged(f, nest, tensor, axes, cursor, is_stored) for nest in nests]
-    except StaysError as why:
+    except (StaysError, BudgetError) as why:
         report.say(cursor.path, False, str(why))
         return loop
     except LayoutError as error:
@@ -169,7 +170,7 @@ def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], 
     Raises
     ------
     LayoutError: results would change, or the indices have no inverse.
-    StaysError: that is out of the budget.
+    BudgetError: that is out of the budget.
     """
     indices = _indices(nest.body, tensor)
     limits = [Range(low, extent) for low, extent in axes]
@@ -192,7 +193,7 @@ def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], 
         return ""
     loaded = element(tensor, indices)
     _check_arrives(nest, loaded, axes, scope)
-    _check_order(Meeting(f, nest.stmt(), scope), nest, loaded, rest)
+    _check_order(Dependences(f, nest.stmt(), scope), nest, loaded, rest)
     result = _interchanged_nest(nest, inverse_map, rest, limits, [c for c in conditions if c not in usable], loaded)
     return plain(replace(f, body=result, ctx=scope.ctx)).body
 
@@ -303,7 +304,7 @@ def _truth(cond: Cond) -> bool | None:
     return bool(cond.data) if cond.op is ops.BOOL else None
 
 
-def _check_order(meeting: Meeting, nest: Nest, loaded: Operand, rest: Sequence[For]) -> None:
+def _check_order(dependences: Dependences, nest: Nest, loaded: Operand, rest: Sequence[For]) -> None:
     """Refuse an interchange that reorders dependent accesses.
 
     Accesses to the element whose indices determine the loops meet within one iteration of these, where order is kept.
@@ -318,16 +319,16 @@ def _check_order(meeting: Meeting, nest: Nest, loaded: Operand, rest: Sequence[F
 
     def swapped(x: Sequence[Var], y: Sequence[Var]) -> Cond:
         a, b = x[:depth], y[:depth]
-        return (earlier(a, b) & earlier(time(b), time(a))) | (earlier(b, a) & earlier(time(a), time(b)))
+        return (precedes(a, b) & precedes(time(b), time(a))) | (precedes(b, a) & precedes(time(a), time(b)))
 
-    for a, b in meeting.conflicts():
+    for a, b in dependences.pairs():
         if a.loop.depth < depth or b.loop.depth < depth:
             raise LayoutError(f"the range of a loop reads {a.storage.tensor.name}, which the loop writes")
-        if a.place is b.place and _adds_up(a.place.stmt) or _is_of(a, loaded) and _is_of(b, loaded):
+        if a.site is b.site and _adds_up(a.site.stmt) or _is_of(a, loaded) and _is_of(b, loaded):
             continue
-        point = meeting.met(a, b, swapped)
+        point = dependences.witness(a, b, swapped)
         if point is not None:
-            line = b.place.line.text.strip()
+            line = dependences.text(b)
             raise LayoutError(f"the order of iterations would change, and that of {shown(line)} matters", (point,))
 
 

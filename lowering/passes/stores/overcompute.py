@@ -21,6 +21,7 @@ from intset.expr.node import Cond, truth
 from intset.expr.walk import is_small
 from intset.regions.account import Account
 from lowering.dataflow import account_of
+from lowering.dataflow.program import Path
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
@@ -204,30 +205,29 @@ def _without_guards(
     return bare, [(cursor, under[id(cursor.stmt)]) for cursor in cursors(bare) if id(cursor.stmt) in under]
 
 
-def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[int, Cond]:
-    """Additional store instances, by line, whose values only additional instances read.
+def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[Path, Cond]:
+    """Additional store instances, by path, whose values only additional instances read.
 
     Removing all of them together changes no result.
     """
-    idle: dict[int, Cond] = {}
-    stores: dict[int, Cursor] = {}
+    idle: dict[Path, Cond] = {}
+    stores: dict[Path, Cursor] = {}
     for cursor, around in positions:
         parts = [_against(guard) for guard in around]
         conditions = [cond for cond in parts if cond is not None]
         if isinstance(cursor.stmt, Store) and len(conditions) == len(parts):
-            line = reaching.line(cursor)
-            idle[line], stores[line] = logical_or(*conditions), cursor
+            idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
     for _ in range(OVERCOMPUTE_ROUNDS):
-        unread = {line: reaching.dead(stores[line], idle) for line in idle}
-        read = [line for line, cond in idle.items() if not proves(stores[line].scope.where(cond), unread[line])]
+        unread = {path: reaching.dead(stores[path], idle) for path in idle}
+        read = [path for path, cond in idle.items() if not proves(stores[path].scope.where(cond), unread[path])]
         if not read:
             return idle
-        idle = {line: logical_and(cond, unread[line]) if line in read else cond for line, cond in idle.items()}
+        idle = {path: logical_and(cond, unread[path]) if path in read else cond for path, cond in idle.items()}
     return {}
 
 
 def _why_not(
-    cursor: Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[int, Cond]], races: _Races
+    cursor: Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[Path, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
     stmt = cursor.stmt
@@ -261,7 +261,7 @@ def _why_not(
     unread = proof_of(scope, dead)
     if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
         return None
-    joint = idle().get(reaching.line(cursor))
+    joint = idle().get(cursor.path)
     if joint is not None:
         rest = scope.where(~dead, ~joint)
         if proves(rest, truth(False)) or reaching.changes_nothing(cursor, rest):

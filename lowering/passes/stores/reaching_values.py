@@ -18,9 +18,9 @@ from intset.expr.node import Cond, Expr, constant_value, truth
 from intset.regions.account import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.accesses import always_read
+from lowering.dataflow.program import Path
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
-from lowering.nest.printer import statement_lines
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.tensors import limits_of_elements
 from lowering.nest.text import text
@@ -59,10 +59,7 @@ class ReachingValues:
         self.f = f
         self.account = account_of(f) if account is None else account
         self.flow: Dataflow = dataflow(f, self.account)
-        self._lines = statement_lines(f)
         self._unclear: frozenset[Tensor] | None = None
-        self._sources: dict[int, dict[Operand | Tensor, tuple[Source, ...]]] = {}
-        self._assumed: dict[int, dict[Operand, list[tuple[Cond, Operand]]]] = {}
         self._has_assumptions = any(isinstance(stmt, Assume) for stmt in statements(f.body))
 
     @property
@@ -72,26 +69,20 @@ class ReachingValues:
             self._unclear = unclear_tensors(self.f)
         return self._unclear
 
-    def line(self, cursor: Cursor) -> int:
-        return self._lines[cursor.path]
-
     def sources(self, cursor: Cursor) -> dict[Operand | Tensor, tuple[Source, ...]]:
         """Reaching definitions of the reads of a statement."""
-        line = self.line(cursor)
-        if line not in self._sources:
-            self._sources[line] = self.flow.by_element(line)
-        return self._sources[line]
+        return self.flow.by_element(cursor)
 
     def before_store(self, cursor: Cursor) -> tuple[Source, ...]:
         """Reaching definitions of the stored element, just before the store."""
-        return self.flow.held(self.line(cursor))
+        return self.flow.held(cursor)
 
     def unexplained(self, cursor: Cursor) -> Iterator[Cond]:
         """Conditions under which the dataflow knows neither reads nor the stored element."""
-        return self.flow.not_told(self.line(cursor))
+        return self.flow.not_told(cursor)
 
-    def dead(self, cursor: Cursor, ignoring: Mapping[int, Cond] | None = None) -> Cond:
-        return self.flow.dead(self.line(cursor), ignoring)
+    def dead(self, cursor: Cursor, ignoring: Mapping[Path, Cond] | None = None) -> Cond:
+        return self.flow.dead(cursor, ignoring)
 
     # -- cases --------------------------------------------------------------------------------------------------
 
@@ -181,11 +172,9 @@ class ReachingValues:
         read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
         if not read or not self._has_assumptions:
             return []
-        line = self.line(cursor)
-        if line not in self._assumed:
-            self._assumed[line] = self.flow.assumed(line)
+        assumed = self.flow.assumed(cursor)
         told: list[Any] = []
-        for where, fact in (one for node in read for one in self._assumed[line].get(node, ())):
+        for where, fact in (one for node in read for one in assumed.get(node, ())):
             if isinstance(fact, Cond):
                 told.append(logical_or(logical_not(where), fact))
             elif proves(cursor.scope, where):

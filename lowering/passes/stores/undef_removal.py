@@ -107,29 +107,29 @@ def _with_zeros(operand: Operand) -> Operand:
 def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[tuple[int, ...]]:
     """The paths of stores whose removal would expose an uninitialized element to a read."""
     f = reaching.f
-    by_line = {reaching.line(at): at for at in stores}
+    removed = {at.path for at in stores}
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, Store)}
     candidates: list[tuple[Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
     for at in cursors(f):
         if not targets & _read_by(at.stmt):
             continue
         for node, sources in reaching.sources(at).items():
-            writers = {by_line[s.line].path for s in sources if s.line in by_line}
-            if any(s.kind == "unknown" and s.line is None for s in sources):
+            writers = {s.path for s in sources if s.path in removed}
+            if any(s.kind == "unknown" and s.path is None for s in sources):
                 tensor = node if isinstance(node, Tensor) else loaded_tensor(node)
                 writers |= {w.path for w in stores if isinstance(w.stmt, Store) and w.stmt.tensor is tensor}
             if writers:
                 candidates.append((at, node, writers))
     if not candidates:
         return set()
-    # Reaching values without these stores; an assumption that reads nothing keeps paths and lines.
+    # Reaching values without these stores; an assumption that reads nothing keeps the paths.
     bare = with_statements(f, dict.fromkeys((at.path for at in stores), Assume(truth(True), True)))
     without = ReachingValues(bare, reaching.account)
     positions = {at.path: at for at in cursors(bare)}
     needed: set[tuple[int, ...]] = set()
     for at, node, writers in candidates:
         for source in without.sources(positions[at.path]).get(node, ()):
-            is_written = source.kind in ("store", "assume") and source.line is not None
+            is_written = source.kind in ("store", "assume") and source.path is not None
             if not is_written and not proves(at.scope, ~source.where):
                 needed |= writers
     return needed

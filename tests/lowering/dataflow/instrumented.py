@@ -13,9 +13,9 @@ from intset import Var, evaluate
 from intset.expr import ops
 from intset.expr.ops import wrap
 from lowering import Function
-from lowering.dataflow.accesses import definitions, meaning
+from lowering.dataflow.accesses import definitions, expanded
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store
-from lowering.nest.printer import function_lines
+from lowering.nest.printer import statement_lines
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends
@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, f: Function, sizes: dict[Var, int], entry: dict[str, list[int]]) -> None:
         self.f, self.sizes = f, sizes
-        self.numbers = {line.path: k for k, line in enumerate(function_lines(f), 1) if line.stmt is not None}
+        self.numbers = statement_lines(f)
         self.reads: list[Read] = []
         self.stored: dict[tuple[int, tuple[int, ...]], bool] = {}  # whether the value was read, or kept
         self.storage: dict[Tensor, dict[tuple[int, ...], tuple[Any, Written, Written | None]]] = {}
@@ -131,7 +131,7 @@ class Run:
 
     def _assume(self, stmt: Assume, line: int) -> None:
         """What an assumption says is made true: a program is run where it is."""
-        found = [(w, t, i, v) for w, t, i, v in definitions(meaning(stmt.cond, {})) if w.is_all]
+        found = [(w, t, i, v) for w, t, i, v in definitions(expanded(stmt.cond, {})) if w.is_complete]
         if not has_undef(stmt.cond):
             self.value(stmt.cond, line)
         for way, tensor, indices, value in found:

@@ -36,7 +36,7 @@ def check(text: str, seed: int, exact: bool) -> int:
             checked += 1
         for (line, at), was_read in run.stored.items():
             cond = d.dead(line)
-            loops = list(d._place(line).loop.vars)
+            loops = list(d._site(line).loop.vars)
             is_dead = holds(cond, {**sizes, **dict(zip(loops, at, strict=True))})
             if exact:
                 assert is_dead is not was_read, (line, at, cond)

@@ -13,7 +13,7 @@ from bound.errors import ScheduleError
 from lowering import lower, parse_nest
 from lowering.nest.ir import For, LoopKind
 from lowering.nest.walk import statements
-from lowering.passes.loops import dependence as races
+from lowering.passes.loops import races
 from tests.sweeps import daily
 
 

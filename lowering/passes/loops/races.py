@@ -1,27 +1,23 @@
-"""Dependence: pairs of accesses to one element, and races between iterations of parallel loops.
+"""Races between iterations of parallel loops.
 
-Races are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
-than `c`. Otherwise by sets of elements, exactly. Undecided races (data-dependent indices, an exhausted budget) are left
-to the user's responsibility.
+They are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
+than `c`. Otherwise by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted
+budget) are left to the user's responsibility.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from bound.tensor import Tensor
 from intset.errors import BudgetError, IntSetError
-from intset.expr.build import logical_and, logical_or
-from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.node import Cond, Expr, Var
 from intset.linear.form import Linear
-from lowering.dataflow.points import Points
-from lowering.dataflow.program import Access, Program, Write
+from lowering.dataflow.dependence import Dependences
 from lowering.errors import LayoutError
 from lowering.nest.driver import Descent, cursors, walked
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt
-from lowering.nest.scope import Scope
+from lowering.nest.ir import For, Function, If, Let, LoopKind, Stmt
 from lowering.nest.tensors import ElementAccess, element_accesses
 from lowering.nest.walk import bound_in, statements
 from lowering.passes.affine import Loops, form_of
@@ -55,7 +51,7 @@ def races(f: Function) -> Iterator[Race]:
     for place in cursors(f):
         loop = place.stmt
         if isinstance(loop, For) and loop.kind is LoopKind.PARALLEL and not _is_apart(loop):
-            found = _race(loop, Meeting(f, loop, place.scope))
+            found = _race(loop, Dependences(f, loop, place.scope))
             if found is not None:
                 yield found
 
@@ -145,100 +141,23 @@ def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
 # -- by sets -----------------------------------------------------------------------------------------------------------
 
 
-def _race(loop: For, meeting: Meeting) -> Race | None:
-    for a, b in meeting.conflicts():
-        try:
-            first, second = meeting.points.graph(a), meeting.points.graph(b)
-            if not (first.is_exact and second.is_exact):
-                continue
-            with first.points.budget(MAX_OPERATIONS):
-                both = first.keyed(0, False).product_with(second.keyed(0, True), first.dims)
-                at = [PlainVar(f"x{k}") for k in range(both.dims)]
-                met = both.filter(at, at[0].ne(at[first.instances + first.dims]))
-                if met.is_empty():
-                    continue
-        except BudgetError:
+def _race(loop: For, dependences: Dependences) -> Race | None:
+    """A race of certain accesses, if there is one."""
+    for a, b in dependences.pairs():
+        if not (dependences.is_exact(a) and dependences.is_exact(b)):
             continue
-        tensor = a.storage.tensor
         try:
-            point = met.sample()
+            shape = dependences.meetings(a, b, lambda x, y: x[0].ne(y[0]), with_element=True)
+        except (BudgetError, LayoutError):
+            continue
+        if shape is None:
+            continue
+        tensor, depth = a.storage.tensor, a.loop.depth
+        try:
+            point = shape.sample()
         except IntSetError:
             point = None
         if point is None:
             return Race(loop, tensor, None, None)
-        other = first.instances + first.dims
-        return Race(loop, tensor, (point[0], point[other]), point[first.instances : other])
+        return Race(loop, tensor, (point[0], point[depth]), point[depth + b.loop.depth :])
     return None
-
-
-MAX_OPERATIONS = 1_000_000  # of isl, for two accesses
-
-
-class StaysError(Exception):
-    """The reason why a loop stays unchanged."""
-
-
-class Meeting:
-    """The dependences of one statement of a function.
-
-    Parameters
-    ----------
-    scope: facts that hold before the statement.
-    """
-
-    def __init__(self, f: Function, stmt: Stmt, scope: Scope) -> None:
-        used: dict[Tensor, None] = {}
-        own = {inner.tensor for inner in statements(stmt) if isinstance(inner, Allocate)}
-        for inner in statements(stmt):
-            if isinstance(inner, Evaluate):
-                used.update(dict.fromkeys((*inner.reads, *inner.writes)))
-            used.update((access.tensor, None) for access in element_accesses(inner))
-        self.points = Points(
-            Program(replace(f, params=tuple(t for t in used if t not in own), outputs=(), body=stmt, ctx=scope.ctx))
-        )
-
-    def conflicts(self) -> Iterator[tuple[Access, Access]]:
-        """Pairs of accesses to one storage; one or both write.
-
-        Storage allocated inside is left out: each iteration has its own.
-        """
-        program = self.points.program
-        for storage in (s for s in program.storages if s.is_param):
-            writes = [w for w in program.writes[storage] if w.kind != "assume"]
-            every: list[Access] = [*program.reads[storage], *writes]
-            for k, a in enumerate(every):
-                for b in every[k:]:
-                    if (isinstance(a, Write) or isinstance(b, Write)) and not self.points.are_apart(a, b):
-                        yield a, b
-
-    def met(
-        self, a: Access, b: Access, order: Callable[[Sequence[Var], Sequence[Var]], Cond]
-    ) -> tuple[int, ...] | None:
-        """Values of the loops around both accesses at which they touch one element, or may, and `order(x, y)` holds.
-
-        Raises
-        ------
-        LayoutError: sets cannot express the order.
-        StaysError: the answer is out of the budget.
-        """
-        x = [PlainVar(v.name) for v in a.loop.vars]
-        y = [PlainVar(v.name) for v in b.loop.vars]
-        try:
-            met = self.points.kind.everything(len(x) + len(y)).filter([*x, *y], order(x, y))
-        except BudgetError as error:
-            raise LayoutError(f"whether the order of accesses matters is not known: {error}") from error
-        try:
-            first, second = self.points.graph(a), self.points.graph(b)
-            own, other = range(first.depth), first.instances + first.dims
-            with first.points.budget(MAX_OPERATIONS):
-                both = first.keyed(0, False).product_with(second.keyed(0, True), first.dims)
-                met = both.project([*own, *range(other, other + second.depth)]).intersect(met)
-                return None if met.is_empty() else met.sample()
-        except BudgetError as error:
-            raise StaysError(f"whether the order of accesses matters is out of the budget: {error}") from error
-
-
-def earlier(x: Sequence[Expr], y: Sequence[Expr]) -> Cond:
-    """The condition that one point precedes another in lexicographic order."""
-    less = [logical_and(*(a.eq(b) for a, b in zip(x[:k], y[:k], strict=True)), x[k] < y[k]) for k in range(len(x))]
-    return logical_or(*less)

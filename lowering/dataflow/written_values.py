@@ -1,4 +1,4 @@
-"""The value that a read meets, over the variables of the reader."""
+"""The values that writes leave in their elements, over the loops of the write."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import VALUE_NODES
+from intset.budgets import VALUE_CHAIN, VALUE_NODES
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.expr.walk import opaque_terms, postorder
-from intset.regions.shape import Shape
-from lowering.dataflow.points import Points
-from lowering.dataflow.program import Program, Read, Write
+from lowering.dataflow.program import Program, ReadAccess, WriteAccess
 from lowering.nest.tensors import limits_of_elements
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
@@ -24,42 +22,41 @@ from lowering.nest.walk import replaced
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
 
-MAX_CHAIN = 8  # of reads whose values stand in one another
 
+class WrittenValues:
+    """The values of the writes of a program.
 
-class Values:
-    """The values of a program's writes.
+    Guarantee: a value is what the element holds after its conversion to the type of the tensor; it reads only elements
+    that nothing in the nest writes.
 
     Parameters
     ----------
-    sources: of a read.
+    sources: the sources of a read.
     """
 
-    def __init__(self, program: Program, points: Points, sources: Callable[[Read], Sequence[Source]]) -> None:
-        self._program, self._points, self._sources = program, points, sources
-        self._held: dict[Write, Operand | None] = {}
+    def __init__(self, program: Program, sources: Callable[[ReadAccess], Sequence[Source]]) -> None:
+        self._program, self._sources = program, sources
+        self._values: dict[WriteAccess, Operand | None] = {}
         self._depth = 0
 
-    def at(self, write: Write, at: Sequence[Expr], read: Read, where: Shape) -> Operand | None:
-        """The value of an instance of a write, as its element holds it; `None` where that is not said."""
+    def at(self, write: WriteAccess, instance: Sequence[Expr]) -> Operand | None:
+        """The value of an instance of a write; `None` if unknown."""
         value = self._of(write)
-        if value is None:
-            return None
-        return replaced(value, dict(zip(write.loop.vars, at, strict=True)))
+        return None if value is None else replaced(value, dict(zip(write.loop.vars, instance, strict=True)))
 
-    def _of(self, write: Write) -> Operand | None:
+    def _of(self, write: WriteAccess) -> Operand | None:
         """The value over the loops of the write."""
-        if write not in self._held:
-            self._held[write] = None  # of itself, for a value that is made of itself
-            if self._depth < MAX_CHAIN:
+        if write not in self._values:
+            self._values[write] = None  # the value of a recurrence is unknown
+            if self._depth < VALUE_CHAIN:
                 self._depth += 1
                 try:
-                    self._held[write] = self._found(write)
+                    self._values[write] = self._computed(write)
                 finally:
                     self._depth -= 1
-        return self._held[write]
+        return self._values[write]
 
-    def _found(self, write: Write) -> Operand | None:
+    def _computed(self, write: WriteAccess) -> Operand | None:
         value = write.value
         if value is None or has_undef(value):
             return None
@@ -69,37 +66,36 @@ class Values:
         scalars = set(self._program.f.scalars)
         if any(isinstance(n, Value) and n.op is ValueOp.PARAM and n not in scalars for n in below):
             return None
-        known: dict[Operand, Operand] = {}
+        contents: dict[Operand, Operand] = {}
         for node in below:
             if loaded_tensor(node) is not None and not self._is_constant(node):
-                held = self._read(write, node)
-                if held is None:
+                content = self._content(write, node)
+                if content is None:
                     return None
-                known[node] = held
-        value = replaced(value, known) if known else value
+                contents[node] = content
+        value = replaced(value, contents) if contents else value
         terms: list[Operand] = postorder((value,))
         if any(term.op is ops.LOAD and loaded_tensor(term) is None for term in terms):
             return None
         return self._converted(value, write)
 
     def _is_constant(self, node: Operand) -> bool:
-        """Whether the nest never writes the tensor of an element."""
+        """Whether nothing in the nest writes the tensor of an element."""
         tensor = loaded_tensor(node)
         return tensor is not None and not any(
             storage.tensor is tensor and (writes or not storage.is_param)
             for storage, writes in self._program.writes.items()
         )
 
-    def _read(self, write: Write, node: Operand) -> Operand | None:
-        """The value of an element that the value of a write is made of, where it is one for all instances."""
-        reads = [r for r in write.place.reads.values() if r.node is node]
-        if not reads:
+    def _content(self, write: WriteAccess, node: Operand) -> Operand | None:
+        """The content of an element that the value of a write reads, if it is the same for all instances."""
+        read = next((read for read in write.site.reads.values() if read.node is node), None)
+        if read is None:
             return None
-        found = self._sources(reads[0])
-        values = {id(source.value): source.value for source in found}
+        values = {id(source.value): source.value for source in self._sources(read)}
         return next(iter(values.values())) if len(values) == 1 else None
 
-    def _converted(self, value: Operand, write: Write) -> Operand | None:
+    def _converted(self, value: Operand, write: WriteAccess) -> Operand | None:
         """The value as an element of the tensor holds it."""
         dtype = write.storage.tensor.dtype
         if write.kind == "assume":
@@ -113,18 +109,17 @@ class Values:
             return None
         if isinstance(value, Cond):
             return value if dtype == "bool" else None
-        if value.dtype != dtype:
-            return None
-        return value
+        return value if value.dtype == dtype else None
 
-    def _fits(self, value: Expr, write: Write, low: int, high: int) -> bool:
+    def _fits(self, value: Expr, write: WriteAccess, low: int, high: int) -> bool:
+        """Whether an integer is between two numbers at every instance of a write."""
+        if any(loaded_tensor(term) is None for term in opaque_terms(value)):
+            return False
         ranges: dict[Var, Range | None] = {}
         for loop in reversed(list(write.loop.around())):
             if loop.limits is not None and not opaque_terms(*loop.limits):
                 ranges[loop.vars[-1]] = Range(*loop.limits)
-        ways = [way for way in write.ways if way.conditions]
-        facts = [*write.place.way.conditions, *(ways[0].conditions if len(ways) == 1 == len(write.ways) else ())]
-        if any(loaded_tensor(term) is None for term in opaque_terms(value)):
-            return False
-        ctx = self._program.f.ctx.extended(ranges=ranges, facts=[*facts, *limits_of_elements(value)])
+        only = write.guards[0].conditions if len(write.guards) == 1 else ()
+        facts = [*write.site.guard.conditions, *only, *limits_of_elements(value)]
+        ctx = self._program.f.ctx.extended(ranges=ranges, facts=facts)
         return bool(ctx.prove((value >= low) & (value <= high)))

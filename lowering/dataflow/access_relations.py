@@ -1,0 +1,256 @@
+"""Instances of loops and accesses as integer sets and relations, each computed when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from typing import TypeAlias
+
+from intset.budgets import INSTANCES
+from intset.domains.registry import strongest
+from intset.errors import BudgetError
+from intset.expr.build import logical_and, logical_or
+from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.walk import substitute
+from intset.linear.canonical import Normalizer
+from intset.linear.form import is_affine
+from intset.regions.account import Account
+from intset.regions.shape import Shape
+from lowering.dataflow.accesses import AccessGuard
+from lowering.dataflow.program import Access, LoopNode, Program
+
+NumericEnds: TypeAlias = "tuple[int | None, int | None]"
+"""Lower and upper bound; `None` where there is none."""
+
+
+class AccessRelation:
+    """The instances of an access, each with the elements that it reaches.
+
+    Attributes
+    ----------
+    points: tuples `(*loops, *free, *element)`.
+    free: the dimensions of the element in which it is not known.
+    is_exact: whether the access reaches exactly these elements; otherwise a subset.
+    """
+
+    def __init__(self, points: Shape, depth: int, free: tuple[int, ...], dims: int, is_exact: bool) -> None:
+        self.points, self.depth, self.free, self.dims, self.is_exact = points, depth, free, dims, is_exact
+        self._keyed: dict[tuple[int, bool], Shape] = {}
+
+    @property
+    def instances(self) -> int:
+        """The number of coordinates of an instance."""
+        return self.depth + len(self.free)
+
+    def keyed(self, shared: int, is_first: bool) -> Shape:
+        """The points with their join key, the first `shared` loops and the element, last, or first if `is_first`."""
+        keyed = self._keyed.get((shared, is_first))
+        if keyed is None:
+            key = [*range(shared), *range(self.instances, self.instances + self.dims)]
+            rest = range(shared, self.instances)
+            order = [*key, *rest] if is_first else [*rest, *key]
+            is_ordered = order == [*range(self.instances + self.dims)]
+            keyed = self._keyed[shared, is_first] = self.points if is_ordered else self.points.project(order)
+        return keyed
+
+
+class InstanceSets:
+    """The sets of a program.
+
+    Guarantee: each contains the true set; flags say whether it equals that.
+    """
+
+    def __init__(self, program: Program, account: Account | None = None) -> None:
+        self.program, self._account = program, account
+        self.kind: Shape = strongest().everything(0)
+        self._relations: dict[Access, AccessRelation] = {}
+        self._domains: dict[tuple[tuple[Var, ...], tuple[Cond, ...]], tuple[Shape, bool]] = {}
+        self._boxes: dict[Access, list[NumericEnds]] = {}
+        self._orders: dict[tuple[int, int, int], Shape] = {}
+        self._lexicographic: dict[tuple[int, int], Shape] = {}
+        self._normalizers: dict[LoopNode, Normalizer] = {}
+        self._sizes: Shape | None = None
+        self._coordinates: list[Var] = []
+        self._filters: dict[tuple[int, Cond], Shape | BudgetError] = {}
+
+    # -- conditions ---------------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> Shape:
+        """The sizes that the context of the function permits, as a set without coordinates."""
+        if self._sizes is None:
+            ctx = self.program.f.ctx
+            conditions: list[Cond] = [fact.condition for fact in ctx.facts]
+            for v, limits in ctx.ranges.items():
+                conditions += [v >= limits.min] if isinstance(limits.min, Expr) else []
+                conditions += [v <= limits.max] if isinstance(limits.max, Expr) else []
+            self._sizes, _ = self._filtered((), conditions)
+        return self._sizes
+
+    def _filtered(self, point: Sequence[Var], conditions: Sequence[Cond]) -> tuple[Shape, bool]:
+        """The points at which all expressible conditions hold; whether all conditions are expressible."""
+        with suppress(BudgetError):
+            return self._filter(point, logical_and(*conditions)), True
+        total, expressible = self.kind.everything(len(point)), 0
+        for cond in conditions:
+            if self._is_expressible(point, cond):
+                total, expressible = total.intersect(self._filter(point, cond)), expressible + 1
+        return total, expressible == len(conditions)
+
+    def _filter(self, point: Sequence[Var], cond: Cond) -> Shape:
+        """The points at which a condition holds, cached independently of their names."""
+        while len(self._coordinates) < len(point):
+            self._coordinates.append(PlainVar(f"x{len(self._coordinates)}"))
+        names = self._coordinates[: len(point)]
+        renamed: Cond = substitute(cond, dict(zip(point, names, strict=True)))
+        key = (len(point), renamed)
+        answer = self._filters.get(key)
+        if answer is None:
+            universe = self.kind.everything(len(point))
+            is_limited = universe.is_limited()
+            try:
+                with nullcontext() if is_limited else universe.budget(INSTANCES, self._account):
+                    answer = universe.filter(names, renamed)
+            except BudgetError as error:
+                if is_limited:
+                    raise  # refused by an outer budget: no answer to cache
+                answer = error
+            self._filters[key] = answer
+        if isinstance(answer, BudgetError):
+            raise BudgetError(str(answer))
+        return answer
+
+    def domain(self, loop: LoopNode, guard: AccessGuard) -> tuple[Shape, bool]:
+        """The instances of the loops at which a guard holds; whether that is exact."""
+        key = (loop.vars, guard.conditions)
+        if key not in self._domains:
+            shape, is_exact = self._filtered(loop.vars, guard.conditions)
+            self._domains[key] = shape.intersect_params(self.sizes), is_exact
+        shape, is_exact = self._domains[key]
+        return shape, is_exact and guard.is_complete
+
+    def iterations(self, loop: LoopNode) -> Shape:
+        """The instances of the loops, by their ranges alone."""
+        return self.domain(loop, AccessGuard(loop.ranges))[0]
+
+    def reached(self, access: Access) -> tuple[Shape, bool]:
+        """The instances of an access; whether it certainly happens at all of them."""
+        if access in self._relations and not self._relations[access].free:
+            relation = self._relations[access]
+            return relation.points.project(range(relation.depth)), relation.is_exact
+        domains = [self.domain(access.loop, access.site.guard.joined(guard)) for guard in access.guards]
+        return domains[0][0].union_all([shape for shape, _ in domains[1:]]), all(is_exact for _, is_exact in domains)
+
+    # -- accesses -----------------------------------------------------------------------------------------------
+
+    def relation(self, access: Access) -> AccessRelation:
+        """The relation of an access; it has a budget of its own."""
+        if access not in self._relations:
+            self._relations[access] = self._relation(access)
+        return self._relations[access]
+
+    def _relation(self, access: Access) -> AccessRelation:
+        loops = access.loop.vars
+        element = [PlainVar(f"e{k}") for k in range(len(access.indices))]
+        either = logical_or(*(logical_and(*guard.conditions) for guard in access.guards))
+        guard = access.site.guard.joined(AccessGuard((either,), all(one.is_complete for one in access.guards)))
+        free = tuple(k for k, e in enumerate(access.indices) if e is None)
+        while True:
+            names = [PlainVar(f"f{k}") for k in free]
+            equations = [
+                e.eq(names[free.index(k)] if k in free or index is None else index)
+                for k, (e, index) in enumerate(zip(element, access.indices, strict=True))
+            ]
+            point = [*loops, *names, *element]
+            conditions = [*guard.conditions, *equations]
+            shape, is_exact = self._filtered(point, conditions)
+            if not is_exact:
+                lost = [k for k, eq in enumerate(equations) if k not in free and not self._is_expressible(point, eq)]
+                if lost:
+                    free = tuple(sorted({*free, *lost}))
+                    continue
+            is_exact = is_exact and guard.is_complete and not free
+            return AccessRelation(shape.intersect_params(self.sizes), len(loops), free, len(element), is_exact)
+
+    def _is_expressible(self, point: Sequence[Var], cond: Cond) -> bool:
+        try:
+            self._filter(point, cond)
+        except BudgetError:
+            return False
+        return True
+
+    def elements_of(self, extents: Sequence[Expr], is_touchable: Callable[[Sequence[Expr]], Cond]) -> AccessRelation:
+        """A read of every touchable element of a parameter; the elements are its instances."""
+        dims = len(extents)
+        element = [PlainVar(f"e{k}") for k in range(dims)]
+        free = [PlainVar(f"f{k}") for k in range(dims)]
+        same = [e.eq(v) for e, v in zip(element, free, strict=True)]
+        inside = [(e >= 0) & (e < extent) for e, extent in zip(element, extents, strict=True)]
+        shape, _ = self._filtered([*free, *element], [*same, *inside, is_touchable(element)])
+        return AccessRelation(shape.intersect_params(self.sizes), 0, tuple(range(dims)), dims, False)
+
+    # -- without sets -------------------------------------------------------------------------------------------
+
+    def _box(self, access: Access) -> list[NumericEnds]:
+        """Numeric bounds of each index."""
+        if access not in self._boxes:
+            linear = self._normalizer(access.loop)
+            self._boxes[access] = [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
+        return self._boxes[access]
+
+    def _normalizer(self, loop: LoopNode) -> Normalizer:
+        """The linear forms inside a loop, with numeric bounds of its variables."""
+        if loop not in self._normalizers:
+            if loop.parent is None or loop.limits is None:
+                self._normalizers[loop] = Normalizer({})
+            else:
+                outer = self._normalizer(loop.parent)
+                low, extent = loop.limits
+                first, _ = outer.bounds(outer.form(low))
+                _, last = outer.bounds(outer.form(low + extent - 1))
+                self._normalizers[loop] = Normalizer({**outer.ranges, loop.vars[-1]: (first, last)})
+        return self._normalizers[loop]
+
+    def is_determined(self, access: Access, shared: int) -> bool:
+        """Whether the element determines the loops beyond the first `shared`: each is alone in an affine index."""
+        own = set(access.loop.vars[shared:])
+        linear = self._normalizer(access.loop)
+        alone = set()
+        for form in (linear.form(e) for e in access.indices if e is not None):
+            inside = [v for v in form.terms if v in own]
+            if len(inside) == 1 and is_affine(form):
+                alone.add(inside[0])
+        return len(alone) == len(own)
+
+    def are_apart(self, a: Access, b: Access) -> bool:
+        """Whether numeric bounds of the indices show that two accesses have no element in common."""
+        for (low, high), (first, last) in zip(self._box(a), self._box(b), strict=True):
+            if (high is not None and first is not None and high < first) or (
+                last is not None and low is not None and last < low
+            ):
+                return True
+        return False
+
+    # -- order --------------------------------------------------------------------------------------------------
+
+    def order(self, dims: int, earlier: int, later: int) -> Shape:
+        """The points with `dims` coordinates at which one coordinate is less than another."""
+        key = (dims, earlier, later)
+        if key not in self._orders:
+            point = [PlainVar(f"x{k}") for k in range(dims)]
+            self._orders[key] = self.kind.where(point, point[earlier] < point[later])
+        return self._orders[key]
+
+    def lexicographic(self, before: int, length: int) -> Shape:
+        """The points `(*a, *x, *b)` with `before` coordinates x, at which b precedes a lexicographically."""
+        key = (before, length)
+        if key not in self._lexicographic:
+            point = [PlainVar(f"x{k}") for k in range(before + 2 * length)]
+            self._lexicographic[key] = self.kind.where(point, precedes(point[before + length :], point[:length]))
+        return self._lexicographic[key]
+
+
+def precedes(x: Sequence[Expr], y: Sequence[Expr]) -> Cond:
+    """The condition that one point precedes another in lexicographic order."""
+    less = [logical_and(*(a.eq(b) for a, b in zip(x[:k], y[:k], strict=True)), x[k] < y[k]) for k in range(len(x))]
+    return logical_or(*less)
