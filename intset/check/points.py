@@ -72,7 +72,7 @@ def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bo
     """Whether the point satisfies all premises and violates the goal (the last condition unless vacuous)."""
     *premises, goal = [*conditions, make(ops.BOOL, (), False)] if vacuous else conditions
     try:
-        return all(evaluate(cond, point) for cond in premises) and not evaluate(goal, point)
+        return not evaluate(goal, point) and all(evaluate(cond, point) for cond in premises)
     except EvaluationError:
         return False
 

@@ -62,9 +62,10 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
         op = top.op
         if state == _START:
             if op is ops.CONST or op is ops.BOOL:
-                values[top] = _fit(top.data, top, width)
+                values[top] = top.data if width is None else _fit(top.data, top, width)
             elif op is ops.VAR:
-                values[top] = _fit(_lookup(top, point), top, width)
+                value = _lookup(top, point)
+                values[top] = value if width is None else _fit(value, top, width)
             elif op in _LAZY:
                 stack.extend(((_DECIDE, top), (_START, top.args[0])))
             else:
@@ -74,7 +75,8 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
                     waiting.reverse()
                     stack.extend(waiting)
                 else:
-                    values[top] = _fit(_apply(op, top, values, point, width), top, width)
+                    value = _apply(op, top, values, point, width)
+                    values[top] = value if width is None else _fit(value, top, width)
         elif state == _DECIDE:
             first = values[top.args[0]]
             if op is ops.AND or op is ops.OR:
@@ -93,7 +95,8 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
             else:
                 stack.extend(((_DECIDE, top), (_START, chosen)))
         else:
-            values[top] = _fit(_apply(op, top, values, point, width), top, width)
+            value = _apply(op, top, values, point, width)
+            values[top] = value if width is None else _fit(value, top, width)
     return values[node]
 
 
@@ -134,13 +137,8 @@ def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any]
         raise UndefinedError(f"{what}: {shown(node)}") from None
 
 
-def _fit(value: Any, node: Node, width: int | None) -> Any:
-    if (
-        width is not None
-        and value is not True
-        and value is not False
-        and not -(1 << (width - 1)) <= value < 1 << (width - 1)
-    ):
+def _fit(value: Any, node: Node, width: int) -> Any:
+    if value is not True and value is not False and not -(1 << (width - 1)) <= value < 1 << (width - 1):
         raise MachineOverflowError(f"{number_text(value)} does not fit in {width} bits: {shown(node)}")
     return value
 

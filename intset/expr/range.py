@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from intset.errors import InputError
-from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.text import shown
 from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -64,7 +64,7 @@ class Range:
         if isinstance(self.min, Infinity) or isinstance(self.extent, Infinity):
             return self._last
         if self.ends is not None:
-            return as_expr(self.ends[1])
+            return const(self.ends[1])
         low, width = constant_value(self.min), constant_value(self.extent)
         if low is None:
             return self.min + self.extent - 1 if width is None else self.min + (width - 1) if width != 1 else self.min

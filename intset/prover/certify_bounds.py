@@ -34,6 +34,7 @@ from intset.prover.simplex import SearchBudget
 
 KINDS = ("linear", "isl", "points", "z3")
 LISTED = ("points", "linear", "isl", "z3")  # for answers found by enumeration
+LISTED_TIERS = ("linear", "points", "isl", "z3")
 LARGE = (7, 3, None)  # lower bounds on sizes that make range ends distinguishable; None: unconstrained
 
 
@@ -49,8 +50,14 @@ class AskedBounds(NamedTuple):
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The checked certificate of the answer; InputError if the search fails."""
-        with pinned(self.config):
-            return certify_bounds(self, answer)
+        config = replace(self.config, tiers=_points_first(self.config.tiers)) if answer.by == WHO_LISTS else self.config
+        with pinned(config):
+            return certify_bounds(self._replace(config=config), answer)
+
+
+def _points_first(tiers: tuple[str, ...]) -> tuple[str, ...]:
+    """The tiers of the prover for a box that was enumerated: its points before any library."""
+    return tuple(sorted(tiers, key=LISTED_TIERS.index))
 
 
 def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
