@@ -341,8 +341,7 @@ class CNest(Emitter[Cursor]):
         """The operand with selections between constants as elements of tables."""
         if not isinstance(operand, Value):
             return operand
-        limits = {loop.var: loop.range.ends for loop in cursor.loops if loop.range.ends is not None}
-        tables = constant_tables(operand, limits)
+        tables = constant_tables(operand, cursor.loops)
         if not tables:
             return operand
         new: Operand = walk.rewrite(

@@ -27,6 +27,7 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, make
 from intset.expr.walk import is_small, opaque_terms, postorder, rewrite
+from lowering.nest.ir import For
 from lowering.nest.scope import Scope
 from lowering.passes.values.index_width import offset
 
@@ -102,13 +103,8 @@ class ConstantTable:
         return load(table, (offset(indices, [const(n) for n in self.extents]),))
 
 
-def constant_tables(operand: Operand, limits: Mapping[Var, tuple[int, int]]) -> dict[Value, ConstantTable]:
-    """The largest selections below an operand that are tables.
-
-    Parameters
-    ----------
-    limits: first and last value of loop variables, where these are constant.
-    """
+def constant_tables(operand: Operand, loops: Iterable[For]) -> dict[Value, ConstantTable]:
+    """The largest selections below an operand that are tables over variables of `loops`."""
     tables: dict[Value, ConstantTable] = {}
     inside: set[Any] = set()
     for node in reversed(list(walk.nodes(operand))):  # users before operands
@@ -118,7 +114,8 @@ def constant_tables(operand: Operand, limits: Mapping[Var, tuple[int, int]]) -> 
         if tree is None:
             continue
         inside.update(tree)
-        table = _table(node, tree, limits)
+        limits = {loop.var: loop.range.ends for loop in loops}
+        table = _table(node, tree, {v: ends for v, ends in limits.items() if ends is not None})
         if table is not None:
             tables[node] = table
     return tables

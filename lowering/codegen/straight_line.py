@@ -98,7 +98,7 @@ class _StraightLine:
         self.order = self._postorder(roots)
         self.homes: dict[Operand, list[_LineBlock]] = {}
         self.uses: dict[tuple[Operand, _LineBlock], int] = {}
-        self.arms: dict[tuple[Operand, _LineBlock, int], _LineBlock] = {}
+        self.arms: dict[tuple[Operand, _LineBlock], list[_LineBlock]] = {}
         self.texts: dict[tuple[Operand, _LineBlock], tuple[str, int]] = {}
         self._assign_homes(roots)
         for node in self.order:
@@ -140,11 +140,12 @@ class _StraightLine:
 
     def _arms(self, node: Operand, home: _LineBlock) -> list[_LineBlock]:
         """The block of each child of a node: `home`, except for lazy operands."""
-        arms = []
-        for k in range(len(self.children[node])):
-            is_lazy = k > 0 and node.op in _LAZY
-            arms.append(self.arms.setdefault((node, home, k), _LineBlock(home, (node, home), k)) if is_lazy else home)
-        return arms
+        number = len(self.children[node])
+        if node.op not in _LAZY:
+            return [home] * number
+        if (node, home) not in self.arms:
+            self.arms[node, home] = [home, *(_LineBlock(home, (node, home), k) for k in range(1, number))]
+        return self.arms[node, home]
 
     def _text_in(self, node: Operand, block: _LineBlock) -> tuple[str, int]:
         home: _LineBlock | None = block
