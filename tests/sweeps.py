@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
@@ -15,13 +16,29 @@ def daily(cases: Iterable[Any], share: int) -> list[Any]:
     return [case if k % share == 0 else _nightly(case) for k, case in enumerate(cases)]
 
 
-def sampled(few: int, many: int, *strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Hypothesis' `given`, with `few` examples daily and `many` at night."""
+def sampled(
+    few: int, many: int, *strategies: Any, shows: Collection[object] = ()
+) -> Callable[[Callable[..., object]], Callable[..., None]]:
+    """Hypothesis' `given`, with `few` examples daily and `many` at night, the same on every machine.
 
-    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+    Parameters
+    ----------
+    shows: labels that must occur among the results of the test, a label or a set of labels each, so that a test does
+        not pass because its examples show nothing.
+    """
+
+    def decorated(test: Callable[..., object]) -> Callable[..., None]:
         @pytest.mark.parametrize("examples", daily([few, many], 2))
         def run(examples: int) -> None:
-            settings(max_examples=examples)(given(*strategies)(test))()
+            shown: set[object] = set()
+
+            @functools.wraps(test)
+            def one(*drawn: Any, **named: Any) -> None:
+                labels = test(*drawn, **named)
+                shown.update(labels if isinstance(labels, (set, frozenset)) else {labels})
+
+            settings(max_examples=examples, derandomize=True)(given(*strategies)(one))()
+            assert shown >= set(shows), f"no example shows {set(shows) - shown}"
 
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
         return run

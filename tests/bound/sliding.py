@@ -9,15 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from bound import infer_bound, te
-from bound.errors import ScheduleError
+from bound import te
 from bound.infer import BoundsMap
 from bound.operation import ComputeOp
 from bound.schedule import Schedule, Split, Stage, Tail
 from bound.tensor import Tensor
 from intset.expr.evaluate import compiled
 from intset.expr.node import Var
-from tests.bound import random_schedules
 from tests.bound.oracle import Instance, Point, Run, value
 
 Happens: TypeAlias = "tuple[set[Point], set[Point]]"  # what is computed, and what is read
@@ -127,36 +125,6 @@ def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: b
 def _overlap(stage: Stage) -> bool:
     """Return whether the last tile of a stage overlaps the one before."""
     return any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in stage.relations)
-
-
-class SlidingProgram(random_schedules.Program):
-    """A random program that stores most attached stages outside of their loop (`store_at`)."""
-
-    def _schedule(self, tensor: Any) -> None:
-        super()._schedule(tensor)
-        rng, s = self.rng, self.schedule
-        stage = s[tensor]
-        if stage.attach_stage is None or rng.random() < 0.1:
-            return
-        try:
-            if rng.random() < 0.5:
-                stage.store_root()
-            else:
-                target = rng.choice([c for c in self.stages if s.is_consumer(s[c], stage)])
-                stage.store_at(s[target], rng.choice(s[target].leaf_iter_vars))
-        except ScheduleError:
-            return
-
-
-def legal(seed: int, symbolic: bool = False, **options: Any) -> SlidingProgram | None:
-    """Return the program of a seed with its `bounds`; `None` if its schedule is refused or has no sliding window."""
-    program = SlidingProgram(seed, symbolic)
-    try:
-        program.bounds = infer_bound(program.schedule, **options)
-    except ScheduleError:
-        return None
-    kept = [stage for stage in program.schedule.stages if stage.store_type is not None]
-    return program if any(program.bounds.slid(stage) for stage in kept) else None
 
 
 def rows(read: Callable[..., Any], shape: tuple[int, int], needs: tuple[int, int], dtype: str = "float32") -> Any:

@@ -15,8 +15,8 @@ from intset.domains.registry import domain_named, regions_of, register, stronges
 from tests.bound.corpus import CASES
 from tests.bound.infer.test_corpus import ANSWERED, can_run, figures, stored
 from tests.bound.oracle import check
-from tests.bound.random_programs import Program
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 # The number of parts decides the length of a tile, so that another form of the same ends cuts into other instances.
 OTHER_INSTANCES = {"crash_schedule_ops_handle"}
@@ -56,9 +56,10 @@ def test_the_nests_do_what_is_said_of_them(name: str) -> None:
         check(infer_bound(schedule, at=CASES[name]["sub"] or None, domain="boxes"))
 
 
-@pytest.mark.parametrize("seed", daily(range(1, 41), 10))
-def test_random_programs(seed: int) -> None:
-    check(infer_bound(Program(seed, stages=1 + seed % 3).schedule(), domain="boxes"), exact=False)
+@sampled(5, 40, programs(most=3))
+def test_random_programs(program: Program) -> None:
+    register(Boxes)
+    check(infer_bound(program.schedule, domain="boxes"), exact=False)
 
 
 @pytest.mark.parametrize("domain", ["boxes", "boxes*modular", "interval*boxes"])

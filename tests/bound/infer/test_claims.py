@@ -10,49 +10,15 @@ from typing import Any
 import pytest
 
 from bound import infer_bound, te
-from bound.errors import ScheduleError
 from intset import evaluate
 from intset.expr.node import as_expr
-from tests.bound import random_programs, random_schedules
 from tests.bound.claims import check_claims
 from tests.bound.corpus import CASES
 from tests.bound.infer.test_corpus import ANSWERED, can_run
+from tests.bound.infer.test_random import DOMAINS
 from tests.sweeps import daily
 
-DOMAINS = ["auto", "isl", "interval", "stride", "modular", "points", "interval*modular", "stride*modular"]
 n, m = te.size_var("n"), te.size_var("m")
-
-
-def constant(seed: int, domain: str) -> int:
-    claimed = check_claims(infer_bound(random_programs.Program(seed, stages=1 + seed % 4).schedule(), domain=domain))
-    try:
-        return claimed + check_claims(infer_bound(random_schedules.Program(seed).schedule, domain=domain))
-    except ScheduleError:
-        return claimed
-
-
-def symbolic(seed: int, domain: str) -> int:
-    program = random_programs.Program(seed, stages=1 + seed % 3, symbolic=True)
-    b = infer_bound(program.schedule(), domain=domain)
-    ((size, values),) = program.sizes.items()
-    return sum(check_claims(b, {size: value}) for value in values)
-
-
-def own(domain: str, start: int, count: int) -> range:
-    """Every eighth seed, with a different offset for each domain."""
-    return range((DOMAINS.index(domain) + start) % 8, count, 8)
-
-
-@pytest.mark.parametrize("start", daily(range(8), 8))
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_of_random_schedules(domain: str, start: int) -> None:
-    assert sum(constant(seed, domain) for seed in own(domain, start, 24)) > 5
-
-
-@pytest.mark.parametrize("start", daily(range(8), 8))
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_of_random_schedules_with_symbolic_sizes(domain: str, start: int) -> None:
-    assert sum(symbolic(seed, domain) for seed in own(domain, start, 16)) > 1
 
 
 @pytest.mark.parametrize("start", daily(range(3), 3))
@@ -64,15 +30,6 @@ def test_of_the_corpus(domain: str, start: int) -> None:
         if can_run(schedule):
             claimed += check_claims(infer_bound(schedule, at=CASES[name]["sub"] or None, domain=domain))
     assert claimed > 3
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("start", range(1000, 3000, 100))
-def test_of_many_random_schedules(start: int, domain: str) -> None:
-    for seed in range(start, start + 100):
-        constant(seed, domain)
-        symbolic(seed, domain)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

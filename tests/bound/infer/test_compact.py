@@ -10,20 +10,17 @@ from typing import Any
 import pytest
 
 from bound import infer_bound, te, tir
-from bound.errors import InputError, ScheduleError
+from bound.errors import InputError
 from bound.infer import BoundsMap
-from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import const
 from intset.expr.node import Var
 from intset.linear.lattice import everything, inverse, lattice
 from lowering import lower
-from tests.bound import random_programs
 from tests.bound.oracle import Run, value
-from tests.bound.random_schedules import Program as AnyProgram
-from tests.bound.strided_programs import Program, reading
 from tests.lowering.lowered import check, check_c, check_run
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs, reading
+from tests.sweeps import daily, sampled
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
 
@@ -273,57 +270,38 @@ def never_larger(b: BoundsMap, plain: BoundsMap, tensors: list[Tensor]) -> None:
         assert small <= large
 
 
-def run_strided(seed: int, symbolic: bool, with_c: bool = False) -> int:
-    program = Program(seed, symbolic)
-    try:
-        b = infer_bound(program.schedule, compact=True)
-    except ScheduleError:
-        return 0
-    size = dict.fromkeys(program.tensors[-1].shape[0].free_vars(), program.sizes.get("n", 0))
-    folded = places_are_right(b, size)
-    if not symbolic:
-        never_larger(b, infer_bound(program.schedule), program.tensors[1:])
-    f = check(program.schedule, program.sizes, bounds=b)
-    if with_c:
-        check_c(f, program.schedule, program.sizes)
-    return folded
+def folds(program: Program) -> bool:
+    """Check compact storage by execution, and the nest against the reference; gives whether any storage is compact."""
+    b = program.inferred(compact=True)
+    if b is None:
+        return False
+    folded = places_are_right(b, program.values())
+    if not program.variables:
+        never_larger(b, infer_bound(program.schedule), [t for t in program.stages if b.is_computed(b.stage(t))])
+    check(program.schedule, program.sizes, bounds=b)
+    return folded > 0
 
 
-def run_any(schedule: Schedule, sizes: dict[str, int]) -> None:
-    try:
-        b = infer_bound(schedule, compact=True)
-    except ScheduleError:
-        return
-    check(schedule, sizes, bounds=b)
+@sampled(6, 3000, programs(reads="lattice"), shows={True})
+def test_strided_programs(program: Program) -> bool:
+    return folds(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 20, 5), 4))
-def test_strided_programs(start: int) -> None:
-    assert sum(run_strided(seed, seed % 3 == 0, seed % 10 == 1) for seed in range(start, start + 5)) > 1
+@sampled(3, 1500, programs(reads="lattice", symbolic=True))
+def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
+    return folds(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 10, 2), 5))
-def test_programs_of_all_kinds(start: int) -> None:
-    for seed in range(start, start + 2):
-        places_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 4).schedule(), compact=True))
-        program = AnyProgram(seed, seed % 2 == 0)
-        run_any(program.schedule, program.sizes)
+@sampled(1, 300, programs(reads="lattice"))
+def test_strided_programs_in_c(program: Program) -> None:
+    b = program.inferred(compact=True)
+    if b is not None:
+        check_c(lower(program.schedule, bounds=b), program.schedule)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 4000, 100))
-def test_many_strided_programs(start: int) -> None:
-    for seed in range(start, start + 100):
-        run_strided(seed, seed % 3 == 0, seed % 10 == 1)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 4000, 100))
-def test_many_programs_of_all_kinds(start: int) -> None:
-    for seed in range(start, start + 100):
-        places_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 6).schedule(), compact=True))
-        program = AnyProgram(seed, seed % 2 == 0)
-        run_any(program.schedule, program.sizes)
+@sampled(3, 3000, programs(also="caches others"))
+def test_programs_of_all_kinds(program: Program) -> bool:
+    return folds(program)
 
 
 def test_constants_are_expressions() -> None:

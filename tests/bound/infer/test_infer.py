@@ -15,7 +15,7 @@ from intset import Context, CountError, InputError, Range, ShapeVar
 from intset.errors import BudgetError
 from intset.expr.node import Expr
 from tests.bound.oracle import check
-from tests.bound.random_programs import Program
+from tests.strategies.schedules import Program
 
 
 def two(shape: tuple[int, ...] = (5, 16)) -> tuple[Tensor, Tensor, Schedule]:
@@ -466,11 +466,11 @@ def test_tvms_name_for_it() -> None:
 
 
 def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
-    program = Program(3)
-    s = program.schedule()
+    program = Program(3, also="caches")
+    s = program.schedule
     before = [(st.name, list(map(str, st.leaf_iter_vars)), st.attach_type) for st in s.stages]
     first, second = infer_bound(s), infer_bound(s)
-    for tensor in program.tensors[1:]:
+    for tensor in program.stages:
         if first.stage(tensor).attach_type.name != "INLINED_ALREADY":
             assert [r.extent for r in first.allocated(tensor)] == [r.extent for r in second.allocated(tensor)]
             assert first.required(tensor).count_total() == second.required(tensor).count_total()

@@ -1,25 +1,57 @@
-"""Accesses outside their tensors in random programs: reports against execution."""
+"""Accesses outside their tensors in random programs: reports against execution.
+
+The oracle is the nest itself before any pass, in coordinates of the tensors, with every tensor stored whole. The
+interpreter checks every access, so a program either runs through at given sizes and data, or leaves a tensor.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from bound import infer_bound
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from intset import UndefinedError
+from intset import Range, UndefinedError
 from intset.expr.evaluate import evaluate
-from lowering import AccessError, CheckError, lower, run
-from tests.bound.outside_programs import Program, leaves_a_tensor, stored_whole
-from tests.lowering.lowered import close
-from tests.sweeps import daily
+from lowering import AccessError, CheckError, Function, lower, run
+from lowering.build.function import nest_of
+from lowering.nest.ir import Allocate, Stmt
+from lowering.nest.walk import Visit, children, drive, with_children
+from tests.lowering.lowered import close, inputs_of, random_array
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
 
-def points_are_outside(b: BoundsMap) -> int:
-    """Check that counterexamples leave their tensors; returns their number."""
-    found = 0
+def stored_whole(b: BoundsMap) -> Function:
+    """Lower a program without checks, with all tensors stored completely."""
+    f = nest_of(b, unsafe=True)
+
+    def visit(stmt: Stmt) -> Visit[Stmt]:
+        inner: list[Stmt] = []
+        for child in children(stmt):
+            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+        new = with_children(stmt, tuple(inner))
+        return (
+            Allocate(new.tensor, tuple(Range(0, e) for e in new.tensor.extents)) if isinstance(new, Allocate) else new
+        )
+
+    return f.with_body(drive(visit(f.body)))
+
+
+def leaves_a_tensor(f: Function, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
+    """Whether a nest makes an access outside a storage."""
+    try:
+        run(f, arrays, sizes)
+    except AccessError:
+        return True
+    return False
+
+
+def points_are_outside(b: BoundsMap) -> None:
+    """Check that counterexamples leave their tensors."""
     for one in b.outside:
         if one.point is None:
             continue
@@ -27,72 +59,59 @@ def points_are_outside(b: BoundsMap) -> int:
         loads = {e: k for e, k in one.point.items() if e not in values}
         place = evaluate(one.index[one.dim], {**values, **loads})
         assert not 0 <= place < evaluate(one.extent, values), str(one)
-        found += 1
-    return found
 
 
-def outcomes(seeds: range, symbolic: bool, data: bool) -> Counter[str]:
-    """Execute each program at several sizes and compare accesses with its reports."""
-    seen: Counter[str] = Counter()
-    for seed in seeds:
-        program = Program(seed, symbolic, data)
+def outcomes(program: Program) -> set[str]:
+    """Execute a program at several sizes and compare accesses with its reports; gives what happened."""
+    try:
+        b = infer_bound(program.schedule)
+        whole, unsafe = stored_whole(b), lower(program.schedule, bounds=b, unsafe=True)
+    except ScheduleError:
+        return set()
+    if program.data is None:
+        points_are_outside(b)
+    runs = [
+        (sizes, {t.name: random_array(t, sizes) % 10 - 2 for t in inputs_of(program.schedule)})
+        for sizes in program.choices
+    ]
+    happens = [leaves_a_tensor(whole, arrays, sizes) for sizes, arrays in runs]
+    assert b.outside or not any(happens), f"an access outside was not found in {program}"
+    try:
+        f = lower(program.schedule, bounds=b)
+    except AccessError:
+        assert program.variables or program.data is not None or all(happens), f"{program} is refused, and is right"
+        return {"refused"}
+    seen = set()
+    for (sizes, arrays), expected in zip(runs, happens, strict=True):
         try:
-            b = infer_bound(program.schedule)
-            whole, unsafe = stored_whole(program, b), lower(program.schedule, bounds=b, unsafe=True)
-        except ScheduleError:
+            close(run(f, arrays, sizes), run(unsafe, arrays, sizes) if not expected else {})
+            failed = False
+        except CheckError:
+            failed = True
+        except UndefinedError:  # a split of an empty axis into a number of parts divides by 0
+            with pytest.raises(UndefinedError):
+                run(unsafe, arrays, sizes)
             continue
-        seen["points"] += 0 if data else points_are_outside(b)
-        runs = [(sizes, program.arrays(sizes, seed)) for sizes in program.sizes]
-        happens = [leaves_a_tensor(whole, arrays, sizes) for sizes, arrays in runs]
-        assert b.outside or not any(happens), f"{seed}: an access outside was not found in {program}"
-        try:
-            f = lower(program.schedule, bounds=b)
-        except AccessError:
-            assert symbolic or data or all(happens), f"{seed}: {program} is refused, and is right"
-            seen["refused"] += 1
-            seen["refused, and happened"] += any(happens)
-            continue
-        for (sizes, arrays), expected in zip(runs, happens, strict=True):
-            try:
-                close(run(f, arrays, sizes), run(unsafe, arrays, sizes) if not expected else {})
-                failed = False
-            except CheckError:
-                failed = True
-            except UndefinedError:  # a split of an empty axis into a number of parts divides by 0
-                with pytest.raises(UndefinedError):
-                    run(unsafe, arrays, sizes)
-                continue
-            assert failed == expected, f"{seed} at {sizes}: {program}\n{f}\n{b.outside}"
-            seen["outside" if expected else "inside"] += 1
+        assert failed == expected, f"at {sizes}: {program}\n{f}\n{b.outside}"
+        seen.add("outside" if expected else "inside")
     return seen
 
 
-@pytest.mark.parametrize("start", daily(range(0, 60, 15), 4))
-def test_constant_sizes(start: int) -> None:
-    seen = outcomes(range(start, start + 15), symbolic=False, data=False)
-    assert seen["refused"] >= 1 and seen["inside"] >= 1, seen
+@sampled(16, 3000, programs(reads="loose", also="caches"), shows={"refused", "inside"})
+def test_constant_sizes(program: Program) -> set[str]:
+    return outcomes(program)
 
 
-@pytest.mark.parametrize("start", daily([2, *range(0, 60, 5)], 13))
-def test_symbolic_sizes(start: int) -> None:
-    seen = outcomes(range(start, start + 5), symbolic=True, data=False)
-    assert seen["outside"] >= 1 and seen["inside"] >= 1, seen
+@sampled(6, 3000, programs(reads="loose", also="caches", symbolic=True), shows={"inside", "outside"})
+def test_symbolic_sizes(program: Program) -> set[str]:
+    return outcomes(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 60, 10), 6))
-def test_data(start: int) -> None:
-    seen = outcomes(range(start, start + 10), symbolic=False, data=True)
-    assert seen["outside"] >= 1 and seen["inside"] >= 1, seen
+@sampled(12, 3000, programs(reads="loose", also="caches data"), shows={"inside", "outside"})
+def test_data(program: Program) -> set[str]:
+    return outcomes(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 30, 5), 6))
-def test_sizes_and_data(start: int) -> None:
-    seen = outcomes(range(start, start + 5), symbolic=True, data=True)
-    assert seen["outside"] >= 1 and seen["inside"] >= 1, seen
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 9000, 500))
-def test_many(start: int) -> None:
-    kind = start // 500 % 4
-    assert outcomes(range(start, start + 500), symbolic=kind % 2 == 1, data=kind >= 2).total() >= 500
+@sampled(6, 3000, programs(reads="loose", also="caches data", symbolic=True), shows={"inside", "outside"})
+def test_sizes_and_data(program: Program) -> set[str]:
+    return outcomes(program)

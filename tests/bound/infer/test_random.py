@@ -1,86 +1,74 @@
-"""Random programs and schedules: `infer_bound` against execution of the nests."""
+"""Random programs and schedules: `infer_bound` against runs of the nests, one iteration at a time."""
 
 from __future__ import annotations
 
-import pytest
-
-from bound import BoundsMap, infer_bound
+from bound import BoundsMap
+from tests.bound.claims import check_claims
 from tests.bound.oracle import check
-from tests.bound.random_programs import Program
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
-NEAR = 10  # seeds of each kind that CI tries
-FAR = 4000  # and the long sweep
+DOMAINS = ("auto", "isl", "interval", "stride", "modular", "points", "interval*modular", "stride*modular")
 
 
 def gives_up(b: BoundsMap) -> bool:
     """Whether some tensor has a note about lost precision."""
-    return any(b.required(t).notes for stage in b.schedule.stages if stage in b._stages for t in stage.op.outputs)
+    return any(b.required(t).notes for stage in b.schedule.stages if b.is_computed(stage) for t in stage.op.outputs)
 
 
-def constant(seed: int, threads: bool = False) -> None:
-    schedule = Program(seed, stages=1 + seed % 6, threads=threads).schedule()
-    b = infer_bound(schedule)
+@sampled(30, 4000, programs(also="caches others"), shows={"exact"})
+def test_constant_sizes(program: Program) -> str | None:
+    b = program.inferred()
+    if b is None:
+        return "refused"
     check(b, exact=not gives_up(b))
+    return None if gives_up(b) else "exact"
 
 
-def threaded(seed: int) -> None:
-    constant(seed, threads=True)
+@sampled(6, 4000, programs(also="caches threads"), shows={True})
+def test_blocks_of_threads(program: Program) -> bool:
+    b = program.inferred()
+    if b is not None:
+        check(b, exact=not gives_up(b))
+    return b is not None
 
 
-def others(seed: int) -> None:
-    schedule = Program(seed, stages=1 + seed % 6).schedule()
-    check(infer_bound(schedule, compute="box"), exact=False)
-    for domain in ("interval", "stride"):
-        check(infer_bound(schedule, domain=domain), exact=False)
+@sampled(6, 1000, programs(also="caches"))
+def test_boxes_and_other_domains(program: Program) -> None:
+    for options in ({"compute": "box"}, {"domain": "interval"}, {"domain": "stride"}):
+        b = program.inferred(**options)
+        if b is not None:
+            check(b, exact=False)
 
 
-def symbolic(seed: int) -> None:
-    program = Program(seed, stages=1 + seed % 5, symbolic=True)
-    schedule = program.schedule()
-    b = infer_bound(schedule)
-    ((n, values),) = program.sizes.items()
-    for value in values:
-        check(b, {n: value}, exact=False)
-        with_value = infer_bound(schedule, at={n: value})
-        check(with_value, exact=not gives_up(with_value))
+@sampled(6, 1000, programs(symbolic=True), shows={True})
+def test_symbolic_sizes(program: Program) -> bool:
+    b = program.inferred()
+    if b is None:
+        return False
+    for sizes in program.choices[:3]:
+        check(b, program.values(sizes), exact=False)
+        fixed = program.inferred(at=sizes)
+        assert fixed is not None
+        check(fixed, exact=not gives_up(fixed))
+    return True
 
 
-@pytest.mark.parametrize("start", daily(range(0, 3 * NEAR, 5), 6))
-def test_constant_sizes(start: int) -> None:
-    for seed in range(start, start + 5):
-        constant(seed)
+def claims(program: Program) -> set[str]:
+    """Check the claims of regions under every domain; gives the domains that claimed exact regions."""
+    exact = set()
+    for domain in DOMAINS:
+        b = program.inferred(domain=domain)
+        if b is not None and sum(check_claims(b, program.values(sizes)) for sizes in program.choices[:2]):
+            exact.add(domain)
+    return exact
 
 
-@pytest.mark.parametrize("start", daily(range(0, NEAR, 5), 2))
-def test_blocks_of_threads(start: int) -> None:
-    for seed in range(start, start + 5):
-        threaded(seed)
+@sampled(6, 800, programs(also="caches others", most=4), shows=DOMAINS)
+def test_claims_of_regions(program: Program) -> set[str]:
+    return claims(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, NEAR, 5), 2))
-def test_boxes_and_other_domains(start: int) -> None:
-    for seed in range(start, start + 5):
-        others(seed)
-
-
-@pytest.mark.parametrize("start", daily(range(0, NEAR, 2), 5))
-def test_symbolic_sizes(start: int) -> None:
-    for seed in range(start, start + 2):
-        symbolic(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(10_000, 10_000 + FAR, 100))
-def test_long_sweep(start: int) -> None:
-    for seed in range(start, start + 100):
-        constant(seed)
-        threaded(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(20_000, 20_000 + FAR // 4, 100))
-def test_long_sweep_of_other_ways(start: int) -> None:
-    for seed in range(start, start + 100):
-        others(seed)
-        symbolic(seed)
+@sampled(2, 400, programs(symbolic=True, most=3), shows=("auto", "isl"))
+def test_claims_of_regions_with_symbolic_sizes(program: Program) -> set[str]:
+    return claims(program)

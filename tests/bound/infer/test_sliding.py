@@ -11,8 +11,9 @@ from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
-from tests.bound.sliding import check_sliding, legal, rows
-from tests.sweeps import daily
+from tests.bound.sliding import check_sliding, rows
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 SUM3 = "three rows"
 READERS: dict[str, Any] = {
@@ -296,25 +297,27 @@ def test_a_parallel_loop_between_is_refused_whenever_it_became_one(order: str) -
         (p.s[p.B].store_root(), p.s[p.C].parallel(p.yi), infer_bound(p.s))
 
 
-def sweep(start: int, count: int, **options: Any) -> int:
-    checked = 0
-    for seed in range(start, start + count):
-        p = legal(seed, symbolic=seed % 3 == 2, **options)
-        if p is None:
-            continue
-        b = p.bounds
-        names = {v: p.sizes[v.name] for v in b.size_variables if v.name in p.sizes}
-        notes = [n for stage in b.schedule.stages if b.is_computed(stage) for n in b.computed(stage.op.output(0)).notes]
-        check_sliding(b, names, exact=not notes and not options)
-        checked += 1
-    return checked
+def slides(program: Program, **options: Any) -> bool:
+    """Check a program by execution; gives whether some stage keeps elements over a loop."""
+    b = program.inferred(**options)
+    stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
+    if b is None or not any(b.slid(stage) for stage in stored):
+        return False
+    notes = [n for stage in b.schedule.stages if b.is_computed(stage) for n in b.computed(stage.op.output(0)).notes]
+    check_sliding(b, program.values(), exact=not notes and not options)
+    return True
 
 
-@pytest.mark.parametrize("start", daily(range(80, 1200, 20), 60))
-def test_random_programs(start: int) -> None:
-    assert sweep(start, 20) >= 1
+@sampled(16, 1200, programs(also="stored"), shows={True})
+def test_random_programs(program: Program) -> bool:
+    return slides(program)
 
 
-@pytest.mark.parametrize("start", daily(range(20, 620, 10), 60))
-def test_random_boxes(start: int) -> None:
-    assert sweep(start, 10, compute="box") >= 1
+@sampled(6, 600, programs(also="stored", symbolic=True), shows={True})
+def test_random_programs_of_symbolic_sizes(program: Program) -> bool:
+    return slides(program)
+
+
+@sampled(8, 600, programs(also="stored"), shows={True})
+def test_random_boxes(program: Program) -> bool:
+    return slides(program, compute="box")

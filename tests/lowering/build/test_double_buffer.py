@@ -12,9 +12,9 @@ from bound.schedule import Schedule
 from lowering import lower
 from lowering.nest.ir import Allocate, LoopKind
 from lowering.nest.walk import statements
-from tests.bound import random_schedules
 from tests.lowering.lowered import check, check_c, check_run
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
 
 def tiles(n: Any = 20, tail: str = "guard", split: int = 6) -> tuple[Schedule, Any, Any, Any]:
@@ -144,28 +144,28 @@ def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
         check_c(check(s, compact=compact), s, sanitize=True)
 
 
-class DoubledProgram(random_schedules.Program):
-    doubled = 0
+def filled_ahead(program: Program, c: bool = False) -> bool:
+    """Check a program against the reference; gives whether some buffer is double and the schedule accepted."""
+    try:
+        f = check(program.schedule, program.sizes)
+    except ScheduleError:
+        return False
+    if c:
+        check_c(f, program.schedule, program.sizes)
+    return any(stage.double_buffered for stage in program.schedule.stages)
 
-    def _schedule(self, tensor: Any) -> None:
-        super()._schedule(tensor)
-        if tensor not in self.outputs and self.schedule[tensor].attach_stage is not None:
-            self.schedule[tensor].double_buffer()
-            self.doubled += 1
+
+@sampled(6, 1200, programs(also="doubled"), shows={True})
+def test_random_schedules(program: Program) -> bool:
+    return filled_ahead(program)
 
 
-@pytest.mark.parametrize("seeds", daily([range(3), *(range(k, k + 25) for k in range(3, 2003, 25))], 81))
-def test_random_schedules(seeds: range) -> None:
-    checked = 0
-    for seed in seeds:
-        program = DoubledProgram(seed, symbolic=seed % 3 == 2)
-        if not program.doubled:
-            continue
-        try:
-            f = check(program.schedule, program.sizes)
-        except ScheduleError:
-            continue
-        checked += 1
-        if seed % 5 == 4:
-            check_c(f, program.schedule, program.sizes)
-    assert checked
+@sampled(2, 600, programs(also="doubled", symbolic=True, most=3))
+def test_random_schedules_of_symbolic_sizes(program: Program) -> bool:
+    return filled_ahead(program)
+
+
+@pytest.mark.nightly
+@sampled(1, 400, programs(also="doubled"))
+def test_random_schedules_in_c(program: Program) -> bool:
+    return filled_ahead(program, c=True)

@@ -18,9 +18,9 @@ from lowering import Function, lower, parse_nest, to_c
 from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
-from tests.bound.sliding import legal
 from tests.lowering.lowered import check, check_c, compile_c
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
 
@@ -122,21 +122,32 @@ def test_stages_in_a_parallel_loop_outside_of_the_window() -> None:
     assert "#pragma omp parallel for" in check_c(lower(s), s)
 
 
-def sweep(seeds: range, c: bool = False) -> int:
-    checked = 0
-    for seed in seeds:
-        p = legal(seed, symbolic=seed % 3 == 2)
-        if p is not None:
-            f = check(p.schedule, p.sizes, bounds=p.bounds)
-            if c:
-                check_c(f, p.schedule, p.sizes)
-            checked += 1
-    return checked
+def slides(program: Program, c: bool = False) -> bool:
+    """Check a program against the reference; gives whether some stage keeps elements over a loop."""
+    b = program.inferred()
+    stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
+    if b is None or not any(b.slid(stage) for stage in stored):
+        return False
+    f = check(program.schedule, program.sizes, bounds=b)
+    if c:
+        check_c(f, program.schedule, program.sizes)
+    return True
 
 
-@pytest.mark.parametrize("seeds", daily([range(130, 141), *(range(k, k + 35) for k in range(130, 3000, 50))], 60))
-def test_random_programs(seeds: range) -> None:
-    assert sweep(seeds, c=seeds.start % 100 == 80) >= 1
+@sampled(12, 2000, programs(also="stored"), shows={True})
+def test_random_programs(program: Program) -> bool:
+    return slides(program)
+
+
+@sampled(3, 1000, programs(also="stored", symbolic=True, most=3))
+def test_random_programs_of_symbolic_sizes(program: Program) -> bool:
+    return slides(program)
+
+
+@pytest.mark.nightly
+@sampled(1, 30, programs(also="stored"))
+def test_random_programs_in_c(program: Program) -> bool:
+    return slides(program, c=True)
 
 
 def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:

@@ -16,9 +16,9 @@ from lowering.forms import modelled
 from lowering.forms.choose import chosen
 from lowering.nest import scope
 from lowering.passes.loops.index_set_splitting import partition_loops
-from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, problem
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 
 def stencil(stages: int, extent: Any, tile: int) -> Any:
@@ -177,9 +177,17 @@ def test_words() -> None:
         lower(s, bounds=infer_bound(s), compute="box")
 
 
-@pytest.mark.parametrize("seed", daily(range(8100, 8112), 5))
-def test_random_programs_in_both_forms(seed: int) -> None:
-    program = Program(seed, symbolic=seed % 2 == 0)
+@sampled(2, 6, programs(most=4))
+def test_random_programs_in_both_forms(program: Program) -> None:
+    in_both_forms(program)
+
+
+@sampled(1, 6, programs(symbolic=True, most=3))
+def test_random_programs_of_symbolic_sizes_in_both_forms(program: Program) -> None:
+    in_both_forms(program)
+
+
+def in_both_forms(program: Program) -> None:
     given, expected = problem(program.schedule, program.sizes)
     for compute in ("auto", "box"):
         try:

@@ -11,19 +11,17 @@ from typing import Any
 import pytest
 
 from bound import infer_bound, te, tir
-from bound.errors import InputError, ScheduleError
+from bound.errors import InputError
 from bound.infer import BoundsMap, StageNest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
 from lowering import Function, lower, to_c
 from lowering.cli import app
-from tests.bound import random_programs
 from tests.bound.oracle import Run, value
-from tests.bound.random_schedules import Program as AnyProgram
-from tests.bound.strided_programs import Program, reading
 from tests.lowering.lowered import check, check_c, check_run
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs, reading
+from tests.sweeps import sampled
 
 
 def two_boxes() -> tuple[Schedule, Tensor]:
@@ -413,49 +411,38 @@ def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> in
     return number
 
 
-def run_seed(program: Any, size: Mapping[Var, int], with_c: bool = False) -> int:
-    try:
-        b = infer_bound(program.schedule)
-        folded = infer_bound(program.schedule, compact=True)
-    except ScheduleError:
-        return 0
-    number = pieces_are_right(b, size)
+def split_into_pieces(program: Program) -> bool:
+    """Check pieces of a program by execution and its nests against the reference; gives whether there are any."""
+    b = program.inferred()
+    if b is None:
+        return False
+    number = pieces_are_right(b, program.values())
     check(program.schedule, program.sizes, bounds=b)
-    f = check(program.schedule, program.sizes, bounds=folded, nests="split")
-    if with_c:
-        check_c(f, program.schedule, program.sizes)
-    return number
+    check(program.schedule, program.sizes, bounds=infer_bound(program.schedule, compact=True), nests="split")
+    return number > 0
 
 
-def strided(seed: int) -> int:
-    program = Program(seed, seed % 3 == 0)
-    size = dict.fromkeys(program.tensors[-1].shape[0].free_vars(), program.sizes.get("n", 0))
-    return run_seed(program, size, seed % 10 == 1)
+@sampled(4, 2000, programs(reads="lattice"), shows={True})
+def test_strided_programs(program: Program) -> bool:
+    return split_into_pieces(program)
 
 
-def others(seed: int) -> int:
-    program = AnyProgram(seed, seed % 3 == 0)
-    size = {v: program.sizes[v.name] for t in program.tensors for e in t.shape for v in e.free_vars()}
-    number = run_seed(program, size, seed % 10 == 1)
-    return number + pieces_are_right(infer_bound(random_programs.Program(seed, stages=1 + seed % 6).schedule()))
+@sampled(2, 1000, programs(reads="lattice", symbolic=True))
+def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
+    return split_into_pieces(program)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 20, 5), 4))
-def test_strided_programs(start: int) -> None:
-    assert sum(map(strided, range(start, start + 5))) > 1
-
-
-@pytest.mark.parametrize("start", daily(range(0, 12, 4), 3))
-def test_programs_of_all_kinds(start: int) -> None:
-    assert sum(map(others, range(start, start + 4))) > 0
+@sampled(4, 3000, programs(also="caches others", most=4), shows={True})
+def test_programs_of_all_kinds(program: Program) -> bool:
+    return split_into_pieces(program)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 4000, 100))
-def test_many_programs(start: int) -> None:
-    for seed in range(start, start + 100):
-        strided(seed)
-        others(seed)
+@sampled(1, 300, programs(reads="lattice"))
+def test_strided_programs_in_c(program: Program) -> None:
+    folded = program.inferred(compact=True)
+    if folded is not None:
+        check_c(lower(program.schedule, bounds=folded, nests="split"), program.schedule)
 
 
 @pytest.mark.parametrize(("n", "parts", "tiles"), [(9, 4, 3), (10, 8, 5), (100, 40, 34), (11, 6, 6), (3, 8, 3)])

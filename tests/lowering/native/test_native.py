@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from bound import te, tir
 from bound.errors import ScheduleError
@@ -16,9 +17,9 @@ from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
 from lowering import CheckError, CompilerError, lower, parse_nest, run, to_c
 from lowering.native import compiled_library
-from tests.bound.random_schedules import Program
 from tests.lowering.lowered import close, compilers, problem
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
 pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
 
@@ -35,13 +36,21 @@ def doubled(n: Any = 6) -> Any:
     return te.create_schedule(b.op)
 
 
-@pytest.mark.parametrize("seed", daily(range(7000, 7012), 3))
-def test_random_programs_give_what_the_reference_gives(seed: int) -> None:
-    program = Program(seed, symbolic=seed % 2 == 0)
+@sampled(2, 6, programs(), st.booleans())
+def test_random_programs_give_what_the_reference_gives(program: Program, strength: bool) -> None:
+    gives_what_the_reference_gives(program, strength)
+
+
+@sampled(1, 6, programs(symbolic=True, most=3), st.booleans())
+def test_random_programs_of_symbolic_sizes(program: Program, strength: bool) -> None:
+    gives_what_the_reference_gives(program, strength)
+
+
+def gives_what_the_reference_gives(program: Program, strength: bool) -> None:
     s = program.schedule
     given, expected = problem(s, program.sizes)
     try:
-        f = lower(s, strength=seed % 3 == 0)
+        f = lower(s, strength=strength)
     except ScheduleError:
         return
     close(run(f, given, program.sizes, backend="c"), expected)

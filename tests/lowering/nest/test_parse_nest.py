@@ -18,9 +18,9 @@ from lowering.build.function import nest_of
 from lowering.nest.ir import Function
 from lowering.nest.printer import function_lines, statement_lines
 from tests.bound.corpus import CASES
-from tests.bound.random_schedules import Program
 from tests.lowering.lowered import of_corpus
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 RUN = tuple(name for name in CASES if not name.startswith("reject_"))
 OPTIONS: tuple[dict[str, Any], ...] = (
@@ -288,9 +288,8 @@ def test_spoiled_text_is_read_or_refused(seed: int) -> None:
         assert 1 <= error.line <= len(lines) and 1 <= error.column <= len(lines[error.line - 1]) + 1
 
 
-@pytest.mark.parametrize("seed", daily(range(2, 300), 75))
-def test_random_schedules_survive(seed: int) -> None:
-    program = Program(seed)
+@sampled(4, 300, programs(also="others"))
+def test_random_schedules_survive(program: Program) -> None:
     try:
         f = lower(program.schedule)
     except ScheduleError:  # a stage is computed inside a loop that not all of its readers are in

@@ -6,17 +6,20 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from bound import te
-from lowering import Function, lower, parse_nest, run, to_c, unique_names
+from bound.errors import ScheduleError
+from lowering import Function, lower, parse_nest, run, unique_names
 from lowering.codegen.c import _prepared
 from lowering.nest.ir import Allocate, Let, Stmt, seq
 from lowering.nest.walk import statements
 from lowering.passes.alpha_renaming import with_fresh_names, with_own_storage
-from tests.lowering.copied_programs import NESTS, drawn
 from tests.lowering.lowered import check_c, check_run, close, compile_c, problem, run_sanitized, text_of
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
+NESTS = ("auto", "guard", "ends", "split", "partition")
 STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-pedantic", "-fsyntax-only")
 
 
@@ -55,32 +58,19 @@ def test_storage_inside_an_unrolled_loop_whose_factor_does_not_divide(
         assert not made_twice(_prepared(f, 32).body)
 
 
-@pytest.mark.parametrize("seed", daily(range(3, 403), 80))
-def test_random_schedules_of_copies(seed: int) -> None:
-    found = drawn(seed)
-    if found is None:
-        pytest.skip("the schedule is refused")
-    program, f = found
+@sampled(4, 4000, programs(also="copies"), st.sampled_from(NESTS), shows={True})
+def test_random_schedules_of_copies(program: Program, nests: str) -> bool:
+    try:
+        f = lower(program.schedule, nests=nests)
+    except ScheduleError:
+        return False
     assert not made_twice(f.body)
     assert str(parse_nest(str(f))) == str(f)
     text = text_of(f)
     compile_c(text, flags=(*STRICT, "-c"))
     given, expected = problem(program.schedule, program.sizes)
     close(run_sanitized(f, text, given, expected, program.sizes), expected)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 5000, 100))
-def test_many_random_schedules_of_copies(start: int) -> None:
-    checked = 0
-    for seed in range(start, start + 100):
-        found = drawn(seed)
-        if found is not None:
-            program, f = found
-            given, expected = problem(program.schedule, program.sizes)
-            close(run_sanitized(f, to_c(f), given, expected, program.sizes), expected)
-            checked += 1
-    assert checked >= 40
+    return True
 
 
 NEST = """
