@@ -297,7 +297,8 @@ def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
 def _sums(costs: Mapping[str, float], groups: Mapping[str, Stage | None]) -> dict[Stage | None, float]:
     found: dict[Stage | None, float] = {}
     for name, cost in costs.items():
-        found[groups[name]] = found.get(groups[name], 0.0) + cost
+        group = groups.get(name)  # costs of no loop left, such as a check before all loops, belong to no stage
+        found[group] = found.get(group, 0.0) + cost
     return found
 
 

@@ -287,7 +287,7 @@ def test_strided_programs(program: Program) -> bool:
     return folds(program)
 
 
-@sampled(3, 1500, programs(reads="lattice", symbolic=True))
+@sampled(1, 1500, programs(reads="lattice", symbolic=True))
 def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
     return folds(program)
 

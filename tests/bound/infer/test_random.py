@@ -41,7 +41,7 @@ def test_boxes_and_other_domains(program: Program) -> None:
             check(b, exact=False)
 
 
-@sampled(6, 1000, programs(symbolic=True), shows={True})
+@sampled(5, 1000, programs(symbolic=True, most=4), shows={True})
 def test_symbolic_sizes(program: Program) -> bool:
     b = program.inferred()
     if b is None:

@@ -313,7 +313,7 @@ def test_random_programs(program: Program) -> bool:
     return slides(program)
 
 
-@sampled(6, 600, programs(also="stored", symbolic=True), shows={True})
+@sampled(10, 600, programs(also="stored", symbolic=True))
 def test_random_programs_of_symbolic_sizes(program: Program) -> bool:
     return slides(program)
 

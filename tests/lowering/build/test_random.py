@@ -18,17 +18,17 @@ def runs(program: Program, c: bool = False) -> bool:
     return True
 
 
-@sampled(12, 12_000, programs(also="others"), shows={True})
+@sampled(10, 12_000, programs(also="others", most=3), shows={True})
 def test_random_schedules(program: Program) -> bool:
     return runs(program)
 
 
-@sampled(8, 6000, programs(symbolic=True, most=4), shows={True})
+@sampled(4, 6000, programs(symbolic=True, most=3), shows={True})
 def test_random_schedules_with_symbolic_sizes(program: Program) -> bool:
     return runs(program)
 
 
-@sampled(3, 40, programs(), shows={True})
+@sampled(2, 40, programs(most=3), shows={True})
 def test_random_schedules_in_c(program: Program) -> bool:
     return runs(program, c=True)
 

@@ -422,7 +422,7 @@ def split_into_pieces(program: Program) -> bool:
     return number > 0
 
 
-@sampled(4, 2000, programs(reads="lattice"), shows={True})
+@sampled(10, 2000, programs(reads="lattice"), shows={True})
 def test_strided_programs(program: Program) -> bool:
     return split_into_pieces(program)
 
@@ -432,7 +432,7 @@ def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
     return split_into_pieces(program)
 
 
-@sampled(4, 3000, programs(also="caches others", most=4), shows={True})
+@sampled(14, 3000, programs(also="caches others", most=4), shows={True})
 def test_programs_of_all_kinds(program: Program) -> bool:
     return split_into_pieces(program)
 
