@@ -24,12 +24,12 @@ NumericEnds: TypeAlias = "tuple[int | None, int | None]"
 
 
 class AccessRelation:
-    """The instances of an access, each with the elements that it reaches.
+    """An access relation: instances of an access paired with elements.
 
     Attributes
     ----------
     points: tuples `(*loops, *free, *element)`.
-    free: the dimensions of the element in which it is not known.
+    free: dimensions with an unknown, unconstrained index.
     is_exact: whether the access reaches exactly these elements; otherwise a subset.
     """
 
@@ -121,7 +121,7 @@ class InstanceSets:
         return answer
 
     def domain(self, loop: LoopNode, guard: AccessGuard) -> tuple[Shape, bool]:
-        """The instances of the loops at which a guard holds; whether that is exact."""
+        """Loop instances satisfying a guard, and an exactness flag."""
         key = (loop.vars, guard.conditions)
         if key not in self._domains:
             shape, is_exact = self._filtered(loop.vars, guard.conditions)
@@ -234,7 +234,7 @@ class InstanceSets:
     # -- order --------------------------------------------------------------------------------------------------
 
     def order(self, dims: int, earlier: int, later: int) -> Shape:
-        """The points with `dims` coordinates at which one coordinate is less than another."""
+        """Points with `dims` coordinates, filtered by `x[earlier] < x[later]`."""
         key = (dims, earlier, later)
         if key not in self._orders:
             point = [PlainVar(f"x{k}") for k in range(dims)]

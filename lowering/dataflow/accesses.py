@@ -56,7 +56,7 @@ class ElementReads(NamedTuple):
 
 
 class ElementDefinition(NamedTuple):
-    """A value that an assumption gives to an element; the value is `None` for `undef()`."""
+    """An element definition implied by an assumption; value `None` means `undef()`."""
 
     guard: AccessGuard
     tensor: Tensor
@@ -145,7 +145,7 @@ def _arguments(node: Operand) -> Sequence[Operand]:
 
 
 def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
-    """The arguments of a lazy operation, each with the condition that decides on it and the truth that it needs."""
+    """Arguments of a lazy operation, paired with their selecting condition and its required truth."""
     args = node.args
     if node.op in (ops.SELECT, ValueOp.SELECT):
         return [(args[0], None, True), (args[1], args[0], True), (args[2], args[0], False)]
@@ -181,7 +181,7 @@ def bounds(cond: Operand) -> list[tuple[AccessGuard, Operand, Operand]]:
 
 
 def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
-    """The parts of an assumption, each with a guard under which it holds."""
+    """Split an assumption into guarded conjuncts."""
     stack: list[tuple[Operand, AccessGuard]] = [(cond, ALWAYS)]
     while stack:
         node, guard = stack.pop()

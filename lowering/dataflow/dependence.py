@@ -1,4 +1,4 @@
-"""Dependences of one statement: pairs of accesses to one element, one or both of them writes."""
+"""Dependences of one statement: access pairs sharing an element, with at least one write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Dependences:
         self._sets = InstanceSets(self.program)
 
     def pairs(self) -> Iterator[tuple[Access, Access]]:
-        """The pairs of accesses to one storage, one or both of them writes, that may have an element in common."""
+        """Access pairs with possibly overlapping elements and at least one write."""
         for storage in (s for s in self.program.storages if s.is_param):
             writes = [w for w in self.program.writes[storage] if w.kind != "assume"]
             every: list[Access] = [*self.program.reads[storage], *writes]

@@ -51,13 +51,13 @@ class Source:
     Attributes
     ----------
     where: the values of the reader's loops. Sources of one read are disjoint and cover every point at which it happens;
-        under a guard that depends on data they may cover more.
+        data-dependent guards may widen the cover.
     kind: "store"; "entry", the value that was passed; "unwritten"; "assume", an assumption defines it; "unknown".
-    line: the line of the writer or of the assumption; `None` for entry and unwritten, and for one of several writers.
+    line: line number of the writing or assuming statement; `None` for entry, unwritten and ambiguous sources.
     at: the values of the writer's loops, outermost first, over the reader's loops; `None` if unknown.
     value: the content of the element, over the reader's loops; `None` if unknown or no expression. It reads only
         elements that nothing in the nest writes.
-    path: the position of the writer or of the assumption, as `line`.
+    path: tree path of that statement.
     """
 
     where: Cond
@@ -139,7 +139,7 @@ class Dataflow(Configured):
     def not_told(self, at: Position) -> Iterator[Cond]:
         """Conditions under which an element that a store reads or overwrites holds nothing that the nest determines.
 
-        They are cheaper than the sources. Elements that nothing in the nest writes are left out.
+        Cheaper than sources. Tensors without writes in the nest are skipped.
         """
         site = self._store_site(at)
         writes = self._program.writes
@@ -200,7 +200,7 @@ class Dataflow(Configured):
     # -- elements -----------------------------------------------------------------------------------------------
 
     def touched(self, name: str) -> tuple[Region, Region]:
-        """The elements of a tensor that are read, and those that are written, at any time; guards are respected.
+        """Regions read and written of a tensor, over the whole run; guards are respected.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class Dataflow(Configured):
         return ReadInstances(relation, names, read.loop, read.position, read.storage, read)
 
     def _at_end(self, storage: TensorStorage) -> ReadInstances:
-        """The read of a parameter at the end of the function."""
+        """Treat the caller as reader of a parameter after the last statement."""
         relation = self._sets.elements_of(storage.tensor.extents, self._is_touchable(storage))
         names = tuple(PlainVar(f"f{k}") for k in relation.free)
         return ReadInstances(relation, names, self._program.root, END, storage)
@@ -272,7 +272,7 @@ class Dataflow(Configured):
     # -- sources ------------------------------------------------------------------------------------------------
 
     def _overwritten(self, site: StmtSite) -> ReadAccess:
-        """A read, just before a store, of the element that it overwrites."""
+        """A hypothetical read of the overwritten element, directly before a store."""
         if site not in self._before:
             (write,) = site.writes
             self._before[site] = read = ReadAccess(site, write.storage, write.indices, write.guards)
@@ -397,7 +397,7 @@ class Dataflow(Configured):
         return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
 
     def _counting(self, read: ReadAccess, ignoring: Mapping[Path, Cond]) -> Shape | None:
-        """The instances of a read that are not ignored; `None` for all of them."""
+        """Read instances outside the ignored condition; `None` if nothing is ignored."""
         cond = ignoring.get(read.site.path)
         if cond is None or self._sets.relation(read).free:
             return None
@@ -420,7 +420,7 @@ class Dataflow(Configured):
         return region_of_shape(self._inside(storage, elements), is_exact, notes)
 
     def _inside(self, storage: TensorStorage, shape: Shape) -> Shape:
-        """Filter by the extents of a parameter, and by the padding of any storage: accesses outside are errors."""
+        """Clip a set to parameter extents and unpadded elements, because other accesses are errors."""
         point = [PlainVar(f"e{k}") for k in range(shape.dims)]
         extents = zip(point, storage.tensor.extents, strict=True)
         inside = [(e >= 0) & (e < extent) for e, extent in extents] if storage.is_param else []
@@ -434,7 +434,7 @@ class Dataflow(Configured):
 
 
 def account_of(f: Function) -> Account:
-    """The operations that a pass over a function may spend on dataflow, for it and for functions derived from it."""
+    """The dataflow budget of one pass, shared by a function and its rewritten versions."""
     size = sum(1 for _ in statements(f.body))
     return Account(DATAFLOW + DATAFLOW_PER_STATEMENT * size, DATAFLOW_LEAST)
 

@@ -1,7 +1,7 @@
 """A nest as dataflow analysis sees it: a tree of loops with reads and writes in text order.
 
-Branches and sequences are gone: conditions of branches and assertions guard the accesses behind them. A condition on
-data is left out, and the accesses that it guards are marked as uncertain.
+Branches and sequences are gone: conditions of branches and assertions guard the accesses behind them. Conditions
+on data are dropped; accesses under them count as uncertain.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LoopNode:
     ----------
     vars: the variables of this loop and of the loops around it, outermost first.
     position: its index in the items of `parent`.
-    ranges: the conditions that each of `vars` is in its range, as far as they are conditions on integers.
+    ranges: integer conditions bounding `vars`.
     limits: first value and extent.
     writes: the writes inside, at any depth, by storage.
     """
@@ -93,7 +93,7 @@ class LoopNode:
 
 
 class TensorStorage:
-    """The elements of a parameter, or of an `allocate`; each iteration of the loops around an `allocate` has its own.
+    """Storage of a parameter or an `allocate`. Every iteration around an `allocate` starts with fresh storage.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class Access:
     Attributes
     ----------
     position: the number of items of `loop` in front of it.
-    guards: the access happens where one of them holds, besides the guard of the site.
+    guards: alternatives; one of them must hold, and so must the guard of the site.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class WriteAccess(Access):
 class AssumedBound(WriteAccess):
     """Comparisons with an element that an assumption implies.
 
-    Invariant: it stands among the items of its loop, and not among the writes of the program.
+    Invariant: items of the loop contain it, writes of the program do not.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class AssumedBound(WriteAccess):
 class Program:
     """The loops, sites and accesses of a function.
 
-    Invariant: every statement but a sequence has one site, at its path.
+    Invariant: `sites` maps each statement path, except paths of sequences, to one site.
     """
 
     def __init__(self, f: Function) -> None:

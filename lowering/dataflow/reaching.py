@@ -2,8 +2,8 @@
 
 The walk goes back in time: the items in front of the read in its innermost loop, the earlier iterations of that loop,
 the items in front of the loop, and so on to the beginning or to the `allocate`. For each such *segment*, the last write
-of each element is a lexicographic maximum over loop values and text positions; instances of the read that have found
-their write are done. Source: Feautrier, Dataflow analysis of array and scalar references, 1991.
+of each element is a lexicographic maximum over loop values and text positions; instances with a write leave the walk.
+Source: Feautrier, Dataflow analysis of array and scalar references, 1991.
 
 Invariant: an uncertain write, or one of unknown elements, hides no earlier write; it may be the one that is read.
 """
@@ -48,7 +48,7 @@ class Segment(NamedTuple):
 
 
 class ReachingWrite(NamedTuple):
-    """A write with the pairs of an instance of the read and one of the write, `(*read, *loops beyond the shared)`.
+    """A write and its pairs of read and write instances, `(*read, *loops beyond the shared)`.
 
     Both have equal values of the first `shared` loops.
     """
@@ -63,9 +63,9 @@ class ReachingWrites(NamedTuple):
 
     Attributes
     ----------
-    live: every write that may be read, where it may; all others are hidden.
+    live: candidate writes with their possible pairs; all other writes are hidden.
     told: the writes that are read, as functions of disjoint sets of instances of the read.
-    unknown: the instances that read some write of the nest, it is not known which.
+    unknown: instances that read an undetermined write of the nest.
     doubts: the writes that these may read.
     open: the instances that no write reaches.
     """
@@ -187,9 +187,9 @@ class ReachingAnalysis:
         return certain, doubtful
 
     def _pairs(self, read: ReadInstances, write: WriteAccess, left: Shape, segment: Segment) -> Shape | None:
-        """The instances of the read with those of a write of the segment to the same elements; `None` if none is left.
+        """Join read and write instances on their element; `None` if the join is empty.
 
-        All instances of the read for a certain write, those in `left` for a doubtful one.
+        A certain write joins all read instances, a doubtful write only `left`.
         """
         mine, theirs, shared = read.relation, self.sets.relation(write), segment.shared
         joined = mine.keyed(shared, False).product_with(theirs.keyed(shared, True), shared + mine.dims)
@@ -205,7 +205,7 @@ class ReachingAnalysis:
         return every if theirs.is_exact else near
 
     def _latest_instances(self, read: ReadInstances, one: ReachingWrite) -> ReachingWrite:
-        """Each instance of the read with the last of its instances of a write: their lexicographic maximum."""
+        """Pair each read instance with the last write instance, by a lexicographic maximum."""
         if one.write.loop.depth == one.shared or self.sets.is_determined(one.write, one.shared):
             return one
         pairs, names = one.pairs, read.names
@@ -278,7 +278,7 @@ class ReachingAnalysis:
         return one._replace(pairs=times.project([*range(size), *(size + 2 * j for j in range(own))]))
 
     def _earlier(self, size: int, times: Shape, than: Shape) -> Shape:
-        """The pairs of an instance and a time that precedes another time of the same instance."""
+        """Pairs of instance and time, filtered by a later time `than` of the same instance."""
         first = than.project([*range(size, than.dims), *range(size)])
         both = first.product_with(times, size).intersect(self.sets.lexicographic(size, than.dims - size))
         return both.project(range(than.dims - size, both.dims))

@@ -1,4 +1,4 @@
-"""The values that writes leave in their elements, over the loops of the write."""
+"""Values of stored elements, expressed over the loops around the store."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 class WrittenValues:
     """The values of the writes of a program.
 
-    Guarantee: a value is what the element holds after its conversion to the type of the tensor; it reads only elements
-    that nothing in the nest writes.
+    Guarantee: values include conversion to the tensor's type, and read only tensors without writes in the nest.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class WrittenValues:
         return self._converted(value, write)
 
     def _is_constant(self, node: Operand) -> bool:
-        """Whether nothing in the nest writes the tensor of an element."""
+        """Whether the tensor of an element has no writes in the nest."""
         tensor = loaded_tensor(node)
         return tensor is not None and not any(
             storage.tensor is tensor and (writes or not storage.is_param)
@@ -88,7 +87,7 @@ class WrittenValues:
         )
 
     def _content(self, write: WriteAccess, node: Operand) -> Operand | None:
-        """The content of an element that the value of a write reads, if it is the same for all instances."""
+        """Content of an element read by a written value; `None` if instances disagree."""
         read = next((read for read in write.site.reads.values() if read.node is node), None)
         if read is None:
             return None
@@ -96,7 +95,7 @@ class WrittenValues:
         return next(iter(values.values())) if len(values) == 1 else None
 
     def _converted(self, value: Operand, write: WriteAccess) -> Operand | None:
-        """The value as an element of the tensor holds it."""
+        """Convert a value to the type of the tensor; `None` if conversion may change it."""
         dtype = write.storage.tensor.dtype
         if write.kind == "assume":
             return value
