@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from bound.infer import BoundsMap
@@ -29,9 +30,14 @@ class Maker:
     name: str | None = None
     unsafe: bool = False
 
+    @cached_property
+    def _known(self) -> Context:
+        """The root context of all nests that are made: they share what is found in scopes that they share."""
+        return Context() if self.ctx is None else self.ctx.extended()
+
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
         """The function with guards, `split` stages in pieces; divisions are as they were written."""
-        f = nest_of(b, self.args, self.ctx, self.name, split, self.unsafe)
+        f = nest_of(b, self.args, self._known, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables)
         body = seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))

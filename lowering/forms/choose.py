@@ -41,7 +41,6 @@ from lowering.build.pieces import pieces_of
 from lowering.forms.made import Made
 from lowering.forms.model import number, typical
 from lowering.nest.ir import Function, If
-from lowering.nest.scope import shared_places
 from lowering.nest.walk import statements
 
 COMPUTE: Final = ("auto", "exact", "box")
@@ -100,7 +99,6 @@ def bounds_of(
     return made.bounds
 
 
-@shared_places()
 def chosen(
     s: Schedule,
     maker: Maker,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import intset
 from bound.tensor import Tensor
 from bound.tir.build import truth_value
 from bound.tir.value import Truth, ValueOp
+from intset.budgets import CACHED_ANSWERS
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -23,70 +23,63 @@ from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, S
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import range_ends, statements
 
-_PLACES: Final[ContextVar[dict[object, Context] | None]] = ContextVar("places", default=None)
-
-
-@contextmanager
-def shared_places() -> Iterator[None]:
-    """Share contexts between equal scopes inside the block.
-
-    The forms of a schedule differ in few places; elsewhere they ask equal questions, whose answers are then reused.
-    """
-    if _PLACES.get() is not None:
-        yield
-        return
-    token = _PLACES.set({})
-    try:
-        yield
-    finally:
-        _PLACES.reset(token)
-
-
-def _extended(ctx: Context, ranges: Mapping[Var, Range | None], facts: tuple[Fact, ...]) -> Context:
-    places = _PLACES.get()
-    if places is None:
-        return ctx.extended(ranges=ranges, facts=facts)
-    limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in ranges.items())
-    key = (ctx.domain, ctx.frame.fingerprint, limits, tuple((fact.condition, fact.provenance) for fact in facts))
-    found = places.get(key)
-    if found is None:
-        found = places[key] = ctx.extended(ranges=ranges, facts=facts)
-    return found
+_EXTENSIONS: Final[WeakKeyDictionary[Context, dict[object, Context]]] = WeakKeyDictionary()
 
 
 class Scope:
     """The ranges of enclosing loops and the conditions that hold at a position. Immutable.
 
+    The context of a scope extends that of the innermost loop around it, once for each set of conditions: passes over
+    nests with the same root context share contexts, and the answers cached in them.
+
     Invariant: no condition reads a tensor that the function writes, because a later store could falsify it.
+
+    Attributes
+    ----------
+    written: the tensors of which the function may write an element.
     """
 
-    __slots__ = ("_ctx", "_facts", "_parent", "_ranges", "written")
+    __slots__ = ("_ctx", "_extensions", "_facts", "_loop", "_ranges", "written")
 
     def __init__(
         self,
-        parent: Scope | None,
+        outer: Scope | None,
         ranges: Mapping[Var, Range | None],
         facts: tuple[Fact, ...],
         written: frozenset[Tensor],
         ctx: Context | None = None,
     ) -> None:
-        self._parent, self._ranges, self._facts, self.written, self._ctx = parent, ranges, facts, written, ctx
+        self._ctx, self.written = ctx, written
+        if outer is None:
+            assert ctx is not None
+            self._extensions = _EXTENSIONS.setdefault(ctx, {})
+        else:
+            self._extensions = outer._extensions
+        is_loop = outer is None or bool(outer._ranges) or outer._loop is None
+        self._loop: Scope | None = outer if is_loop or outer is None else outer._loop
+        self._ranges = ranges
+        self._facts = facts if is_loop or outer is None else outer._facts + facts
 
     @property
     def ctx(self) -> Context:
         """The context; made when it is first asked for."""
         if self._ctx is None:
-            assert self._parent is not None
-            ranges: dict[Var, Range | None] = dict(self._ranges)
-            facts = self._facts
-            above = self._parent
-            while above._ctx is None and above._parent is not None:
-                ranges = {**above._ranges, **ranges}
-                facts = above._facts + facts
-                above = above._parent
-            assert above._ctx is not None
-            self._ctx = _extended(above._ctx, ranges, facts) if ranges or facts else above._ctx
+            assert self._loop is not None
+            self._ctx = self._loop.ctx
+            if self._ranges or self._facts:
+                self._ctx = self._extended(self._loop.ctx)
         return self._ctx
+
+    def _extended(self, ctx: Context) -> Context:
+        limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in self._ranges.items())
+        outer = None if self._loop is None or self._loop._loop is None else ctx  # a weak key must not be a value
+        key = (outer, limits, tuple((fact.condition, fact.provenance) for fact in self._facts))
+        extended = self._extensions.get(key)
+        if extended is None:
+            if len(self._extensions) >= CACHED_ANSWERS:
+                self._extensions.clear()
+            extended = self._extensions[key] = ctx.extended(ranges=self._ranges, facts=self._facts)
+        return extended
 
     def inside(self, loop: For) -> Scope:
         """The scope of the body of a loop.

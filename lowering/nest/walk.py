@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -15,7 +16,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import postorder
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, If, Let, Seq, Stmt, Store, flat, seq
+from lowering.nest.ir import Allocate, Assert, Assume, Carry, Evaluate, For, If, Let, Seq, Stmt, Store, flat, seq
 
 R = TypeVar("R")
 Old = TypeVar("Old", bound=Operand)
@@ -94,45 +95,67 @@ def is_operand(arg: object) -> TypeGuard[Operand]:
 
 
 def map_operands(stmt: S, change: OnOperand) -> S:
-    """Apply `change` to each operand of the statement itself; inner statements are kept."""
+    """Apply `change` to each operand of the statement itself; the same statement if no operand changes."""
     new = _mapped(stmt, change)
     assert isinstance(new, type(stmt))
     return new
 
 
 def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
-    if isinstance(stmt, For):
-        carried = tuple(replace(c, first=change(c.first), following=change(c.following)) for c in stmt.carried)
-        return replace(stmt, range=_changed(stmt.range, change), carried=carried)
-    if isinstance(stmt, If):
-        return replace(stmt, cond=change(stmt.cond))
     if isinstance(stmt, Store):
-        return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))
-    if isinstance(stmt, (Assert, Assume)):
-        return replace(stmt, cond=change(stmt.cond))
-    if isinstance(stmt, Evaluate):
-        args = tuple(change(a) if is_operand(a) else a for a in stmt.call.args)
-        return replace(stmt, call=replace(stmt.call, args=args))
+        indices, value = _each(stmt.indices, change), change(stmt.value)
+        same = indices is stmt.indices and value is stmt.value
+        return stmt if same else replace(stmt, indices=indices, value=value)
+    if isinstance(stmt, For):
+        carried = _each(stmt.carried, lambda c: _changed_carry(c, change))
+        limits = _changed(stmt.range, change)
+        same = limits is stmt.range and carried is stmt.carried
+        return stmt if same else replace(stmt, range=limits, carried=carried)
+    if isinstance(stmt, (If, Assert, Assume)):
+        cond = change(stmt.cond)
+        return stmt if cond is stmt.cond else replace(stmt, cond=cond)
     if isinstance(stmt, Let):
-        return replace(stmt, value=change(stmt.value))
+        value = change(stmt.value)
+        return stmt if value is stmt.value else replace(stmt, value=value)
+    if isinstance(stmt, Evaluate):
+        args = _each(stmt.call.args, lambda arg: change(arg) if is_operand(arg) else arg)
+        return stmt if args is stmt.call.args else replace(stmt, call=replace(stmt.call, args=args))
     if isinstance(stmt, Allocate):
-        ranges = tuple(_changed(r, change) for r in stmt.ranges)
-        origin = None if stmt.origin is None else tuple(map(change, stmt.origin))
+        ranges = _each(stmt.ranges, lambda r: _changed(r, change))
+        origin = None if stmt.origin is None else _each(stmt.origin, change)
         padding = None if stmt.padding is None else replace(stmt.padding, cond=change(stmt.padding.cond))
-        return replace(stmt, ranges=ranges, origin=origin, padding=padding)
+        same = ranges is stmt.ranges and origin is stmt.origin and padding is None
+        return stmt if same else replace(stmt, ranges=ranges, origin=origin, padding=padding)
     return stmt
 
 
+def _each(parts: tuple[R, ...], change: Callable[[R], R]) -> tuple[R, ...]:
+    """`change` applied to each; the same tuple if nothing changes."""
+    new = tuple(map(change, parts))
+    return parts if all(map(operator.is_, new, parts)) else new
+
+
+def _changed_carry(carry: Carry, change: OnOperand) -> Carry:
+    first, following = change(carry.first), change(carry.following)
+    same = first is carry.first and following is carry.following
+    return carry if same else replace(carry, first=first, following=following)
+
+
 def _changed(r: Range, change: OnOperand) -> Range:
-    low, extent = (change(end) for end in range_ends(r))
+    ends = range_ends(r)
+    low, extent = (change(end) for end in ends)
     number = constant_value(extent)
-    return Range(low, extent if number is None or number >= 0 else 0)  # below 0 there is nothing either
+    if low is ends[0] and extent is ends[1] and (number is None or number >= 0):
+        return r
+    return Range(low, extent if number is None or number >= 0 else 0)  # a negative extent is empty too
 
 
-def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
-    """The statement with other statements inside, as many as `children` gives."""
+def with_children(stmt: Stmt, new: Sequence[Stmt]) -> Stmt:
+    """The statement with other statements inside, as many as `children` gives; the same statement if none changes."""
+    if all(map(operator.is_, new, children(stmt))):
+        return stmt
     if isinstance(stmt, Seq):
-        return Seq(new)
+        return Seq(tuple(new))
     if isinstance(stmt, For):
         return replace(stmt, body=new[0])
     if isinstance(stmt, If):
@@ -148,8 +171,10 @@ def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         for child in children(stmt):
             inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         if isinstance(stmt, Seq):
-            return change(Seq(tuple(part for new in inner for part in flat(new))))
-        return change(with_children(stmt, tuple(inner)) if inner else stmt)
+            inner = [part for new in inner for part in flat(new)]
+            same = len(inner) == len(stmt.stmts) and all(map(operator.is_, inner, stmt.stmts))
+            return change(stmt if same else Seq(tuple(inner)))
+        return change(with_children(stmt, inner))
 
     return drive(visit(root))
 

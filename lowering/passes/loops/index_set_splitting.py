@@ -105,16 +105,23 @@ class _Surroundings(Descent):
     loops: the loops around, with their ends.
     around: the work of each loop around, per iteration of the innermost one.
     subrange: for a subrange of a loop, the ends and the work inside the whole loop; else `None`.
+    is_folded: whether all conditions here that the loops decide are constants already.
     """
 
-    __slots__ = ("around", "loops", "subrange")
+    __slots__ = ("around", "is_folded", "loops", "subrange")
 
-    def __init__(self, loops: Loops, around: LoopWork, subrange: tuple[Loops, LoopWork] | None = None) -> None:
-        self.loops, self.around, self.subrange = loops, around, subrange
+    def __init__(
+        self,
+        loops: Loops,
+        around: LoopWork,
+        subrange: tuple[Loops, LoopWork] | None = None,
+        is_folded: bool = False,
+    ) -> None:
+        self.loops, self.around, self.subrange, self.is_folded = loops, around, subrange, is_folded
 
 
 def _fold(operand: Operand, here: _Surroundings) -> Operand:
-    answer: Operand = folded(operand, here.loops.decided)
+    answer: Operand = operand if here.is_folded else folded(operand, here.loops.decided)
     return answer
 
 
@@ -186,7 +193,7 @@ class _Splitting:
             return Parts(
                 [(substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
             )
-        inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner)
+        inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner, is_folded=True)
         changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
         if loop.kind in _WHOLE:
             return self._tested(loop, changes, inside)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -19,10 +19,10 @@ from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
-from intset.expr.walk import free_vars, opaque_terms, postorder, postorder_until
+from intset.expr.walk import opaque_terms, postorder, postorder_until
 from intset.facts import ASSERTED, Fact
 from intset.linear.bounds import ATOM_BOUNDS, EVERYTHING, Interval, hull, meet, negated, plus, times
-from intset.names import CHEAPEST
+from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function
@@ -71,7 +71,8 @@ def narrow(f: Function) -> Width:
     checked_function(f, "narrow")
     with intset.using(tiers=tiers_within(Effort.SETS)):
         scope = scope_of(f)
-        root = _WidthDescent(scope, Spans(scope.ctx, BITS), _named_data(f.body), {t: t.extents for t in f.params})
+        spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
+        root = _WidthDescent(scope, spans, scope, _named_data(f.body), shapes)
         refused = (width for stmt, here in walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
@@ -87,44 +88,61 @@ class _WidthDescent(Descent):
 
     Attributes
     ----------
-    spans: constant intervals of the variables in sight, which answer most questions at once.
+    spans: constant intervals of the variables in sight, under the conditions of a scope around this one.
+    spans_scope: that scope.
     data: names of what depends on data, and is computed in 64 bits.
     shapes: the extents of each tensor in sight.
     """
 
-    __slots__ = ("data", "scope", "shapes", "spans")
+    __slots__ = ("data", "scope", "shapes", "spans", "spans_scope")
 
-    def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
-        self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
+    def __init__(self, scope: Scope, spans: Spans, spans_scope: Scope, data: frozenset[Var], shapes: Shapes) -> None:
+        self.scope, self.spans, self.spans_scope = scope, spans, spans_scope
+        self.data, self.shapes = data, shapes
+
+    def at(self, scope: Scope, spans: Spans | None = None) -> _WidthDescent:
+        """The descent in another scope, with other intervals where they are given."""
+        if scope is self.scope:
+            return self
+        return _WidthDescent(scope, spans or self.spans, self.spans_scope, self.data, self.shapes)
 
     def after(self, old: Stmt, new: Stmt) -> _WidthDescent:
         if isinstance(old, Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
-            return _WidthDescent(self.scope, self.spans, self.data, {**self.shapes, old.tensor: extents})
-        scope = self.scope.after(old)
-        return self if scope is self.scope else _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+            shapes = {**self.shapes, old.tensor: extents}
+            return _WidthDescent(self.scope, self.spans, self.spans_scope, self.data, shapes)
+        return self.at(self.scope.after(old))
 
     def inside(self, loop: For) -> _WidthDescent:
         low, extent = range_ends(loop.range)
-        spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
-        return _WidthDescent(self.scope.inside(loop), spans, self.data, self.shapes)
+        ends = (low, end_of(low, extent) - 1)
+        if not all(map(self.spans.fit, ends)):
+            self._sharpen()
+        return self.at(self.scope.inside(loop), self.spans.inside(loop.var, *ends))
 
     def then(self, branch: If) -> _WidthDescent:
-        return _WidthDescent(self.scope.then(branch), self.spans, self.data, self.shapes)
+        return self.at(self.scope.then(branch))
 
     def otherwise(self, branch: If) -> _WidthDescent:
-        return _WidthDescent(self.scope.otherwise(branch), self.spans, self.data, self.shapes)
+        return self.at(self.scope.otherwise(branch))
 
     def between_iterations(self, loop: For) -> _WidthDescent:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
         scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
-        return _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+        return _WidthDescent(scope, Spans(scope.ctx, BITS), scope, self.data, self.shapes)
+
+    def _sharpen(self) -> bool:
+        """Bring the conditions of this scope into the intervals; returns whether that may tell more."""
+        if self.spans_scope is self.scope:
+            return False
+        self.spans, self.spans_scope = Spans(self.scope.ctx, BITS), self.scope
+        return True
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
-        if self.spans.fit(e):
+        if self.spans.fit(e) or (self._sharpen() and self.spans.fit(e)):
             return None
         ctx = self.scope.where(*conditions).ctx
         proof = None if fits_by_intervals(ctx, e, BITS) else ctx.fits(e, BITS)
@@ -334,8 +352,6 @@ class Spans:
     def __init__(self, ctx: Context, bits: int, loops: Mapping[Var, tuple[int, int]] | None = None) -> None:
         self.ctx, self.bits = ctx, bits
         self._loops = dict(loops or {})
-        self._closed: Context | None = None  # with a range for every variable, so that bounds are numbers
-        self._met: set[Var] = set()
         self._of: dict[Node, tuple[int, int]] = {}  # of expressions that fit
 
     def inside(self, var: Var, low: Expr, last: Expr) -> Spans:
@@ -354,7 +370,7 @@ class Spans:
         """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
         spans, bits = self._of, self.bits
         least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        closed = self._around(e)
+        known = self.ctx.frame.known
         for count, node in enumerate(postorder_until(e, spans)):
             if count >= MAX_STEPS:
                 return False
@@ -362,7 +378,7 @@ class Spans:
                 continue
             span = self._loops.get(node) if isinstance(node, Var) else None
             if span is None:
-                span = _span(closed, node, [spans.get(arg) for arg in node.args])
+                span = _span(known, node, [spans.get(arg) for arg in node.args])
             if span is None or span[0] < least or span[1] > most:
                 return False
             if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], least):
@@ -371,17 +387,6 @@ class Spans:
                 return False
             spans[node] = span
         return True
-
-    def _around(self, e: Expr) -> Context:
-        """The context, with a range for each variable in `e` and in the facts."""
-        if self._closed is None:
-            self._met.update(free_vars(*(fact.condition for fact in self.ctx.facts)))
-        elif self._met.issuperset(e.free_vars()):
-            return self._closed
-        self._met.update(e.free_vars())
-        self._closed = _closed(self.ctx, [v for v in self._met if v not in self._loops])
-        self._of.clear()
-        return self._closed
 
 
 def _may_trap(a: Span, b: Span, least: int) -> bool:
@@ -392,30 +397,15 @@ def _is_amount(span: Span, bits: int) -> bool:
     return span is not None and span[0] >= 0 and span[1] < bits
 
 
-def _closed(ctx: Context, roots: Collection[Var]) -> Context:
-    """The context, with a range for every variable reachable from `roots`."""
-    reached = dict.fromkeys(roots)
-    waiting = list(reached)
-    while waiting:
-        limits = ctx.ranges.get(waiting.pop())
-        ends = () if limits is None else (end for end in (limits.min, limits.extent) if isinstance(end, Expr))
-        more = [v for v in free_vars(*ends) if v not in reached]
-        reached.update(dict.fromkeys(more))
-        waiting += more
-    free = [v for v in reached if v not in ctx.ranges]
-    return ctx.extended(ranges=dict.fromkeys(free)) if free else ctx
-
-
-def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
+def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
     """The interval of a node, from those of its operands and, for some operations, from the context."""
     value = constant_value(node)
     if value is not None:
         return (value, value)
-    known = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
+    spans = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
     low, high = EVERYTHING
-    if node.op in INTERVAL_RULES and None not in known:
-        low, high = INTERVAL_RULES[node.op](*known)
+    if node.op in INTERVAL_RULES and None not in spans:
+        low, high = INTERVAL_RULES[node.op](*spans)
     if node.op in _ASKED:
-        least, most = (constant_value(e) if isinstance(e, Expr) else None for e in ctx.bounds(node, domain=CHEAPEST))
-        low, high = meet((low, high), (least, most))
+        low, high = meet((low, high), known.bounds(known.form(node)))
     return None if low is None or high is None else (low, high)

@@ -14,7 +14,6 @@ from lowering import lower, run
 from lowering.build.function import Maker
 from lowering.forms import modelled
 from lowering.forms.choose import chosen
-from lowering.nest import scope
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.lowering.lowered import close, problem
 from tests.strategies.schedules import Program, programs
@@ -214,9 +213,8 @@ def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pyt
     s[before].compute_at(s[after], s[after].split(after.op.axis[0], 4)[0])
     b = infer_bound(s)
     monkeypatch.setattr(Context, "extended", counted)
-    with scope.shared_places():
-        shown = str(chosen(s, Maker(), lambda _: b, "exact", "auto").function)
-        alone = len(made)
-        assert str(chosen(s, Maker(), lambda _: b, "exact", "auto").function) == shown
-        assert alone and len(made) - alone < alone // 2  # most was made before
-    assert scope._PLACES.get() is None
+    maker = Maker()
+    shown = str(chosen(s, maker, lambda _: b, "exact", "auto").function)
+    alone = len(made)
+    assert str(chosen(s, maker, lambda _: b, "exact", "auto").function) == shown
+    assert alone and len(made) - alone < alone // 2  # most was made before
