@@ -145,6 +145,7 @@ def before_divisions(
     if bounds is not None and compute not in (None, bounds.compute):
         raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
 
+    ctx = Context() if ctx is None else ctx  # one root for bounds and nests
     word = bounds.compute if bounds is not None else compute or ("auto" if nests == "auto" else "exact")
     made = chosen(
         s,

@@ -59,8 +59,10 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
         new = map_operands(replace(stmt, padding=None), lambda e: lower_operand(e, cursor))
         return replace(new, padding=stmt.padding)
 
+    nothing_known = Context()
+
     def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
-        return Assert(_unaided(stmt.cond, bits), stmt.message)
+        return Assert(_unaided(stmt.cond, nothing_known, bits), stmt.message)
 
     operands = each_operand(lower_operand)
     return {
@@ -71,10 +73,10 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
     }
 
 
-def _unaided(cond: Cond, bits: int) -> Cond:
+def _unaided(cond: Cond, nothing_known: Context, bits: int) -> Cond:
     """The condition of an assertion lowered without what its variables declare: that is what it checks."""
     plain = {var: Var(var.name) for var in cond.free_vars()}
-    inside = lower_division(walk.substitute(cond, plain), Context(), bits).expr
+    inside = lower_division(walk.substitute(cond, plain), nothing_known, bits).expr
     answer: Cond = walk.substitute(inside, {new: old for old, new in plain.items()})
     return answer
 
