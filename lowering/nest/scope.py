@@ -57,8 +57,8 @@ class Scope:
             self._extensions = outer._extensions
         is_loop = outer is None or bool(outer._ranges) or outer._loop is None
         self._loop: Scope | None = outer if is_loop or outer is None else outer._loop
-        self._ranges = ranges
-        self._facts = facts if is_loop or outer is None else outer._facts + facts
+        self._ranges: Mapping[Var, Range | None] = ranges
+        self._facts: tuple[Fact, ...] = facts if is_loop or outer is None else outer._facts + facts
 
     @property
     def ctx(self) -> Context:
