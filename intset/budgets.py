@@ -219,7 +219,7 @@ CIRCULAR: Final = 1_000_000
 # -- of passes, paddings and divisions -----------------------------------------------------------------------------
 
 TRACE_STEPS: Final = 400_000
-"""`lowering.padding.trace`: Nodes of operands that are evaluated."""
+"""`lowering.padding.concrete`: Nodes of operands that are evaluated."""
 WORLDS: Final = 60_000
 """`lowering.padding.planner`: That are looked at."""
 DIVISION_Z3: Final = 100_000

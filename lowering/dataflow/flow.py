@@ -105,6 +105,9 @@ class Dataflow(Configured):
         self._before: dict[StmtSite, ReadAccess] = {}
         self._assumed: dict[StmtSite, dict[Operand, list[tuple[Cond, Operand]]]] = {}
         self._live: dict[TensorStorage, dict[WriteAccess, Shape] | None] = {}
+        self._live_ignoring: dict[
+            tuple[TensorStorage, tuple[tuple[Path, Cond], ...]], dict[WriteAccess, Shape] | None
+        ] = {}
         self._dead: dict[StmtSite, Cond] = {}
 
     # -- reaching definitions -----------------------------------------------------------------------------------
@@ -374,7 +377,10 @@ class Dataflow(Configured):
     def _live_instances(self, storage: TensorStorage, ignoring: Mapping[Path, Cond]) -> dict[WriteAccess, Shape] | None:
         """The instances of the writes to a storage whose value may be read; `None` beyond the budget."""
         if ignoring:
-            return self._computed_live(storage, ignoring)
+            key = (storage, tuple(ignoring.items()))
+            if key not in self._live_ignoring:
+                self._live_ignoring = {key: self._computed_live(storage, ignoring)}  # asked of all stores in turn
+            return self._live_ignoring[key]
         if storage not in self._live:
             self._live[storage] = self._computed_live(storage, {})
         return self._live[storage]

@@ -10,8 +10,7 @@ from bound.tensor import Tensor, element
 from bound.tir.value import Operand
 from bound.tir.walk import nodes, rewrite
 from intset.expr.node import Expr
-from lowering.padding.arithmetic import Number, as_operand, held
-from lowering.padding.partial import Content, Data, Partial
+from lowering.padding.partial_evaluation import Content, Data, Number, PartialEvaluator, as_element, as_operand
 from lowering.padding.registers import without_registers
 from lowering.padding.states import PLACE, UNDEF, PadState, PadValue
 
@@ -35,7 +34,7 @@ def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> Pa
 
 def folded(expr: Operand, dtype: str) -> PadState:
     """The value, computed as far as it does not depend on elements or places."""
-    content = Partial(_itself)(expr, {})
+    content = PartialEvaluator(_itself)(expr, {})
     if isinstance(content, Data):
         return UNDEF
     if isinstance(content, (bool, int, float)):
@@ -50,8 +49,8 @@ def folded(expr: Operand, dtype: str) -> PadState:
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
     """The number that an element of the type holds of an expression, whose variables have these values."""
-    content = Partial(_itself)(expr, given)
-    return held(content, dtype) if isinstance(content, (bool, int, float)) else None
+    content = PartialEvaluator(_itself)(expr, given)
+    return as_element(content, dtype) if isinstance(content, (bool, int, float)) else None
 
 
 def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
@@ -63,7 +62,7 @@ def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> li
 
 def number_value(number: int | float | bool, dtype: str) -> PadValue:
     """The number everywhere."""
-    return PadValue(as_operand(held(number, dtype), dtype))
+    return PadValue(as_operand(as_element(number, dtype), dtype))
 
 
 def _itself(tensor: Tensor, indices: Sequence[Content]) -> Content:

@@ -19,13 +19,12 @@ from lowering.layout.transform import with_layouts
 from lowering.nest.ir import Function, checked_function
 from lowering.padding.alike import generalized, piecewise
 from lowering.padding.applied import applied, number_value
-from lowering.padding.arithmetic import as_operand, held
+from lowering.padding.concrete import ConcreteRun, exceeds_budget
 from lowering.padding.packed import Packed, Place, packed_of
-from lowering.padding.partial import Data, is_number, taint_of
+from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
 from lowering.padding.registers import without_registers
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, State
 from lowering.padding.symbolic import Symbolic
-from lowering.padding.trace import Trace, is_too_long
 
 
 @all_as_configured
@@ -115,24 +114,24 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
         return _by_dataflow(f, with_layouts(f, known).layouts, known)
     packed = packed_of(f, known)
-    if is_too_long(f):
+    if exceeds_budget(f):
         return _by_dataflow(f, known, known)
     try:
-        trace = Trace(f, packed, {})
-        if trace.fixed:
-            trace = Trace(f, packed, trace.fixed)
+        run = ConcreteRun(f, packed, {})
+        if not run.unfixed.isdisjoint(run.fixed):  # an assumption came after a read
+            run = ConcreteRun(f, packed, run.fixed)
     except BudgetError:
         return _by_dataflow(f, known, known)
-    for (tensor, place), said in trace.restricted.items():
-        if (tensor, place) not in trace.fixed:
+    for (tensor, place), said in run.restricted.items():
+        if (tensor, place) not in run.fixed:
             at = f"{tensor.name}[{', '.join(map(str, place))}]"
             raise LayoutError(f"{f.name} assumes {said} of the padding {at}, which fixes no value there", (place,))
     for tensor in f.outputs:
-        _refuse_dependent(f, tensor, packed.get(tensor), trace)
-    passed = [t for t in f.params if t in packed and (t not in f.outputs or t in trace.passed)]
-    needs = {t.name: _need(packed[t], trace) for t in passed}
-    gives = {t.name: _given(packed[t], trace) for t in f.outputs if t in packed}
-    reads = tuple(t.name for t in f.outputs if t in trace.passed)
+        _refuse_dependent(f, tensor, packed.get(tensor), run)
+    passed = [t for t in f.params if t in packed and (t not in f.outputs or t in run.passed)]
+    needs = {t.name: _need(packed[t], run) for t in passed}
+    gives = {t.name: _given(packed[t], run) for t in f.outputs if t in packed}
+    reads = tuple(t.name for t in f.outputs if t in run.passed)
     return Contract(f, known, needs, gives, reads)
 
 
@@ -155,9 +154,9 @@ def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
         raise InputError(f"what a padding holds is a state or a number of type {dtype}, not {shown(given)}") from None
 
 
-def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace: Trace) -> None:
+def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, run: ConcreteRun) -> None:
     """No element but padding may depend on a padding that nothing fixes."""
-    for place, content in trace.memory[tensor].items():
+    for place, content in run.memory[tensor].items():
         if is_number(content) or (packed is not None and packed.grid.is_padding(place)):
             continue
         taint = taint_of(content)
@@ -169,24 +168,24 @@ def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, trace:
             )
 
 
-def _need(packed: Packed, trace: Trace) -> PadState:
+def _need(packed: Packed, run: ConcreteRun) -> PadState:
     tensor, padding = packed.tensor, packed.grid.padding
-    fixed = {place: trace.fixed[tensor, place] for place in padding if (tensor, place) in trace.fixed}
+    fixed = {place: run.fixed[tensor, place] for place in padding if (tensor, place) in run.fixed}
     for place, number in fixed.items():
-        if is_number(number) and number == number and held(number, tensor.dtype) != number:
+        if is_number(number) and number == number and as_element(number, tensor.dtype) != number:
             at = f"{tensor.name}[{', '.join(map(str, place))}]"
-            raise LayoutError(f"{trace.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
+            raise LayoutError(f"{run.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
     if fixed:
         found = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
         if found is None:
-            raise LayoutError(f"what {trace.f.name} assumes of the padding of {tensor.name} is no value of its indices")
+            raise LayoutError(f"what {run.f.name} assumes of the padding of {tensor.name} is no value of its indices")
         return found
-    keys = {**trace.read, **trace.permitted}
+    keys = {**run.read, **run.permitted}
     return READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else NOTHING
 
 
-def _given(packed: Packed, trace: Trace) -> PadState:
-    held = trace.memory[packed.tensor]
+def _given(packed: Packed, run: ConcreteRun) -> PadState:
+    held = run.memory[packed.tensor]
     padding = packed.grid.padding
     contents = [held.get(place) for place in padding]
     if any(c is None or (isinstance(c, Data) and not c.written) for c in contents):
@@ -206,4 +205,4 @@ def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> P
     if not isinstance(found, Expr):
         return PadValue(found)
     short = Context().simplify(without_registers(found, dtypes.bits(dtype)))
-    return PadValue(as_operand(held(int(short.data), dtype), dtype) if short.is_const else short)
+    return PadValue(as_operand(as_element(int(short.data), dtype), dtype) if short.is_const else short)

@@ -11,10 +11,9 @@ from intset.errors import InputError
 from intset.expr.text import shown
 from lowering.codegen.python_runtime import poison
 from lowering.interpreter import checked_array, run
-from lowering.padding.arithmetic import held
 from lowering.padding.moves import Move
 from lowering.padding.packed import Grid
-from lowering.padding.partial import Content, Partial, is_number
+from lowering.padding.partial_evaluation import Content, PartialEvaluator, as_element, is_number
 from lowering.padding.states import PLACE, UNDEF, PadValue
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Execution:
         if value is UNDEF:
             drawn = self._undef or (lambda dtype: 0)
             for place in grid.padding:
-                array[grid.storage(place)] = held(drawn(dtype), dtype)
+                array[grid.storage(place)] = as_element(drawn(dtype), dtype)
             return array
         assert isinstance(value, PadValue)
         if value.number is not None:
@@ -116,7 +115,7 @@ class Execution:
             return array
         numbers = [_number(value, place, array, grid) for place in grid.padding]
         for place, number in zip(grid.padding, numbers, strict=True):
-            array[grid.storage(place)] = held(number, dtype)
+            array[grid.storage(place)] = as_element(number, dtype)
         return array
 
 
@@ -127,6 +126,6 @@ def _number(value: PadValue, place: Sequence[int], array: Any, grid: Grid) -> An
         number: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
         return number
 
-    found = Partial(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    found = PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
     assert is_number(found)
     return found

@@ -12,8 +12,7 @@ from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.ops import Op
 from lowering.padding.applied import number_of
-from lowering.padding.arithmetic import Number, as_number, held, same
-from lowering.padding.partial import is_number
+from lowering.padding.partial_evaluation import Number, as_element, as_number, is_number
 
 MAX_TRIED: Final = 512  # numbers
 MAX_FOUND: Final = 16  # solutions
@@ -41,7 +40,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, resu
     found = 0
     for number in list({repr(n): n for n in tried}.values())[:MAX_TRIED]:
         value = number_of(expr, {unknown: number}, result)
-        if value is not None and same(value, held(wanted, result)):
+        if value is not None and value == as_element(wanted, result):
             yield number
             found += 1
             if found == MAX_FOUND:
@@ -53,7 +52,7 @@ def _kept(number: Any, dtype: str) -> Number | None:
     if isinstance(number, complex) or number != number:
         return None
     if dtypes.is_float(dtype):
-        return held(float(number), dtype)
+        return as_element(float(number), dtype)
     if math.isinf(number):
         return None
     low, high = dtypes.int_range(dtype)

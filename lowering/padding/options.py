@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import any_of, negation
+from bound.tir.value import Operand
+from bound.tir.walk import loaded_tensor, nodes, rewrite
 from intset.errors import InputError
 from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
+from lowering.layout.contents import equals
 from lowering.layout.transform import transform_layout
-from lowering.nest.ir import Allocate, Function, If
-from lowering.nest.undef import has_undef, undef
-from lowering.nest.walk import operands, statements
+from lowering.nest.driver import Cursor, cursors, rewritten
+from lowering.nest.ir import Allocate, Assume, Function, If, Let, Store
+from lowering.nest.scope import scope_of
+from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
+from lowering.nest.walk import operands, statements, tensors_read
 from lowering.padding.contract import contract
+from lowering.padding.partial_evaluation import as_operand
+from lowering.padding.states import UNTOUCHED
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
+from lowering.passes.stores.reaching_values import same
 from lowering.passes.stores.undef_removal import remove_undef
 
 
@@ -55,27 +65,82 @@ def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
         raise InputError(f"pad_options takes a Function, not {shown(f)}")
     if not isinstance(layouts, Mapping) or not layouts:
         raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
-    left = _shaped(f, layouts, dict.fromkeys(layouts))
+    is_unclear = any(has_undef(*operands(stmt)) for stmt in statements(f.body))
+    kept = _in_layouts(f, layouts, dict.fromkeys(layouts))
+    unknown = {name: undef(_dtype(f, name)) for name in layouts}
+    free = _in_layouts(f, layouts, unknown)
+    options = [kept]
+    if _guards(free) < _guards(kept) or _promises_more(free, kept, layouts):
+        options.append(free)
     inputs = [t for t in f.inputs if t.name in layouts]
-    free = _shaped(f, layouts, {name: undef(_dtype(f, name)) for name in layouts})
-    found = [left]
-    if _guards(free) < _guards(left) or contract(free).gives != contract(left).gives:
-        found.append(free)
-    if not _guards(free):
-        return found
-    done: set[int] = set()
-    for some, kind in _neutral(inputs):
-        if len(some) > 1 and kind in done:
-            continue  # one of them is enough
-        pads = {name: undef(_dtype(f, name)) for name in layouts} | {t.name: _value(t.dtype, kind) for t in some}
-        one = _shaped(f, layouts, pads)
-        if _guards(one) < _guards(free):
-            found.append(one)
-            done.add(kind)
-    return found
+    helpful: set[int] = set()  # kinds of neutral values for which one input is enough
+    for tensors, kind in _neutral(inputs) if _guards(free) else ():
+        values = {t.name: _neutral_value(t.dtype, kind) for t in tensors}
+        if (len(tensors) > 1 and kind in helpful) or not _may_free_a_guard(free, values):
+            continue
+        neutral = _with_padding(free, values) if not is_unclear else _in_layouts(f, layouts, unknown | values)
+        if _guards(neutral) < _guards(free):
+            options.append(neutral)
+            helpful.add(kind)
+    return options
 
 
-def _shaped(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str, Any]) -> Function:
+def _promises_more(free: Function, kept: Function, layouts: Mapping[str, IndexMap]) -> bool:
+    """Whether a version promises more of some padding than the one that leaves the padding of `layouts` alone."""
+    gives = contract(free).gives
+    if not gives.keys() <= layouts.keys():
+        return gives != contract(kept).gives
+    return any(gives.get(t.name, UNTOUCHED) is not UNTOUCHED for t in kept.padding)
+
+
+def _may_free_a_guard(f: Function, values: Mapping[str, Any]) -> bool:
+    """Whether a guard that is needed while padding is unknown may be needless if it has these values.
+
+    They matter to a guarded store that keeps its element with them, such as a sum with 0; to one that reads them
+    through other tensors; and where an unknown value would decide what is executed.
+
+    Parameters
+    ----------
+    values: by the name of the tensor that has it in its padding.
+    """
+    padded = {t: as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
+    affected = _affected(f, padded)
+    for cursor in cursors(f):
+        stmt = cursor.stmt
+        if not cursor.branches and not isinstance(stmt, Let):
+            continue
+        if any(t in affected for t in deciding_tensors(stmt)):
+            return True
+        if not isinstance(stmt, Store) or stmt.tensor not in (read := set(tensors_read(stmt.value))):
+            continue
+        if read & affected - padded.keys() - {stmt.tensor} or (read & affected and _keeps(f, stmt, cursor, padded)):
+            return True
+    return False
+
+
+def _affected(f: Function, padded: Iterable[Tensor]) -> set[Tensor]:
+    """The tensors whose elements may be made of elements of given ones."""
+    affected, size = set(padded), -1
+    while size != len(affected):
+        size = len(affected)
+        for stmt in statements(f.body):
+            if isinstance(stmt, Store) and not affected.isdisjoint(tensors_read(stmt.value)):
+                affected.add(stmt.tensor)
+    return affected
+
+
+def _keeps(f: Function, stmt: Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
+    """Whether a store keeps its element outside of a guard around, given the elements of tensors it reads."""
+    loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
+    loaded = {node: padded[t] for node, t in loads.items()}
+    value = rewrite(stmt.value, loaded)
+    scope = scope_of(f)
+    for loop in cursor.loops:
+        scope = scope.inside(loop)
+    return any(same(stmt, value, scope.where(negation(branch.cond))) for branch, _ in cursor.branches)
+
+
+def _in_layouts(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str, Any]) -> Function:
     """The function in the layouts, its loops over the new axes, without the guards that the paddings make needless."""
     g = f
     for name, layout in layouts.items():
@@ -92,6 +157,21 @@ def _shaped(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str, Any
     return remove_undef(g)  # the stores that were permissions; what was computed there is known to be
 
 
+def _with_padding(free: Function, values: Mapping[str, Any]) -> Function:
+    """The version that knows the padding of some inputs, from the one to which all padding is unknown."""
+
+    def assume_value(stmt: Assume, cursor: Cursor) -> Assume:
+        permitted = permission(stmt.cond)
+        if permitted is None or permitted[1].name not in values:
+            return stmt
+        guards, tensor, indices = permitted
+        equal = equals(tensor, indices, as_operand(values[tensor.name], tensor.dtype))
+        return replace(stmt, cond=any_of(*guards, equal))
+
+    body = rewritten(free.body, Cursor.root(free), leave={Assume: (assume_value,)})
+    return remove_undef(remove_branching_through_overcompute(free.with_body(body)))
+
+
 def _dtype(f: Function, name: str) -> str:
     tensors = (*f.params, *(stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)))
     return next((t.dtype for t in tensors if t.name == name), dtypes.INDEX)
@@ -104,7 +184,7 @@ def _neutral(inputs: list[Tensor]) -> Iterator[tuple[list[Tensor], int]]:
             yield some, kind
 
 
-def _value(dtype: str, kind: int) -> int | float | bool:
+def _neutral_value(dtype: str, kind: int) -> int | float | bool:
     number = (0, 1, dtypes.least(dtype), dtypes.greatest(dtype))[kind] if dtype != "bool" else kind % 2
     return bool(number) if dtype == "bool" else float(number) if dtypes.is_float(dtype) else number
 

@@ -78,7 +78,7 @@ class Grid:
 
     def place(self, storage: Place) -> Place:
         """The new indices of an element of the storage."""
-        return tuple(i + m for i, m in zip(storage, self.first, strict=True))
+        return tuple(i + m for i, m in zip(storage, self.first, strict=True)) if any(self.first) else storage
 
 
 class Packed(NamedTuple):

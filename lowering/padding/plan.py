@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bound.reference import Functions
 from intset.config import Configured, all_as_configured
-from lowering.padding.arithmetic import Number
 from lowering.padding.execute import Execution, passed_arrays
 from lowering.padding.explain import explained
 from lowering.padding.moves import Move, Step
 from lowering.padding.packed import Grid
+from lowering.padding.partial_evaluation import Number
 from lowering.padding.states import PadState
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from lowering.padding.applied import folded
-from lowering.padding.arithmetic import as_operand
 from lowering.padding.moves import Move
+from lowering.padding.partial_evaluation import as_operand
 from lowering.padding.plan import Plan
 from lowering.padding.serving import Serving
 from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, PadValue, State

@@ -17,9 +17,9 @@ from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
 from lowering.padding.applied import folded, numbers_at
-from lowering.padding.arithmetic import Number, as_operand, held, same
 from lowering.padding.inverted import candidates
 from lowering.padding.packed import Place
+from lowering.padding.partial_evaluation import Number, as_element, as_operand
 from lowering.padding.states import PadValue
 
 
@@ -133,7 +133,7 @@ def holds(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -
     if expr is wanted and dtypes.is_int(dtype):
         return True
     pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
-    return all(a is not None and b is not None and same(a, b) for a, b in pairs)
+    return all(a is not None and b is not None and a == b for a, b in pairs)
 
 
 def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Number | None:
@@ -248,7 +248,7 @@ def _turned(
     waiting: list[tuple[dict[Parameter, Operand], Operand]] = [({}, expr)]
     for v in others:
         kind = unknowns.known[v].dtype
-        tried = [held(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]
+        tried = [as_element(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]
         values = [as_operand(n, kind) for n in dict.fromkeys(tried)]
         waiting = [({**known, v: n}, rewrite(e, {v: n})) for known, e in waiting for n in values]
     for known, e in waiting[:64]:

@@ -67,7 +67,6 @@ OWN_WALKERS = frozenset(
     """
     lowering.build.checks lowering.build.pipeline lowering.build.scans lowering.build.stages
     lowering.forms.model lowering.padding.alike
-    lowering.padding.trace
     """.split()
 )
 

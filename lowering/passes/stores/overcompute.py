@@ -217,12 +217,14 @@ def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues
         conditions = [cond for cond in parts if cond is not None]
         if isinstance(cursor.stmt, Store) and len(conditions) == len(parts):
             idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
+    additional = dict(idle)
     for _ in range(OVERCOMPUTE_ROUNDS):
         unread = {path: reaching.dead(stores[path], idle) for path in idle}
         read = [path for path, cond in idle.items() if not proves(stores[path].scope.where(cond), unread[path])]
         if not read:
             return idle
-        idle = {path: logical_and(cond, unread[path]) if path in read else cond for path, cond in idle.items()}
+        # Fewer removed stores leave fewer unread, so `unread` need not be intersected over the rounds.
+        idle.update((path, logical_and(additional[path], unread[path])) for path in read)
     return {}
 
 

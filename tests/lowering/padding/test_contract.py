@@ -207,7 +207,7 @@ def test_dataflow_finds_what_following_finds(monkeypatch):
         ("    allocate T: int32[4, 4]", SUMS, GRID + "            BC[io, ii] = T[io, ii] * 3"),
     ]  # fmt: skip
     followed = [packed(*some) for some in lines]
-    monkeypatch.setattr("lowering.padding.trace.MAX_STEPS", 0)
+    monkeypatch.setattr("lowering.padding.concrete.TRACE_STEPS", 0)
     for some, wanted in zip(lines, followed, strict=True):
         found = packed(*some)
         assert found.needs == wanted.needs

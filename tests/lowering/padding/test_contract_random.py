@@ -13,9 +13,8 @@ import pytest
 from bound.tensor import Tensor
 from intset.errors import ParseError
 from lowering import CheckError, Function, LayoutError, PadValue, contract, parse_nest, remove_undef, run
-from lowering.padding.arithmetic import held
 from lowering.padding.packed import Grid
-from lowering.padding.partial import Content, Partial
+from lowering.padding.partial_evaluation import Content, PartialEvaluator, as_element
 from lowering.padding.states import PLACE
 from lowering.passes import remove_branching_through_overcompute
 from tests.lowering.layout.random_layouts import Laid
@@ -44,7 +43,7 @@ def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], gr
         element: Content = arrays[tensor.name][grids[tensor.name].storage(tuple(at))].item()  # type: ignore[arg-type]
         return element
 
-    return Partial(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    return PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
 
 
 @pytest.mark.parametrize("by_dataflow", [False, True])
@@ -55,7 +54,7 @@ def test_contracts_hold(seed, by_dataflow, monkeypatch):
     except ParseError:
         pytest.skip("a range of this size is none")
     if by_dataflow:
-        monkeypatch.setattr("lowering.padding.trace.MAX_STEPS", -1)
+        monkeypatch.setattr("lowering.padding.concrete.TRACE_STEPS", -1)
     try:
         c = contract(f)
     except LayoutError:
@@ -83,7 +82,7 @@ def test_contracts_hold(seed, by_dataflow, monkeypatch):
         for t in f.outputs:
             state = c.gives.get(t.name)
             for place in grids[t.name].padding if isinstance(state, PadValue) else ():
-                wanted = held(value_at(state, place, given, grids), t.dtype)
+                wanted = as_element(value_at(state, place, given, grids), t.dtype)
                 np.testing.assert_equal(arrays[t.name][grids[t.name].storage(place)].item(), wanted)
         names = [t.name for t in f.outputs]
         results.append({n: grids[n].layout.unpack(arrays[n]) if n in grids else arrays[n] for n in names})

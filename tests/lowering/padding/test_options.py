@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 
 from intset.errors import InputError
 from lowering import Function, Graph, IndexMap, LayoutError, contract, pad_options, parse_nest
+from lowering.padding import options
 from tests.lowering.padding.functions import TILES
 
 LOOP = "    for i in [0, 14):\n        "
@@ -64,3 +68,34 @@ def test_bad_input_is_refused_in_one_sentence():
         pad_options(ADDONE, {"C": TILES})
     with pytest.raises(LayoutError):
         pad_options(ADDONE, {"A": IndexMap(lambda i: [i % 4], (14,))})
+
+
+CONVOLUTION = """
+def conv(A: float32[2, 5, 3, 3], O: float32[2, 5, 3, 3]):
+    for n in [0, 2):
+        for c in [0, 5):
+            for y in [0, 3):
+                for x in [0, 3):
+                    O[n, c, y, x] = 0.0
+                    for r in [0, 5):
+                        O[n, c, y, x] = O[n, c, y, x] + A[n, r, y, x]
+"""
+
+
+def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
+    calls: Counter[str] = Counter()
+
+    def count(name: str, call: Any) -> None:
+        def counted(*args: Any) -> Any:
+            calls[name] += 1
+            return call(*args)
+
+        monkeypatch.setattr(options, name, counted)
+
+    for name in ("transform_layout", "remove_branching_through_overcompute"):
+        count(name, getattr(options, name))
+    blocks = IndexMap(lambda n, c, h, w: [n, c // 4, h, w, c % 4], (2, 5, 3, 3))
+    found = pad_options(written(CONVOLUTION), {"A": blocks, "O": blocks})
+    assert [str(contract(g).needs["A"]) for g in found] == ["NOTHING", "READABLE", "0.0"]
+    # One version that leaves the padding alone, one to which it is unknown, and one in which that of A is 0.
+    assert calls == {"transform_layout": 4, "remove_branching_through_overcompute": 3}

@@ -20,7 +20,7 @@ from lowering.dataflow import account_of, dataflow
 from lowering.forms.model import SHORT, written_out
 from lowering.nest.ir import For, Function
 from lowering.nest.walk import range_ends, statements
-from lowering.padding.partial import Data, Partial
+from lowering.padding.partial_evaluation import Data, PartialEvaluator
 
 LIMIT = 2.5  # processor seconds, also on a slow machine
 
@@ -140,6 +140,6 @@ def test_steps_are_the_walk() -> None:
     for first, second in ((0, 1), (5, 2), (7, 2)):
         for root in roots:
             loads = lambda tensor, at: 3 if at[0] in (0, 3) and tensor is a else Data()  # noqa: E731
-            steps, walk = Partial(loads, named=True), Partial(loads)
+            steps, walk = PartialEvaluator(loads, named=True), PartialEvaluator(loads)
             env = {i: first, j: second}
             assert steps(root, env) == walk(root, env) == steps(root, env)

@@ -1,0 +1,336 @@
+"""A concrete interpreter of nests with padding elements as symbols: the contents of every element in the end.
+
+`lowering.run` needs the values of all data, and dataflow gives conditions, not values; neither says that `0 * A[i]`
+is 0 whatever the padding of `A` holds. Data is unknown here, so both sides of a branch on data run, and a store in one
+of them joins its content with the old one. Statements run in their order on numbers, which no rule of the driver does:
+this is the room's one walk over statements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tensor import Tensor, element
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Truth, Value, ValueOp, make
+from bound.tir.walk import loaded_tensor, nodes
+from intset.budgets import TRACE_STEPS
+from intset.errors import BudgetError
+from intset.expr import build, ops
+from intset.expr.node import Cond, Expr, const
+from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest.scope import parts_of_condition
+from lowering.nest.undef import has_undef, permission
+from lowering.nest.walk import operands, range_ends
+from lowering.padding.packed import Packed, Place
+from lowering.padding.partial_evaluation import (
+    UNKNOWN,
+    Content,
+    Data,
+    Element,
+    PartialEvaluator,
+    as_element,
+    as_number,
+    is_number,
+    taint_of,
+)
+
+Permission = tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]]
+
+
+def exceeds_budget(f: Function) -> bool:
+    """Whether the constant loops of a function alone take over `TRACE_STEPS` steps, whatever its branches decide."""
+    steps = 0
+    waiting: list[tuple[Stmt, int]] = [(f.body, 1)]
+    while waiting and steps <= TRACE_STEPS:
+        stmt, times = waiting.pop()
+        if isinstance(stmt, Seq):
+            waiting += [(inner, times) for inner in stmt.stmts]
+        elif isinstance(stmt, For):
+            extent = range_ends(stmt.range)[1]
+            waiting.append((stmt.body, times * max(0, int(extent.data)) if extent.is_const else 0))
+        elif isinstance(stmt, Store):
+            steps += times * (1 + len(stmt.indices))
+    return steps > TRACE_STEPS
+
+
+class ConcreteRun:
+    """One run of a function.
+
+    Parameters
+    ----------
+    packed: the parameters with a layout.
+    fixed: padding elements whose content assumptions are known to fix.
+
+    Attributes
+    ----------
+    memory: the stored contents, by tensor and indices; of a packed tensor, by the new indices of its map.
+    read: the padding elements that were read as they were passed.
+    unfixed: those that were read while no assumption fixed them.
+    fixed: the padding elements that assumptions fix, with their content, all of them after the run.
+    restricted: those of which assumptions say something else, with the condition.
+    permitted: those that assumptions permit to read.
+    passed: the parameters of which an element was read as it was passed.
+
+    Raises
+    ------
+    BudgetError: the run takes more than `TRACE_STEPS` steps, or a loop's range depends on data.
+    """
+
+    def __init__(self, f: Function, packed: Mapping[Tensor, Packed], fixed: Mapping[Element, Any]) -> None:
+        self.f, self.packed = f, packed
+        self.fixed: dict[Element, Any] = dict(fixed)
+        self.read: dict[Element, None] = {}
+        self.unfixed: set[Element] = set()
+        self.restricted: dict[Element, Truth] = {}
+        self.permitted: dict[Element, None] = {}
+        self.passed: dict[Tensor, None] = {}
+        self.memory: dict[Tensor, dict[Place, Content]] = {t: {} for t in f.params}
+        self._params = frozenset(f.params)
+        self._evaluator = PartialEvaluator(self._load, named=True)
+        self._env: dict[Parameter, Content] = {}
+        self._path_condition: list[Content] = []  # the undecided conditions of the branches around
+        self._undo: list[dict[Element, Content | None]] = []  # of each branch around: contents before it
+        self._assuming = False  # inside an assumption an element stands for itself
+        self._assumptions: dict[int, list[tuple[Truth, bool, Permission | None]]] = {}  # by statement
+        for requirement in f.requires:
+            self._run(requirement.nest)
+        self._run(f.body)
+
+    # -- statements ---------------------------------------------------------------------------------------------
+
+    def _run(self, stmt: Stmt) -> None:
+        if self._evaluator.steps > TRACE_STEPS:
+            self._give_up()
+        if isinstance(stmt, Store):
+            self._store(stmt)
+        elif isinstance(stmt, If):
+            self._branch(stmt)
+        elif isinstance(stmt, For):
+            self._loop(stmt)
+        elif isinstance(stmt, Seq):
+            for inner in stmt.stmts:
+                self._run(inner)
+        elif isinstance(stmt, Let):
+            self._env[stmt.var] = self._value(stmt.value)
+        elif isinstance(stmt, Allocate):
+            self.memory[stmt.tensor] = {}
+        elif isinstance(stmt, Assume):
+            self._assume(stmt)
+        elif isinstance(stmt, Evaluate):
+            self._call(stmt)
+
+    def _give_up(self) -> None:
+        raise BudgetError(f"{self.f.name} is too long to be followed element by element")
+
+    def _value(self, operand: Operand) -> Content:
+        return self._evaluator(operand, self._env)
+
+    def _loop(self, loop: For) -> None:
+        low, extent = (self._value(e) for e in range_ends(loop.range))
+        if not isinstance(low, int) or not isinstance(extent, int):
+            raise BudgetError(f"the range of the loop over {loop.var.name} in {self.f.name} depends on data")
+        carried = [self._value(c.first) for c in loop.carried]
+        for i in range(low, low + extent):
+            self._env[loop.var] = i
+            self._env.update(zip((c.var for c in loop.carried), carried, strict=True))
+            self._run(loop.body)
+            carried = [self._value(c.following) for c in loop.carried]
+
+    def _branch(self, stmt: If) -> None:
+        decided = self._value(stmt.cond)
+        if is_number(decided):
+            if decided:
+                self._run(stmt.then)
+            elif stmt.orelse is not None:
+                self._run(stmt.orelse)
+            return
+        self._path_condition.append(decided)
+        stored = []
+        for inner in (stmt.then, stmt.orelse):
+            self._undo.append({})
+            if inner is not None:
+                self._run(inner)
+            stored.append(self._undone())
+        self._path_condition.pop()
+        for tensor, place in dict.fromkeys((*stored[0], *stored[1])):
+            old = self._old(tensor, place)
+            self._put(tensor, place, self._joined(*(one.get((tensor, place), old) for one in stored), decided))
+
+    def _undone(self) -> dict[Element, Content]:
+        """Undo the stores of a branch, and return their contents."""
+        stored = {}
+        for (tensor, place), old in self._undo.pop().items():
+            elements = self.memory[tensor]
+            stored[tensor, place] = elements[place]
+            if old is None:
+                del elements[place]
+            else:
+                elements[place] = old
+        return stored
+
+    def _store(self, stmt: Store) -> None:
+        value = self._value(stmt.value)
+        if isinstance(value, (bool, int, float)):
+            value = as_element(value, stmt.tensor.dtype)
+        indices = self._evaluator.indices(stmt.indices, self._env)
+        if isinstance(indices, tuple):
+            self._put(stmt.tensor, self._place(stmt.tensor, indices), value)
+            return
+        for place in self._places(stmt.tensor):
+            self._put(stmt.tensor, place, self._joined(self._old(stmt.tensor, place), value, *indices))
+
+    def _put(self, tensor: Tensor, place: Place, value: Content) -> None:
+        elements = self.memory.setdefault(tensor, {})
+        if self._undo:
+            self._undo[-1].setdefault((tensor, place), elements.get(place))
+        elements[place] = value
+
+    def _old(self, tensor: Tensor, place: Place) -> Content:
+        """The stored content, or data that may not be written."""
+        return self.memory.setdefault(tensor, {}).get(place, Data(written=False))
+
+    def _joined(self, a: Content, b: Content, *reasons: Content) -> Content:
+        """One of two contents, which one depends on `reasons`."""
+        if a is b or (is_number(a) and is_number(b) and a == b):
+            return a
+        return Data(taint_of(a, b, *reasons), all(c.written for c in (a, b) if isinstance(c, Data)))
+
+    def _call(self, stmt: Evaluate) -> None:
+        taint = taint_of(*self._path_condition, *(self._value(e) for e in operands(stmt)))
+        for tensor in stmt.reads:
+            for place in self._places(tensor):
+                taint = taint_of(Data(taint), self._content(tensor, place))
+        for tensor in stmt.writes:
+            for place in self._places(tensor):
+                self._put(tensor, place, Data(taint))
+
+    # -- elements -----------------------------------------------------------------------------------------------
+
+    def _place(self, tensor: Tensor, indices: tuple[Any, ...]) -> Place:
+        packed = self.packed.get(tensor)
+        return indices if packed is None else packed.grid.place(indices)
+
+    def _places(self, tensor: Tensor) -> list[Place]:
+        """Every element of a tensor of constant shape; of others, the stored ones."""
+        extents = [e.data for e in tensor.extents if e.is_const]
+        if len(extents) < tensor.ndim:
+            return list(self.memory.get(tensor, {}))
+        self._evaluator.steps += math.prod(extents)
+        if self._evaluator.steps > TRACE_STEPS:
+            self._give_up()
+        places: list[Place] = [()]
+        for e in extents:
+            places = [(*place, k) for place in places for k in range(e)]
+        return [self._place(tensor, place) for place in places]
+
+    def _load(self, tensor: Tensor, indices: Sequence[Content]) -> Content:
+        if all(isinstance(i, int) for i in indices):
+            return self._content(tensor, self._place(tensor, tuple(indices)))
+        taint = taint_of(*indices)
+        for place in self._places(tensor):
+            taint = taint_of(Data(taint), self._content(tensor, place))
+        return Data(taint)
+
+    def _content(self, tensor: Tensor, place: Place) -> Content:
+        """The content of an element; notes the read of one that is as it was passed."""
+        elements = self.memory.get(tensor)
+        stored = None if elements is None else elements.get(place)
+        if stored is not None:
+            return of_type(stored, tensor.dtype) if isinstance(stored, (Expr, Cond, Value)) else stored
+        if tensor not in self._params:
+            return UNKNOWN
+        if self._assuming:
+            return element(tensor, tuple(map(const, place)))
+        self.passed[tensor] = None
+        packed = self.packed.get(tensor)
+        if packed is None or not packed.grid.is_padding(place):
+            return UNKNOWN
+        key = (tensor, place)
+        self.read[key] = None
+        if key in self.fixed:
+            content = self.fixed[key]
+            return content if is_number(content) else UNKNOWN
+        self.unfixed.add(key)
+        return element(tensor, tuple(map(const, place)))
+
+    # -- assumptions --------------------------------------------------------------------------------------------
+
+    def _assume(self, stmt: Assume) -> None:
+        if self._path_condition:
+            return
+        parts = self._assumptions.get(id(stmt))
+        if parts is None:
+            parts = [(part, has_undef(part), permission(part)) for part in parts_of_condition(stmt.cond)]
+            self._assumptions[id(stmt)] = parts
+        self._assuming = True
+        for part, is_unknown, permitted in parts:
+            if permitted is not None:
+                self._permit(*permitted)
+            elif not is_unknown:
+                self._fix(part)
+        self._assuming = False
+
+    def _permit(self, guards: Sequence[Truth], tensor: Tensor, indices: tuple[Expr, ...]) -> None:
+        if any(self._value(guard) is not False for guard in guards):
+            return
+        at = self._evaluator.indices(indices, self._env)
+        if isinstance(at, tuple):
+            self.permitted[tensor, self._place(tensor, at)] = None
+
+    def _fix(self, cond: Truth) -> None:
+        """Note the padding element that a condition fixes: equal to something, or NaN; else those it restricts."""
+        content = self._value(cond)
+        if not isinstance(content, (Cond, Value)):
+            return
+        sides: Any = ()
+        if content.op in (ops.EQ, ValueOp.EQ):
+            sides = content.args
+        elif content.op is ValueOp.CALL and content.data == "isnan":
+            sides = (content.args[0], math.nan)
+        for node, value in (sides, sides[::-1]) if sides else ():
+            key = self._passed_padding(node)
+            if key is not None:
+                number = value if is_number(value) else value.data if value.op in _CONSTANT else value
+                self.fixed.setdefault(key, number)
+                return
+        for node in nodes(content):
+            key = self._passed_padding(node)
+            if key is not None:
+                self.restricted.setdefault(key, content)
+
+    def _passed_padding(self, node: Operand) -> Element | None:
+        """The padding element that a node loads, if it is as it was passed."""
+        tensor = loaded_tensor(node)
+        packed = None if tensor is None else self.packed.get(tensor)
+        if tensor is None or packed is None:
+            return None
+        place = tuple(int(arg.data) for arg in node.args)
+        is_stored = place in self.memory.get(tensor, {})
+        return (tensor, place) if packed.grid.is_padding(place) and not is_stored else None
+
+
+_CONSTANT: Final = (ops.CONST, ValueOp.CONST)
+
+
+def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
+    """The content of an element that an operand over padding elements is stored to: integers wrap, floats are rounded.
+
+    Parameters
+    ----------
+    held_as_is: operands that need no conversion.
+    """
+    if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
+        return content
+    if isinstance(content, Expr) and dtypes.is_int(dtype):
+        wrapped: Expr = build.cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
+        return wrapped
+    if isinstance(content, Value) and content.op not in _EXACT and dtypes.is_float(dtype):
+        return make(ValueOp.CAST, (make(ValueOp.CAST, (content,), "float64"),), dtype)
+    return content
+
+
+_EXACT: Final = (ValueOp.LOAD, ValueOp.CAST, ValueOp.MIN, ValueOp.MAX, ValueOp.NEG, ValueOp.ABS, ValueOp.SELECT)

@@ -1,0 +1,482 @@
+"""Partial evaluation of operands: numbers are computed, elements of paddings stay symbols, data is unknown.
+
+A content is one of three: a number; an operand over elements of paddings; or `Data`, which keeps no more than one
+padding element that went into it. Numbers are computed by the very text that `run` executes: integers are
+mathematical, floats those of their type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from bound import dtypes
+from bound.tensor import Tensor
+from bound.tir.build import dtype_of
+from bound.tir.opaque import IntFunction
+from bound.tir.value import Operand, Value, ValueOp, constant
+from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, const, truth
+from intset.expr.ops import Op, wrap
+from lowering.codegen.python_operands import PythonSyntax
+from lowering.codegen.python_runtime import environment
+from lowering.codegen.spelling import Identifiers
+from lowering.nest.ir import ShapeOf
+from lowering.nest.undef import is_undef
+
+MAX_NODES: Final = 256  # of an operand over elements of paddings; a larger one becomes `Data`
+MAX_TEXT: Final = 400  # characters of a compiled function, which repeats shared operands
+
+Number: TypeAlias = "int | float | bool"
+Element: TypeAlias = "tuple[Tensor, tuple[int, ...]]"
+
+
+class Data(NamedTuple):
+    """An unknown value.
+
+    Attributes
+    ----------
+    taint: a padding element that went into it.
+    written: false if it may be the content from before anything was written.
+    """
+
+    taint: Element | None = None
+    written: bool = True
+
+
+Content: TypeAlias = "Number | Expr | Cond | Value | Data"
+Known = TypeVar("Known", bound=Operand)
+OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
+UNKNOWN: Final = Data()
+
+_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+_ANDS: Final = (ops.AND, ValueOp.AND)
+_ORS: Final = (ops.OR, ValueOp.OR)
+_LAZY: Final = frozenset((*_SELECTS, *_ANDS, *_ORS, ops.ASSERTING, ValueOp.REDUCE))
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
+def is_number(content: Content) -> bool:
+    return isinstance(content, (bool, int, float))
+
+
+def as_element(number: Number, dtype: str) -> Number:
+    """The number that an element of the type holds after a store."""
+    if dtype == "bool":
+        return bool(number)
+    if dtypes.is_int(dtype):
+        return wrap(int(number), dtypes.bits(dtype), dtypes.signed(dtype))
+    return dtypes.rounded(float(number), dtype)
+
+
+def as_operand(number: Number, dtype: str) -> Operand:
+    """A constant of the type."""
+    if dtypes.is_int(dtype):
+        return const(int(number))
+    return truth(bool(number)) if dtype == "bool" else constant(float(number), dtype)
+
+
+def as_number(node: Operand) -> Number | None:
+    """The value of a constant, else `None`."""
+    if isinstance(node, Expr):
+        return int(node.data) if node.is_const else None
+    if isinstance(node, Cond):
+        return bool(node.data) if node.op is ops.BOOL else None
+    if isinstance(node, Value) and node.op is ValueOp.CONST:
+        number: Number = node.data
+        return number
+    return None
+
+
+_environment = cache(environment)
+_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Number]]] = {}
+
+
+def _function_of(node: Operand) -> Callable[..., Number]:
+    """The operation of a node as a function of its operands, one for all nodes of a kind."""
+    kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
+    key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
+    function = _FUNCTIONS.get(key)
+    if function is None:
+        names = [f"a{k}" for k in range(len(kinds))]
+        text = PythonSyntax(Identifiers(), False, str).operation(node, names)
+        function = _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", _environment())
+    return function
+
+
+def _result(function: Callable[..., Number], is_float: bool, args: Sequence[Any]) -> Any:
+    """The result of a function of numbers; `None` if it has none. Operations on floats are numpy's, and may warn."""
+    try:
+        if not is_float:
+            return function(*args)
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return function(*args)
+    except (ArithmeticError, ValueError, TypeError, NameError):  # by 0, of no number, a function of the host
+        return None
+
+
+# -- contents -----------------------------------------------------------------------------------------------------
+
+
+def taint_of(*contents: Content) -> Element | None:
+    """A padding element that one of the contents depends on."""
+    for content in contents:
+        if isinstance(content, Data):
+            if content.taint is not None:
+                return content.taint
+        elif not isinstance(content, (int, float)):
+            for node in nodes(content):
+                tensor = loaded_tensor(node)
+                if tensor is not None and all(at.is_const for at in read_indices(node)):
+                    return tensor, tuple(int(at.data) for at in read_indices(node))
+    return None
+
+
+class PartialEvaluator:
+    """Evaluates operands as far as they do not depend on data.
+
+    Guarantee: a number is the operand's value; an operand over padding elements equals it for all their values.
+
+    Parameters
+    ----------
+    load: the content of an element, by contents of its indices.
+    named: whether environments map variables and parameters alone, and not other nodes. Then each operand is planned
+        once: its parts over integer variables alone are compiled.
+
+    Attributes
+    ----------
+    steps: the number of evaluated nodes.
+    """
+
+    def __init__(self, load: OnLoad, named: bool = False) -> None:
+        self._load, self._named = load, named
+        self._plans: dict[Operand, _Plan] = {}
+        self._tuples: dict[tuple[Expr, ...], _Compiled | None] = {}
+        self._sizes: dict[Content, int] = {}
+        self.steps = 0
+
+    def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
+        """The content of an operand; nodes that `env` does not map stay themselves."""
+        if not self._named:
+            return self._walked(root, env)
+        plan = self._plans.get(root)
+        if plan is None:
+            plan = self._plans[root] = _plan_of(root)
+        return self._planned(plan, env) if plan.steps else self._walked(root, env)
+
+    def indices(self, indices: tuple[Expr, ...], env: Mapping[Known, Content]) -> Sequence[Content]:
+        """The contents of the indices of an access; a tuple if all of them are integers."""
+        if indices not in self._tuples:
+            self._tuples[indices] = _compiled(_texts(nodes(*indices)), indices) if indices else None
+        function = self._tuples[indices]
+        if function is not None:
+            numbers: tuple[int, ...] | None = function(env)
+            if numbers is not None:
+                self.steps += function.size
+                return numbers
+        contents = [self(index, env) for index in indices]
+        return tuple(contents) if all(type(content) is int for content in contents) else contents
+
+    # -- by a plan ----------------------------------------------------------------------------------------------
+
+    def _planned(self, plan: _Plan, env: Mapping[Known, Content]) -> Content:
+        """The content of the last step."""
+        by_node: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
+        self.steps += plan.size
+        contents: list[Content] = []
+        for node, operands, function in plan.steps:
+            content: Content | None
+            if function is not None:
+                result: Any = function(env)
+                if result is None:
+                    content = self._walked(node, env)
+                else:
+                    tensor = loaded_tensor(node)
+                    content = result if tensor is None else self._load(tensor, result)
+            elif operands:
+                content = self._operation(node, [contents[k] for k in operands])
+            else:
+                content = by_node.get(node)
+                if content is None:
+                    content = self._leaf(node, by_node)
+            contents.append(content)
+        return contents[-1]
+
+    # -- node by node -------------------------------------------------------------------------------------------
+
+    def _walked(self, root: Operand, env: Mapping[Known, Content]) -> Content:
+        """The content of an operand; of lazy operations, only the operands that are needed are evaluated."""
+        done: dict[Operand, Content] = {}
+        by_node: dict[object, Content] = dict(env.items())
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            waiting, content = self._step(node, done, by_node)
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            assert content is not None
+            done[node] = content
+            self.steps += 1
+        return done[root]
+
+    def _step(
+        self, node: Operand, done: dict[Operand, Content], env: Mapping[object, Content]
+    ) -> tuple[list[Operand], Content | None]:
+        """The operands that are needed first, or the content."""
+        op = node.op
+        if not node.args or node in env:
+            return [], self._leaf(node, env)
+        if op in _SELECTS:
+            return self._select(node, done)
+        if op in _ANDS or op in _ORS:
+            return self._junction(node, done, op in _ORS)
+        if op is ops.ASSERTING:
+            value = node.args[1]
+            return ([], done[value]) if value in done else ([value], None)
+        if op is ops.LOAD and isinstance(node.data, IntFunction):
+            body = substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
+            return ([], done[body]) if body in done else ([body], None)
+        waiting = [arg for arg in node.args if arg not in done]
+        if waiting:
+            return waiting[::-1], None
+        return [], self._operation(node, [done[arg] for arg in node.args])
+
+    def _leaf(self, node: Operand, env: Mapping[object, Content]) -> Content:
+        if node in env:
+            return env[node]
+        number = as_number(node)
+        if number is not None:
+            return number
+        tensor = loaded_tensor(node)
+        if is_undef(node) or (node.op is ops.LOAD and tensor is None):
+            return UNKNOWN
+        itself: Content = node
+        return itself if tensor is None else self._load(tensor, ())
+
+    def _select(self, node: Operand, done: dict[Operand, Content]) -> tuple[list[Operand], Content | None]:
+        cond, then, orelse = node.args
+        if cond not in done:
+            return [cond], None
+        decided = done[cond]
+        if is_number(decided):
+            taken = then if decided else orelse
+            return ([], done[taken]) if taken in done else ([taken], None)
+        waiting = [arg for arg in (then, orelse) if arg not in done]
+        if waiting:
+            return waiting[::-1], None
+        if done[then] is done[orelse]:
+            return [], done[then]
+        return [], self._symbolic(node, [decided, done[then], done[orelse]])
+
+    def _junction(
+        self, node: Operand, done: dict[Operand, Content], deciding: bool
+    ) -> tuple[list[Operand], Content | None]:
+        """`and` and `or`, which one operand may decide."""
+        undecided: list[Content] = []
+        for arg in node.args:
+            if arg not in done:
+                return [arg], None
+            content = done[arg]
+            if is_number(content):
+                if bool(content) is deciding:
+                    return [], deciding
+            else:
+                undecided.append(content)
+        if not undecided:
+            return [], not deciding
+        if len(undecided) == 1:
+            return [], undecided[0]
+        return [], self._symbolic(node, [done[arg] for arg in node.args])
+
+    # -- operations ---------------------------------------------------------------------------------------------
+
+    def _operation(self, node: Operand, args: list[Content]) -> Content:
+        tensor = loaded_tensor(node)
+        if tensor is not None:
+            return self._load(tensor, tuple(args))
+        if node.op is ops.LOAD:
+            if isinstance(node.data, ShapeOf) and isinstance(args[0], int):
+                extent = node.data.tensor.extents[args[0]]
+                return int(extent.data) if extent.is_const else extent
+            return Data(taint_of(*args))
+        if all(map(is_number, args)):
+            number: Number | None = _result(_function_of(node), isinstance(node, Value), args)
+            return UNKNOWN if number is None else number
+        short = _identity(node, args)
+        return self._symbolic(node, args) if short is None else short
+
+    def _symbolic(self, node: Operand, args: list[Content]) -> Content:
+        """The operation on contents that are not all numbers."""
+        if any(isinstance(arg, Data) for arg in args):
+            taint = taint_of(*args)
+            return UNKNOWN if taint is None else Data(taint)
+        weight = 1 + sum(self._sizes.get(arg, 1) for arg in args if not is_number(arg))
+        if weight > MAX_NODES:
+            return Data(taint_of(*args))
+        new = [
+            as_operand(arg, _dtype(old)) if isinstance(arg, (int, float)) else arg
+            for old, arg in zip(node.args, args, strict=True)
+            if not isinstance(arg, Data)
+        ]
+        operation: Content = rewrite(node, dict(zip(node.args, new, strict=True)))
+        self._sizes[operation] = weight
+        return operation
+
+
+# -- plans --------------------------------------------------------------------------------------------------------
+
+
+class _Compiled(NamedTuple):
+    """Nodes over integer variables, as one Python function of these.
+
+    Attributes
+    ----------
+    size: the number of nodes.
+    """
+
+    function: Callable[..., Any]
+    variables: tuple[Any, ...]
+    size: int
+
+    def __call__(self, env: Mapping[Any, Content]) -> Any:
+        """The result; `None` if a variable is no integer, or the result is none."""
+        values = [env.get(v) for v in self.variables]
+        for value in values:
+            if type(value) is not int:
+                return None
+        return _result(self.function, False, values)
+
+
+class _Step(NamedTuple):
+    """One step of a plan: a node, and either the steps before it that are its operands, or its compiled function.
+
+    The function of a load gives a tuple, its indices.
+    """
+
+    node: Operand
+    operands: tuple[int, ...]
+    function: _Compiled | None = None
+
+
+class _Plan(NamedTuple):
+    """The steps that evaluate an operand of `size` nodes, operands first; none if lazy operations have to decide."""
+
+    steps: list[_Step]
+    size: int
+
+
+def _plan_of(root: Operand) -> _Plan:
+    order = list(nodes(root))
+    texts = _texts(order)
+    functions: dict[Operand, _Compiled] = {}
+    needed = {root}
+    for node in reversed(order):
+        if node in needed and node.args:
+            function = _compiled(texts, node if loaded_tensor(node) is None else node.args)
+            if function is None:
+                needed.update(node.args)
+            else:
+                functions[node] = function
+    steps: list[_Step] = []
+    at: dict[Operand, int] = {}
+    for node in order:
+        if node not in needed:
+            continue
+        if node in functions:
+            step = _Step(node, (), functions[node])
+        elif node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction)):
+            return _Plan([], 0)
+        else:
+            step = _Step(node, tuple(at[arg] for arg in node.args))
+        at[node] = len(steps)
+        steps.append(step)
+    return _Plan(steps, len(order))
+
+
+def _texts(order: Iterable[Operand]) -> dict[Operand, str]:
+    """The Python texts of the nodes over integer variables alone.
+
+    Parameters
+    ----------
+    order: nodes, operands first.
+    """
+    syntax = PythonSyntax(Identifiers(), False, str)
+    texts: dict[Operand, str] = {}
+    for node in order:
+        is_index = isinstance(node, (Expr, Cond)) and node.op not in (ops.LOAD, ops.ASSERTING)
+        if is_index and all(arg in texts for arg in node.args):
+            text = syntax.leaf(node) or syntax.operation(node, [texts[arg] for arg in node.args])
+            if len(text) <= MAX_TEXT:
+                texts[node] = text
+    return texts
+
+
+def _compiled(texts: Mapping[Operand, str], root: Operand | tuple[Operand, ...]) -> _Compiled | None:
+    """The function of a node, or of a tuple of nodes; `None` if one of them has no text."""
+    roots = root if isinstance(root, tuple) else (root,)
+    if any(node not in texts for node in roots):
+        return None
+    below = list(nodes(*roots))
+    variables = tuple(node for node in below if node.op is ops.VAR)
+    text = ", ".join(texts[node] for node in roots)
+    body = f"({text},)" if isinstance(root, tuple) else text
+    function = eval(f"lambda {', '.join(texts[v] for v in variables)}: {body}", _environment())
+    return _Compiled(function, variables, len(below))
+
+
+def _dtype(node: Operand) -> str:
+    """The type of a constant that replaces an operand."""
+    if isinstance(node, Value):
+        return node.dtype
+    return "bool" if isinstance(node, Cond) else dtypes.INDEX
+
+
+# -- identities ---------------------------------------------------------------------------------------------------
+
+
+def _identity(node: Operand, args: list[Content]) -> Content | None:
+    """The result of `0 * x`, `x + 0`, `max(x, -inf)` and the like without computing; `None` of other operations."""
+    if len(args) != 2:
+        return None
+    op = node.op
+    pairs = [(args[0], args[1])] + ([(args[1], args[0])] if op in _COMMUTATIVE else [])
+    is_float = isinstance(node, Value)
+    for x, y in pairs:
+        if not is_number(y):
+            continue
+        if op in _NEUTRAL and y == _NEUTRAL[op]:
+            return x
+        if not is_float and op in _ZERO and y == _ZERO[op]:
+            return 0
+        if op in (ValueOp.MAX, ValueOp.MIN) and y == (-math.inf if op is ValueOp.MAX else math.inf):
+            return x
+        if op in (ops.MAX, ops.MIN) and isinstance(x, Expr):
+            low, high = dtypes.int_range(dtype_of(x))
+            if y <= low if op is ops.MAX else y >= high:  # type: ignore[operator]  # a number
+                return x
+    if op is ops.SUB and args[0] is args[1] and isinstance(args[0], Expr):
+        return 0
+    if op in (ops.MAX, ops.MIN, ValueOp.MAX, ValueOp.MIN) and args[0] is args[1]:
+        return args[0]
+    return None
+
+
+_COMMUTATIVE: Final = frozenset(
+    (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ValueOp.ADD, ValueOp.MUL, ValueOp.MIN, ValueOp.MAX, ops.BITAND, ops.BITOR)
+)
+_NEUTRAL: Final[dict[Op | ValueOp, int]] = {
+    ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, ops.FLOORDIV: 1, ops.BITOR: 0,
+    ValueOp.ADD: 0, ValueOp.SUB: 0, ValueOp.MUL: 1, ValueOp.DIV: 1,
+}  # fmt: skip
+_ZERO: Final[dict[Op | ValueOp, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}
