@@ -17,13 +17,22 @@ from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.transform import with_layouts
 from lowering.nest.ir import Function, checked_function
-from lowering.padding.alike import generalized, piecewise
-from lowering.padding.applied import applied, number_value
+from lowering.padding.anti_unification import generalized, piecewise
 from lowering.padding.concrete import ConcreteRun, exceeds_budget
 from lowering.padding.packed import Packed, Place, packed_of
 from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
-from lowering.padding.registers import without_registers
-from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, State
+from lowering.padding.states import (
+    NOTHING,
+    READABLE,
+    UNDEF,
+    UNTOUCHED,
+    PadState,
+    PadValue,
+    State,
+    applied,
+    number_value,
+    without_registers,
+)
 from lowering.padding.symbolic import Symbolic
 
 

@@ -28,8 +28,7 @@ from lowering.nest.ir import Assume, Evaluate, Function, If, Let, Stmt, Store, s
 from lowering.nest.scope import Scope, proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import operands, replaced, statements, tensors_read
-from lowering.padding.applied import folded
-from lowering.padding.states import PLACE, UNDEF, PadState, PadValue
+from lowering.padding.states import PLACE, UNDEF, PadState, PadValue, folded
 from lowering.passes.simplify import shortened
 from lowering.passes.stores.reaching_values import ReachingValues
 from lowering.passes.stores.undef_removal import always_undef

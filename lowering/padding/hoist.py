@@ -34,10 +34,9 @@ from lowering.layout.relocation import leading_checks, scope_of_storage, with_ac
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, flat, seq
 from lowering.nest.scope import Scope
 from lowering.nest.undef import undef
-from lowering.padding.applied import number_of
 from lowering.padding.contract import contract
 from lowering.padding.copies import Copies, Copy, is_plain, uses
-from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue
+from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue, number_of
 from lowering.passes.simplify import shortened
 
 

@@ -11,8 +11,8 @@ from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.ops import Op
-from lowering.padding.applied import number_of
 from lowering.padding.partial_evaluation import Number, as_element, as_number, is_number
+from lowering.padding.states import number_of
 
 MAX_TRIED: Final = 512  # numbers
 MAX_FOUND: Final = 16  # solutions

@@ -18,14 +18,13 @@ from bound.tir.value import parameter
 from bound.tir.walk import rewrite
 from intset.budgets import WORLDS
 from intset.expr.node import PlainVar
-from lowering.padding.dominance import undominated
+from lowering.padding.call_alternatives import Serving
 from lowering.padding.moves import Step
 from lowering.padding.packed import Grid
 from lowering.padding.plan import Plan
 from lowering.padding.resolve import resolved
-from lowering.padding.serving import Serving
+from lowering.padding.search_states import Held, Version, World, undominated
 from lowering.padding.states import NOTHING, Planned, State
-from lowering.padding.worlds import Held, Version, World
 
 if TYPE_CHECKING:
     from lowering.padding.graph import Call, Graph, GraphTensor

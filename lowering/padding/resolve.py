@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
-from lowering.padding.applied import folded
+from lowering.padding.call_alternatives import Serving
 from lowering.padding.moves import Move
 from lowering.padding.partial_evaluation import as_operand
 from lowering.padding.plan import Plan
-from lowering.padding.serving import Serving
-from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, PadValue, State
-from lowering.padding.worlds import World
+from lowering.padding.search_states import World
+from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, PadValue, State, folded
 
 if TYPE_CHECKING:
     from lowering.padding.graph import Graph

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from bound.tensor import Tensor
+from bound import dtypes
+from bound.tensor import Tensor, element
 from bound.tir.value import Operand, Value, ValueOp, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr
 from lowering.nest.text import text
+from lowering.padding.partial_evaluation import Content, Data, Number, PartialEvaluator, as_element, as_operand
 
 PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # the new indices that a value may depend on
 
@@ -127,3 +129,85 @@ PadState = State | PadValue
 """A state of a padding."""
 Planned: TypeAlias = "State | Operand"
 """A state while it is planned: a value may be over unknowns."""
+
+
+_RING: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG)
+
+
+def without_registers(root: Expr, bits: int) -> Expr:
+    """An integer for an element of `bits` bits, without conversions to as many below sums and products."""
+    dropped: dict[Expr, Expr] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in dropped:
+            stack.pop()
+            continue
+        is_cast = node.op is ops.CAST and node.data[0] >= bits
+        if not is_cast and node.op not in _RING:
+            dropped[node] = node
+            continue
+        waiting = [arg for arg in node.args if arg not in dropped]
+        if waiting:
+            stack += waiting
+            continue
+        dropped[node] = dropped[node.args[0]] if is_cast else rewrite(node, {arg: dropped[arg] for arg in node.args})
+    return dropped[root]
+
+
+_PLACES = frozenset(PLACE)
+
+
+def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> PadState:
+    """The state of a padding that holds elements of `dtype`, once it is known what those hold that it is made of.
+
+    What is made of something nobody knows is `UNDEF`; tensors that are not in `given` stay in the expression.
+    """
+    if not isinstance(state, PadValue):
+        return state
+    known = [given[t] for t in state.inputs if t in given]
+    values = {t: s for t, s in given.items() if isinstance(s, PadValue)}
+    if any(not isinstance(s, PadValue) for s in known):
+        return UNDEF
+    expr = rewrite(state.expr, on_load=lambda t, at: values[t].at(*at) if t in values else None)
+    return folded(expr, dtype)
+
+
+def folded(expr: Operand, dtype: str) -> PadState:
+    """The value, computed as far as it does not depend on elements or places."""
+    content = PartialEvaluator(_itself)(expr, {})
+    if isinstance(content, Data):
+        return UNDEF
+    if isinstance(content, (bool, int, float)):
+        number = number_of(expr, {}, dtype)
+        return UNDEF if number is None else PadValue(as_operand(number, dtype))
+    return PadValue(
+        without_registers(content, dtypes.bits(dtype))
+        if dtypes.is_int(dtype) and isinstance(content, Expr)
+        else content
+    )
+
+
+def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
+    """The number that an element of the type holds of an expression, whose variables have these values."""
+    content = PartialEvaluator(_itself)(expr, given)
+    return as_element(content, dtype) if isinstance(content, (bool, int, float)) else None
+
+
+def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
+    """The number in each of the places, `None` where it is not known."""
+    if not any(v in _PLACES for v in nodes(expr)):
+        return [number_of(expr, {}, dtype)] * len(places)
+    return [number_of(expr, dict(zip(PLACE, place, strict=False)), dtype) for place in places]
+
+
+def number_value(number: int | float | bool, dtype: str) -> PadValue:
+    """The number everywhere."""
+    return PadValue(as_operand(as_element(number, dtype), dtype))
+
+
+def _itself(tensor: Tensor, indices: Sequence[Content]) -> Content:
+    if any(isinstance(i, Data) for i in indices):
+        return Data()
+    found: Content = element(tensor, tuple(i if not isinstance(i, int) else as_operand(i, "int32") for i in indices))  # type: ignore[misc]  # no data left
+    return found

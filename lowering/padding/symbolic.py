@@ -29,9 +29,8 @@ from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Sto
 from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, variables
-from lowering.padding.applied import folded
 from lowering.padding.concrete import of_type
-from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 
 MAX_ROUNDS: Final = 8  # of dependence through storage
 MAX_PARTS: Final = 8  # conditions of which one holds

@@ -16,11 +16,10 @@ from bound.tir.value import Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
-from lowering.padding.applied import folded, numbers_at
 from lowering.padding.inverted import candidates
 from lowering.padding.packed import Place
 from lowering.padding.partial_evaluation import Number, as_element, as_operand
-from lowering.padding.states import PadValue
+from lowering.padding.states import PadValue, folded, numbers_at
 
 
 class Unknown(NamedTuple):

@@ -66,7 +66,7 @@ def test_a_file_name_stands_for_two_things_at_most() -> None:
 OWN_WALKERS = frozenset(
     """
     lowering.build.checks lowering.build.pipeline lowering.build.scans lowering.build.stages
-    lowering.forms.model lowering.padding.alike
+    lowering.forms.model lowering.padding.anti_unification
     """.split()
 )
 

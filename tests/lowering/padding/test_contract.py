@@ -24,7 +24,7 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.padding.applied import number_of
+from lowering.padding.states import number_of
 
 TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
 GRID = "    for io in [0, 4):\n        for ii in [0, 4):\n"

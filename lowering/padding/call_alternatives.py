@@ -12,14 +12,13 @@ from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from intset.expr.node import Expr
 from lowering.layout.relocation import tensor_like
-from lowering.padding.applied import folded
 from lowering.padding.concrete import of_type
 from lowering.padding.interface import Option, Port
 from lowering.padding.moves import Move, Step
 from lowering.padding.packed import Grid
-from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, Planned, State
+from lowering.padding.search_states import Held, Version, World
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadValue, Planned, State, folded
 from lowering.padding.unknowns import Bound, Unknowns, shortened, solutions
-from lowering.padding.worlds import Held, Version, World
 
 if TYPE_CHECKING:
     from lowering.padding.graph import Call, GraphTensor
