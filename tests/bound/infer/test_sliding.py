@@ -308,7 +308,7 @@ def slides(program: Program, **options: Any) -> bool:
     return True
 
 
-@sampled(16, 1200, programs(also="stored"), shows={True})
+@sampled(80, 1200, programs(also="stored"), shows={True})
 def test_random_programs(program: Program) -> bool:
     return slides(program)
 
@@ -318,6 +318,6 @@ def test_random_programs_of_symbolic_sizes(program: Program) -> bool:
     return slides(program)
 
 
-@sampled(8, 600, programs(also="stored"), shows={True})
+@sampled(30, 600, programs(also="stored"), shows={True})
 def test_random_boxes(program: Program) -> bool:
     return slides(program, compute="box")
