@@ -77,7 +77,8 @@ class IterMap(Configured):
         self._sizes = tuple(v for v in used if v not in own)
         self._opaque = bool(opaque_terms(*self.exprs, *ends, *self._conditions))
         extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
-        self._empty = logical_or(*(e <= 0 for e in extents if own.isdisjoint(e.free_vars())))  # over sizes alone
+        self._size_extents = [e for e in extents if own.isdisjoint(e.free_vars())]  # over sizes alone
+        self._empty = logical_or(*(e <= 0 for e in self._size_extents))
 
     @property
     def ctx(self) -> Context:
@@ -280,7 +281,9 @@ class IterMap(Configured):
         for cond in (self._short(part) for whole in parts for part in conjuncts(whole)):
             if cond not in kept and not self._there.prove(cond):
                 kept[cond] = None
-        return list(kept)
+        # The structure may be that of nonempty loops: with i in [0, n) and n < 2 it reads i as 0, also at n = 0.
+        inside = self._there.extended(facts=kept)
+        return [*kept, *(e > 0 for e in self._size_extents if not inside.prove(e > 0))]
 
     def _short(self, cond: Cond) -> Cond:
         """A comparison with each side in canonical form, to read like the inverse."""

@@ -87,7 +87,10 @@ class _Fusion:
         return block if len(done) == len(block.stmts) else seq(*(stmt for stmt, _ in done))
 
     def _fused(self, first: For, second: For) -> For:
-        later = substitute(second.body, {second.var: first.var})
+        # A loop inside the second may have the first one's variable, which it would capture.
+        moved = with_fresh_names(second) if first.var in bound_in(second.body) else second
+        assert isinstance(moved, For)
+        later = substitute(moved.body, {moved.var: first.var})
         for old, new in zip(statements(second.body), statements(later), strict=True):
             self._paths[id(new)] = self._paths[id(old)]
         kind = first.kind if first.kind is second.kind else LoopKind.SERIAL

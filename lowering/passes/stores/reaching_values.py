@@ -155,9 +155,11 @@ class ReachingValues:
     def _refutes(self, cursor: Cursor, cond: Operand, facts: list[Truth]) -> bool:
         is_reached = False
         for case, here in self._known_to(cursor, cond, facts):
-            if not decided(build.negation(_settled(replaced(cond, case.values))), here):
+            fails = build.negation(_settled(replaced(cond, case.values)))
+            if not decided(fails, here):
                 return False
-            is_reached = is_reached or not proves(here, truth(False))
+            is_vacuous = proves(here, truth(False)) or (isinstance(fails, Cond) and proof_of(here, fails).vacuous)
+            is_reached = is_reached or not is_vacuous
         return is_reached
 
     def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:

@@ -24,6 +24,7 @@ from intset import (
 )
 from intset.errors import BudgetError
 from intset.infinity import Infinity
+from intset.itermap.itermap import iter_map
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -214,7 +215,17 @@ def drawn(seed: int) -> tuple[Context, list[Expr], list[dict[Var, int]]]:
         a, b = r.choice(own), r.choice(own)
         facts = [r.choice((a + b < r.randint(1, 8), a <= b + 1, (a % 2).eq(0), a.ne(2), flat < r.randint(2, 20)))]
     at = [{n: a, m: b} for a in (0, 1, 2, 5) for b in ((1, 3) if sizes == 2 else (1,))] if sizes else [{}]
+    if sizes and r.random() < 0.3:
+        fact = r.choice((n < 2, n <= 2, (n % 2).eq(0), n.ne(2)))
+        facts, at = [*facts, fact], [values for values in at if evaluate(fact, values)]
     return Context(ranges, assume=facts), exprs, at
+
+
+def test_a_place_has_no_preimage_where_a_loop_is_empty() -> None:
+    short = Context({i: Range(0, n)}, assume=[n < 2])
+    padding = iter_map(short, [i], [i], [Range(0, 8)]).padding_at((k,))
+    assert [evaluate(padding, {n: 0, k: place}) for place in range(2)] == [True, True]
+    assert [evaluate(padding, {n: 1, k: place}) for place in range(2)] == [False, True]
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")

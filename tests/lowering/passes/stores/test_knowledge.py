@@ -21,8 +21,8 @@ from lowering import (
     simplify,
     undef,
 )
-from lowering.nest.ir import Assume, Function, Seq
-from lowering.nest.walk import statements
+from lowering.nest.ir import Assume, For, Function, Seq
+from lowering.nest.walk import statements, substitute
 from lowering.passes import Entry, partition_loops
 from tests.lowering.plain_interpreter import TrapError, ran
 
@@ -102,6 +102,35 @@ def test_an_assumption_is_refused_only_where_it_is_reached_and_false() -> None:
     assert str(remove_no_op(f)) == str(f)  # it may hold in other iterations
     with pytest.raises(InputError, match="is false wherever it is reached"):
         remove_no_op(nest("A[3] = 0\nfor k in [0, 5):\n    assume k > 7 or A[3] < 0\n    B[k] = 1"))
+
+
+def test_an_assumption_that_is_never_reached_is_not_refused() -> None:
+    body = """
+for k in [2, 4):
+    for j in [0, 5):
+        if ((n != 0 or n < 4) and j % 3 == 2) and (j != 1 and 2 // (j - 1) < 1):
+            A[j + 1] = 2
+            assume select(B[j % 4] != 3, A[7 - k], 1) == 1 or A[j + 1] == 2
+            B[j] = 1""".strip()
+    f = nest(body)
+    check(f, remove_no_op(f))
+
+
+def test_loops_over_an_array_keep_that_the_old_loop_was_empty() -> None:
+    f = nest("if n < 2:\n    for i in [0, n):\n        A[i] = 7")
+    check(f, sequential_buffer_access(f, "A"))
+
+
+def test_fused_loops_do_not_capture_a_variable_of_the_second() -> None:
+    f = nest("for i in [0, 4):\n    A[i] = i\nfor j in [0, 4):\n    for k in [0, 5):\n        M[j, k] = j + k * 2")
+    first, second = f.body.stmts if isinstance(f.body, Seq) else ()
+    assert isinstance(first, For) and isinstance(second, For) and isinstance(second.body, For)
+    inner = second.body
+    shared = replace(inner, var=first.var, body=substitute(inner.body, {inner.var: first.var}))
+    f = f.with_body(Seq((first, replace(second, body=shared))))
+    g = merge_adjacent_loops(f)
+    assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
+    check(f, g)
 
 
 # -- ends of loops that read data ---------------------------------------------------------------------------------
