@@ -307,7 +307,7 @@ INSIDE: dict[str, str] = {
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope Made Part
         Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
-        Worth""",
+        Worth ConcreteRun PartialEvaluator Maker""",
 }
 
 
