@@ -87,9 +87,9 @@ class AutoDomain:
             return cheap
         best: list[Bounds] = []
 
-        def searched() -> Bounds | None:
+        def searched(is_brief: bool) -> Bounds | None:
             low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
-            ends = None if low is None or high is None else attained_ends(query, low, high)
+            ends = None if low is None or high is None else attained_ends(query, low, high, is_brief)
             if ends is None:
                 return None
             return Bounds(*ends, True, "linear" if ends == (low, high) else "points")
@@ -100,8 +100,9 @@ class AutoDomain:
 
         steps: list[Step[Bounds]] = [
             (COST_OF_FEW, lambda: points_bounds(query, FEW_POINTS)),
-            (COST_OF_FEW, searched),
+            (COST_OF_FEW, partial(searched, is_brief=True)),
             (COST_OF_SETS, strongest_bounds),
+            (COST_OF_POINTS, partial(searched, is_brief=False)),
             (COST_OF_POINTS, lambda: _POINTS.bounds(query)),
         ]
         found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)

@@ -30,7 +30,7 @@ _FEWEST_DIVISIONS = 2  # with fewer, aiming or the strongest domain answers soon
 _STEP = 2654435761  # of the starts, Knuth's multiplicative hash
 
 
-def attained_ends(query: Query, low: int, high: int) -> tuple[int, int] | None:
+def attained_ends(query: Query, low: int, high: int, is_brief: bool = False) -> tuple[int, int] | None:
     """The smallest and largest value of the query's expression; `None` if the search proves neither within its budget.
 
     Guarantee: expression and facts were evaluated, as written, at points where both ends are attained.
@@ -38,8 +38,9 @@ def attained_ends(query: Query, low: int, high: int) -> tuple[int, int] | None:
     Parameters
     ----------
     low, high: ends of a superset, usually attained.
+    is_brief: whether the budget is twice the cube of the number of divisions: with few, the exact domain is cheap.
     """
-    search = _search_of(query)
+    search = _search_of(query, is_brief)
     if search is None:
         return None
     last = search.largest(1, high)
@@ -47,11 +48,12 @@ def attained_ends(query: Query, low: int, high: int) -> tuple[int, int] | None:
     return None if first is None or last is None else (-first, last)
 
 
-def _search_of(query: Query) -> _EndSearch | None:
+def _search_of(query: Query, is_brief: bool) -> _EndSearch | None:
     """The search; `None` for few divisions, parameters, loads, or an unbounded variable."""
     (e,) = query.exprs
     nodes = list(postorder((e, *query.facts)))
-    if sum(node.op in ops.DIVISIONS for node in nodes) < _FEWEST_DIVISIONS:
+    divisions = sum(node.op in ops.DIVISIONS for node in nodes)
+    if divisions < _FEWEST_DIVISIONS:
         return None
     variables, params, touching, leftover = query.split_relevant(query.exprs)
     if params or leftover or opaque_terms(e, *query.facts):
@@ -67,13 +69,22 @@ def _search_of(query: Query) -> _EndSearch | None:
         return None
     checks = [*touching, *symbolic_limits(query, variables)]
     guards = [compiled(check, variables) for check in checks]
-    return _EndSearch(query, variables, spans, compiled(e, variables), guards)
+    search = _EndSearch(query, variables, spans, compiled(e, variables), guards)
+    if is_brief:
+        search.points = min(search.points, 2 * divisions**3)
+        search.evaluations = min(search.evaluations, 2 * divisions**3)
+    return search
 
 
 class _EndSearch:
     """Search for the ends of one expression over a box.
 
     A *side* is +1 for the largest value, -1 for the smallest. Values times the side turn both ends into maxima.
+
+    Attributes
+    ----------
+    points: the most that branch and bound visits for an end.
+    evaluations: the most of the local search for an end.
     """
 
     def __init__(
@@ -86,6 +97,7 @@ class _EndSearch:
     ) -> None:
         self._query, self._variables, self._spans = query, variables, spans
         self._value, self._guards = value, guards
+        self.points, self.evaluations = BRANCHED_POINTS, ASCENT_EVALUATIONS
 
     def largest(self, side: int, claimed: int) -> int | None:
         """The largest value, times `side`; `None` beyond the budget. `claimed`: an upper bound of it."""
@@ -105,7 +117,7 @@ class _EndSearch:
 
     def _climbed(self, side: int, claimed: int) -> int | None:
         """`claimed`, if a climb reaches it; `None` beyond the budget."""
-        left = ASCENT_EVALUATIONS
+        left = self.evaluations
         for start in itertools.count():
             point = self._start(start, side)
             peak = self._at(point, side)
@@ -165,7 +177,7 @@ class _EndSearch:
         numbers = itertools.count()  # of the points, which order those of equal costs
         queue = [(0, next(numbers), 0, tuple(corner))]
         best: int | None = None
-        for _ in range(BRANCHED_POINTS):
+        for _ in range(self.points):
             if not queue or (best is not None and top - queue[0][0] <= best):
                 return best
             cost, _, last, point = heapq.heappop(queue)
