@@ -1,4 +1,4 @@
-"""`hoist_layouts`: the copies at the border of a function, outside of it.
+"""`hoist_layouts` moves the layout copies at a function's border out of the function.
 
 def f(A: int32[14], B: int32[14]):                A --pad (i // 4, i % 4), 0--> AC
     allocate AC: int32[4, 4]
@@ -41,13 +41,13 @@ from lowering.passes.simplify import shortened
 
 
 class Border(NamedTuple):
-    """A pad or crop outside of a function.
+    """A pad or crop hoisted out of a function.
 
     Attributes
     ----------
-    tensor: the name of the parameter that is logical outside.
-    map: from its indices to those of the packed one.
-    value: of a pad, what it puts into the padding: `None`, `UNDEF` or a value; of a crop, what is promised there.
+    tensor: the name of the logical parameter.
+    map: maps logical indices to packed indices.
+    value: padding state: a pad writes it (`None`: writes nothing), a crop's input satisfies it.
     """
 
     tensor: str
@@ -57,14 +57,16 @@ class Border(NamedTuple):
 
 @dataclass(frozen=True)
 class Hoisted:
-    """A function without the copies at its border.
+    """A function split into pads, a packed function and crops.
+
+    Guarantee: `run` returns the results of the original function.
 
     Attributes
     ----------
-    f: the function that was given.
-    pads, crops: the copies, in the order of its parameters.
-    packed: the function between them; its parameters are the tensors that were local.
-    names: of the packed parameters, those of `pads`, then those of `crops`.
+    f: the original function.
+    pads, crops: the hoisted copies, in parameter order.
+    packed: the remaining function; formerly local tensors are its parameters.
+    names: packed parameter names, pads first, then crops.
     """
 
     f: Function
@@ -80,11 +82,11 @@ class Hoisted:
         functions: Mapping[str, Callable[..., Operand]] | None = None,
         undef: Callable[[str], Operand] | None = None,
     ) -> dict[str, Any]:
-        """Pad, run what is packed, crop: what `run` of the function gives. Outputs are written in place.
+        """Pad the inputs, run the packed function, crop the outputs in place.
 
         Raises
         ------
-        as `lowering.run`.
+        The errors of `lowering.run`.
         """
         import numpy as np
 
@@ -121,12 +123,15 @@ class Hoisted:
 
 
 def hoist_layouts(f: Function) -> Hoisted:
-    """The function without copies between its parameters and local storage, which are told beside it.
+    """Split a function into pads, a packed function and crops.
 
-    A copy is known by what it computes: statements that fill a local tensor with all elements of one input, and its
-    padding with one thing or nothing, before anything else reads it; and statements that fill an output with elements
-    of a local tensor that nothing stores to afterwards. What else there is stays. Where results depend on what a pad
-    puts into its padding, the packed function assumes that it is there.
+    A pad copies all elements of one input into a local tensor, and may fill its padding, before other statements read
+    the tensor. A crop copies a local tensor into an output after the last store to the tensor. Other copies stay.
+    If results depend on a pad's padding value, the packed function assumes this value.
+
+    Raises
+    ------
+    LayoutError: `f` is not a `Function`.
 
     Example
     -------
@@ -187,7 +192,7 @@ class _Hoist:
         return tuple(k for k, (_, stored) in enumerate(self.uses) if tensor in stored)
 
     def _is_told(self, numbers: Sequence[int], target: Tensor, source: Tensor) -> bool:
-        """Whether statements do nothing but fill one tensor from another."""
+        """Test that plain statements store only to `target` and load only `target` and `source`."""
         return all(
             self.uses[k][1] == {target} and self.uses[k][0] <= {target, source} and is_plain(self.stmts[k])
             for k in numbers
@@ -277,7 +282,7 @@ class _Hoist:
         return {**local, **found}
 
     def _untouched(self, copy: Copy) -> Padding | None:
-        """What of a packed parameter may not be touched: what the local tensor said, and what no pad writes."""
+        """Compute the untouchable padding of a packed parameter: declared padding, plus padding no pad writes."""
         allocation = self.stmts[self.allocations[copy.inner]]
         assert isinstance(allocation, Allocate)
         is_open = copy in self.pads and copy.value is None
@@ -293,7 +298,7 @@ class _Hoist:
 
 
 def _is_plain_storage(stmt: Stmt) -> bool:
-    """Whether storage counts from 0."""
+    """Test that every storage range starts at 0."""
     assert isinstance(stmt, Allocate)
     return all(isinstance(r.min, Expr) and r.min.is_const and r.min.data == 0 for r in stmt.ranges)
 
@@ -307,7 +312,7 @@ def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]
 
 
 def _is_padding_read(g: Function, copy: Copy) -> bool:
-    """Whether an element of the padding may be read."""
+    """Test whether the function may read padding; unknown counts as yes."""
     try:
         read, _ = dataflow(g).touched(copy.inner.name)
         return not (read - copy.map.from_zero().image()).is_empty
@@ -316,7 +321,7 @@ def _is_padding_read(g: Function, copy: Copy) -> bool:
 
 
 def _needed(g: Function, pads: Sequence[Copy]) -> list[Copy]:
-    """The pads whose values results depend on: what they put there has to be assumed."""
+    """Select the pads whose padding values affect results."""
     try:
         if not pads or _is_sound(g):
             return []
@@ -326,16 +331,17 @@ def _needed(g: Function, pads: Sequence[Copy]) -> list[Copy]:
             if _is_sound(_assuming(g, rest)):
                 needed = rest
         return needed
-    except (BudgetError, InputError):  # sizes that are no numbers, a nest that is too long
+    except (BudgetError, InputError):  # symbolic sizes, or a nest over the budget
         return [copy for copy in pads if _is_padding_read(g, copy)]
 
 
 def _is_sound(g: Function) -> bool:
-    """Whether no result depends on padding that nothing fixes.
+    """Test that results are independent of unconstrained padding.
 
     Raises
     ------
-    InputError, BudgetError: that is not known.
+    InputError: the function has symbolic sizes.
+    BudgetError: the nest exceeds the budget.
     """
     if g.sizes:
         raise InputError(f"{g.name} depends on the size {g.sizes[0].name}")
@@ -347,14 +353,14 @@ def _is_sound(g: Function) -> bool:
 
 
 def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
-    """The function that assumes at its start what pads put into paddings."""
+    """Insert assumptions of the pads' padding values at the function's start."""
     stmts = flat(g.body)
     k = leading_checks(stmts)
     return g.with_body(seq(*stmts[:k], *(_assumed(g, copy) for copy in pads), *stmts[k:])) if pads else g
 
 
 def _assumed(g: Function, copy: Copy) -> Stmt:
-    """A nest that assumes what a pad puts into the padding."""
+    """Build a nest that assumes a pad's padding value."""
     places = PLACE[: copy.inner.ndim]
     value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
     filling = Filling(places, ((truth(True), value),))
@@ -363,15 +369,15 @@ def _assumed(g: Function, copy: Copy) -> Stmt:
 
 
 def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:
-    """What the packed function gives, at the values of the pads."""
+    """Evaluate the packed function's padding promises, given the pads' values."""
     try:
         return contract(packed).promises({copy.inner.name: copy.value for copy in pads})
-    except IntSetError:  # sizes that are no numbers, a nest that is too long
+    except IntSetError:  # symbolic sizes, or a nest over the budget
         return {}
 
 
 def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Var, Any], draw: Any) -> Any:
-    """The array in the layout of a pad, with what that puts into the padding."""
+    """Pack an array and fill its padding with the pad's value."""
     import numpy as np
 
     value = border.value

@@ -1,4 +1,4 @@
-"""What a function shows to its neighbours in a graph: shapes, types, layouts and the contract of its paddings."""
+"""Interfaces of graph functions: shapes, types, layouts and padding contracts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lowering.padding.states import NOTHING, UNDEF, PadState
 
 
 class Port(NamedTuple):
-    """One parameter as the graph sees it.
+    """The interface of one parameter.
 
     Attributes
     ----------
-    name: of the parameter.
-    shape, dtype: of the logical tensor.
-    grid: of the layout; `None` where it is passed as it is.
-    state: of an input what is needed in its padding, of the output what is given; without a layout it says nothing.
-    tensor: the parameter itself.
+    name: parameter name.
+    shape, dtype: logical shape and element type.
+    grid: packed layout; `None` for a logical parameter.
+    state: padding state, required for inputs, promised for the output; meaningless without a layout.
+    tensor: the parameter.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Port(NamedTuple):
 
     @property
     def meets(self) -> tuple[Any, ...]:
-        """What two ports that are interchangeable have in common."""
+        """Key of shape, type and layout; interchangeable ports have equal keys."""
         return self.shape, self.dtype, None if self.grid is None else self.grid.key
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Option(NamedTuple):
     output: Port
 
     def is_like(self, other: Option) -> bool:
-        """Whether no neighbour could tell one from the other."""
+        """Test that both options have equal ports, up to parameter names."""
         mine, theirs = (*self.inputs, self.output), (*other.inputs, other.output)
         return len(mine) == len(theirs) and all(
             a.meets == b.meets and _text(self, a) == _text(other, b) for a, b in zip(mine, theirs, strict=True)
@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 def _text(option: Option, port: Port) -> str:
-    """The state of a port, inputs called by their position."""
+    """Print a port's padding state, naming inputs by position."""
     state = port.state
     if not hasattr(state, "text"):
         return str(state)
@@ -69,12 +69,12 @@ def _text(option: Option, port: Port) -> str:
 
 
 def option_of(f: Any) -> Option:
-    """A function as an option of a call.
+    """Derive the ports of a function from its contract.
 
     Raises
     ------
-    InputError: it is no function, has not one output, depends on sizes or scalars, or reads its output first.
-    LayoutError: it has no contract.
+    InputError: `f` is not a function with one output and constant shapes, or reads its output first.
+    LayoutError: `f` has no contract, or a layout is not injective.
     """
     if not isinstance(f, Function):
         raise InputError(f"an option of a call must be a function, not {shown(f)}")

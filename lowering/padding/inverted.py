@@ -1,4 +1,4 @@
-"""Which number makes an expression equal another: the expression turned round, and every solution tried."""
+"""Solve an equation in one unknown: invert its operations, then check every candidate by evaluation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from intset.expr.ops import Op
 from lowering.padding.partial_evaluation import Number, as_element, as_number, is_number
 from lowering.padding.states import number_of
 
-MAX_TRIED: Final = 512  # numbers
+MAX_TRIED: Final = 512  # candidates
 MAX_FOUND: Final = 16  # solutions
 _SMALL: Final = (0, 1, -1, 2, -2)
 Tried: TypeAlias = "Number | tuple[Number, ...]"
 
 
 def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
-    """Numbers of the type `dtype` for which an expression over one unknown, held as `result`, equals `wanted`.
+    """Yield values of `unknown` for which `expr`, stored as type `result`, equals `wanted`.
 
-    Of types of 8 bits none is missed among the first `MAX_FOUND`, from 0 outwards; else those come that turning round
-    the operations leads to, and a few that many operations have in common.
+    Guarantee: every yielded number solves the equation. For integers of at most 8 bits the search is exhaustive, up to
+    `MAX_FOUND` solutions nearest to 0. Other types try inverted operations and common constants.
+
+    Parameters
+    ----------
+    dtype: type of the unknown.
     """
     tried: list[Number] = []
     if dtype == "bool":
@@ -35,7 +39,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, resu
     else:
         some = (_kept(n, dtype) for n in (*_turned(expr, unknown, wanted), *_common(expr, wanted, dtype)))
         for number in some:
-            if number is not None:  # -0.0 only where 0.0 will not do
+            if number is not None:  # prefer 0.0 to -0.0
                 tried += [0.0, -0.0] if number == 0 and isinstance(number, float) else [number]
     found = 0
     for number in list({repr(n): n for n in tried}.values())[:MAX_TRIED]:
@@ -48,7 +52,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, resu
 
 
 def _kept(number: Any, dtype: str) -> Number | None:
-    """A number as the type holds it; `None` where it does not."""
+    """Convert a number to the type; return `None` if the type cannot represent it."""
     if isinstance(number, complex) or number != number:
         return None
     if dtypes.is_float(dtype):
@@ -70,7 +74,7 @@ def _common(expr: Operand, wanted: Number, dtype: str) -> Iterator[Number]:
 
 
 def _turned(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Number]:
-    """What the unknown has to be, going down the operations that it occurs in once."""
+    """Yield candidates by inverting operations from the root down to the unknown."""
     below: set[Operand] = {unknown}
     for node in nodes(root):
         if any(arg in below for arg in node.args):
@@ -88,7 +92,7 @@ def _turned(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Number]
 
 
 def _below(node: Operand, value: Number, below: set[Operand]) -> Iterator[tuple[Operand, Number]]:
-    """What an argument with the unknown in it would have to be."""
+    """Invert one operation: yield each argument that contains the unknown, with its required value."""
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
     op = node.op

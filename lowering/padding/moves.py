@@ -1,4 +1,4 @@
-"""The steps of a plan."""
+"""Steps of a plan."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One thing that a plan does.
+    """One operation of a plan.
 
     Attributes
     ----------
-    kind: "pad", a packed version from the logical one; "copy", from a packed one; "crop", the logical version from a
-        packed one; "fill", a value into the padding of the version that a call made; "call".
-    tensor: what there is a version more of, or what is filled.
-    map: of the layout of that version, of a crop of the one it starts from; `None` of a call that makes a logical one.
-    value: what a pad, copy or fill puts into the padding, `UNDEF` for anything, `None` for nothing at all; what is
-        known of the padding that a crop leaves out.
-    function: that is called.
-    elements: of the result of a pad or copy, of the logical tensor of a crop, of the padding of a fill; 0 of a call.
+    kind: "pad" (logical to packed), "copy" (packed to packed), "crop" (packed to logical), "fill" (overwrites the
+        padding of a call's result) or "call".
+    tensor: the produced or filled tensor.
+    map: layout of the result; a crop's source layout; `None` for a call with a logical result.
+    value: padding value that a pad, copy or fill writes (`UNDEF`: any value, `None`: no write); a crop's known source
+        padding.
+    function: the called function.
+    elements: number of elements written; 0 for a call.
     """
 
     kind: str
@@ -49,13 +49,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A step, and the versions it works on, by number.
+    """A step with the version numbers of its operands and result.
 
     Attributes
     ----------
-    reads: the versions a call reads, by position; the one that a pad, copy, crop or fill starts from.
-    makes: the version that there is afterwards.
-    option: of a call.
+    reads: source versions, in argument order.
+    makes: result version.
+    option: a call's selected option.
     """
 
     step: Step

@@ -1,4 +1,4 @@
-"""`pad_options`: a function in other layouts, once for each promise about the padding that makes a difference."""
+"""`pad_options` generates packed variants of a function under different padding contracts."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from lowering.passes.stores.undef_removal import remove_undef
 
 
 def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
-    """A function with tensors in other layouts, in as many ways as paddings give: options for a call of a graph.
+    """Generate packed variants of a function as options for a graph call.
 
-    The first leaves the padding alone and keeps every guard. Another may read and write any padding, and loses the
-    guards for which that is enough. In others the padding of inputs is neutral (0, 1, the lowest or highest value, of
-    one input or of all of them), where that makes one more guard unnecessary.
+    The first variant leaves padding alone and keeps every guard. The second accesses padding of unknown value and drops
+    the guards this makes redundant. Further variants assume neutral input padding (0, 1, lowest or highest value; one
+    input or all) and appear only if they drop another guard.
 
     Parameters
     ----------
-    layouts: from names of tensors to their maps, as `transform_layout` takes them.
+    layouts: map from tensor names to index maps, see `transform_layout`.
 
     Raises
     ------
-    InputError: it is no function, there are no layouts, or one is of no tensor of the function.
-    LayoutError: a layout does not fit, or has no inverse.
+    InputError: `f` is not a function, `layouts` is empty, or a name is unknown.
+    LayoutError: a layout has the wrong shape or no inverse.
 
     Example
     -------
@@ -73,7 +73,7 @@ def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
     if _guards(free) < _guards(kept) or _promises_more(free, kept, layouts):
         options.append(free)
     inputs = [t for t in f.inputs if t.name in layouts]
-    helpful: set[int] = set()  # kinds of neutral values for which one input is enough
+    helpful: set[int] = set()  # neutral kinds that drop a guard with one input alone
     for tensors, kind in _neutral(inputs) if _guards(free) else ():
         values = {t.name: _neutral_value(t.dtype, kind) for t in tensors}
         if (len(tensors) > 1 and kind in helpful) or not _may_free_a_guard(free, values):
@@ -86,7 +86,7 @@ def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
 
 
 def _promises_more(free: Function, kept: Function, layouts: Mapping[str, IndexMap]) -> bool:
-    """Whether a version promises more of some padding than the one that leaves the padding of `layouts` alone."""
+    """Test whether `free` promises more output padding than `kept`, which leaves padding untouched."""
     gives = contract(free).gives
     if not gives.keys() <= layouts.keys():
         return gives != contract(kept).gives
@@ -94,14 +94,14 @@ def _promises_more(free: Function, kept: Function, layouts: Mapping[str, IndexMa
 
 
 def _may_free_a_guard(f: Function, values: Mapping[str, Any]) -> bool:
-    """Whether a guard that is needed while padding is unknown may be needless if it has these values.
+    """Test whether known padding values may make a guard redundant.
 
-    They matter to a guarded store that keeps its element with them, such as a sum with 0; to one that reads them
-    through other tensors; and where an unknown value would decide what is executed.
+    Three uses qualify: a guarded store becomes a no-op (adding 0), a guarded store reads padding through other tensors,
+    or padding decides control flow. False skips the expensive transformation.
 
     Parameters
     ----------
-    values: by the name of the tensor that has it in its padding.
+    values: padding values by tensor name.
     """
     padded = {t: as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
     affected = _affected(f, padded)
@@ -119,7 +119,7 @@ def _may_free_a_guard(f: Function, values: Mapping[str, Any]) -> bool:
 
 
 def _affected(f: Function, padded: Iterable[Tensor]) -> set[Tensor]:
-    """The tensors whose elements may be made of elements of given ones."""
+    """Collect the tensors that may depend on `padded`, by a fixed point over stores."""
     affected, size = set(padded), -1
     while size != len(affected):
         size = len(affected)
@@ -130,7 +130,7 @@ def _affected(f: Function, padded: Iterable[Tensor]) -> set[Tensor]:
 
 
 def _keeps(f: Function, stmt: Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
-    """Whether a store keeps its element outside of a guard around, given the elements of tensors it reads."""
+    """Test that a store is a no-op outside one of its guards, given the values of its loads."""
     loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
     loaded = {node: padded[t] for node, t in loads.items()}
     value = rewrite(stmt.value, loaded)
@@ -141,7 +141,7 @@ def _keeps(f: Function, stmt: Store, cursor: Cursor, padded: Mapping[Tensor, Ope
 
 
 def _in_layouts(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str, Any]) -> Function:
-    """The function in the layouts, its loops over the new axes, without the guards that the paddings make needless."""
+    """Transform layouts, loop over the new axes, and remove guards that the padding values make redundant."""
     g = f
     for name, layout in layouts.items():
         g = transform_layout(g, name, layout, pads[name])
@@ -149,16 +149,16 @@ def _in_layouts(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str,
     for name in sorted(layouts, key=lambda name: name not in outputs):
         try:
             g = sequential_buffer_access(g, name)
-        except LayoutError:  # the order of what it computes matters, so it stays
+        except LayoutError:  # its iteration order matters
             continue
     g = remove_branching_through_overcompute(g)
     if any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         return g
-    return remove_undef(g)  # the stores that were permissions; what was computed there is known to be
+    return remove_undef(g)  # drops stores that only permit overcompute
 
 
 def _with_padding(free: Function, values: Mapping[str, Any]) -> Function:
-    """The version that knows the padding of some inputs, from the one to which all padding is unknown."""
+    """Replace assumptions of unknown padding by known values and remove the guards this makes redundant."""
 
     def assume_value(stmt: Assume, cursor: Cursor) -> Assume:
         permitted = permission(stmt.cond)
@@ -178,7 +178,7 @@ def _dtype(f: Function, name: str) -> str:
 
 
 def _neutral(inputs: list[Tensor]) -> Iterator[tuple[list[Tensor], int]]:
-    """Whose padding is to be neutral, and which kind of neutral: one input alone, then all of them."""
+    """Yield input subsets with a kind of neutral value: single inputs first, then all inputs."""
     for some in [[t] for t in inputs] + ([inputs] if len(inputs) > 1 else []):
         for kind in range(4):
             yield some, kind

@@ -1,4 +1,4 @@
-"""Packed parameters: which of their elements are padding, and what indices mean."""
+"""Packed parameters: padding masks and index conversion."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Place = tuple[int, ...]
 
 
 class Grid:
-    """The places of a map of constant shape.
+    """The storage grid of an index map with constant shape.
 
     Attributes
     ----------
-    shape: the extents of the new indices.
-    first: the smallest new indices; storage counts from 0, a place in it is that many less.
+    shape: extents of the new indices.
+    first: smallest new indices; storage index = new index - `first`.
     """
 
     def __init__(self, layout: IndexMap) -> None:
@@ -36,21 +36,21 @@ class Grid:
 
     @cached_property
     def mask(self) -> Any:
-        """An array over the storage, true in the padding."""
+        """Boolean array over the storage; true marks padding."""
         import numpy as np
 
         return self.layout.pack(np.zeros(self.layout.shape, np.bool_), True)
 
     @cached_property
     def padding(self) -> tuple[Place, ...]:
-        """The places of the padding, as new indices of the map, in lexicographic order."""
+        """Padding positions as new indices, in lexicographic order."""
         import numpy as np
 
         return tuple(tuple(int(x) + m for x, m in zip(p, self.first, strict=True)) for p in np.argwhere(self.mask))
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What two grids have in common exactly if every element lies in the same place of both."""
+        """Hashable key; equal keys mean that both grids store every element at equal positions."""
         import numpy as np
 
         old = tuple(int(e) for e in self.layout.shape)
@@ -59,7 +59,7 @@ class Grid:
 
     @property
     def elements(self) -> int:
-        """How many elements the storage has."""
+        """Number of storage elements, padding included."""
         return math.prod(self.shape)
 
     @cached_property
@@ -73,11 +73,11 @@ class Grid:
         return Grid, (self.layout,)
 
     def storage(self, place: Place) -> Place:
-        """Where the element with these new indices lies in the storage."""
+        """Convert new indices to storage indices."""
         return tuple(i - m for i, m in zip(place, self.first, strict=True))
 
     def place(self, storage: Place) -> Place:
-        """The new indices of an element of the storage."""
+        """Convert storage indices to new indices."""
         return tuple(i + m for i, m in zip(storage, self.first, strict=True)) if any(self.first) else storage
 
 
@@ -93,11 +93,11 @@ class Packed(NamedTuple):
 
 
 def packed_of(f: Function, layouts: Mapping[str, IndexMap]) -> dict[Tensor, Packed]:
-    """The packed parameters of a function.
+    """Pair each packed parameter with its layout.
 
     Raises
     ------
-    LayoutError: a layout is of no parameter, is none, or has another shape than the parameter.
+    LayoutError: a name is not a parameter, a layout is not an `IndexMap`, or shapes differ.
     """
     by_name = {t.name: t for t in f.params}
     return dict(_checked(f, by_name, layouts))

@@ -1,8 +1,7 @@
-"""Partial evaluation of operands: numbers are computed, elements of paddings stay symbols, data is unknown.
+"""Partial evaluation of operands: constants fold, padding elements stay symbolic, data is unknown.
 
-A content is one of three: a number; an operand over elements of paddings; or `Data`, which keeps no more than one
-padding element that went into it. Numbers are computed by the very text that `run` executes: integers are
-mathematical, floats those of their type.
+A content is a number, an operand over padding elements, or `Data`. `Data` records at most one padding element as its
+taint. Folding executes the Python text of `run`, so results agree: integers are unbounded, floats round to their type.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from lowering.codegen.spelling import Identifiers
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
-MAX_NODES: Final = 256  # of an operand over elements of paddings; a larger one becomes `Data`
+MAX_NODES: Final = 256  # of a symbolic content; larger ones become `Data`
 MAX_TEXT: Final = 400  # characters of a compiled function, which repeats shared operands
 
 Number: TypeAlias = "int | float | bool"
@@ -39,8 +38,8 @@ class Data(NamedTuple):
 
     Attributes
     ----------
-    taint: a padding element that went into it.
-    written: false if it may be the content from before anything was written.
+    taint: a padding element that influenced the value.
+    written: false if the element may be uninitialized.
     """
 
     taint: Element | None = None
@@ -65,7 +64,7 @@ def is_number(content: Content) -> bool:
 
 
 def as_element(number: Number, dtype: str) -> Number:
-    """The number that an element of the type holds after a store."""
+    """Convert a number to its stored value: integers wrap, floats round."""
     if dtype == "bool":
         return bool(number)
     if dtypes.is_int(dtype):
@@ -74,14 +73,14 @@ def as_element(number: Number, dtype: str) -> Number:
 
 
 def as_operand(number: Number, dtype: str) -> Operand:
-    """A constant of the type."""
+    """Build a constant of the type."""
     if dtypes.is_int(dtype):
         return const(int(number))
     return truth(bool(number)) if dtype == "bool" else constant(float(number), dtype)
 
 
 def as_number(node: Operand) -> Number | None:
-    """The value of a constant, else `None`."""
+    """Return the value of a constant node, else `None`."""
     if isinstance(node, Expr):
         return int(node.data) if node.is_const else None
     if isinstance(node, Cond):
@@ -97,7 +96,7 @@ _FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Number]]] = {}
 
 
 def _function_of(node: Operand) -> Callable[..., Number]:
-    """The operation of a node as a function of its operands, one for all nodes of a kind."""
+    """Compile a node's operation to a Python function; cached by operation and operand types."""
     kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
     key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
     function = _FUNCTIONS.get(key)
@@ -109,7 +108,7 @@ def _function_of(node: Operand) -> Callable[..., Number]:
 
 
 def _result(function: Callable[..., Number], is_float: bool, args: Sequence[Any]) -> Any:
-    """The result of a function of numbers; `None` if it has none. Operations on floats are numpy's, and may warn."""
+    """Call a compiled function; return `None` if it raises. Numpy's float warnings are suppressed."""
     try:
         if not is_float:
             return function(*args)
@@ -117,7 +116,7 @@ def _result(function: Callable[..., Number], is_float: bool, args: Sequence[Any]
 
         with np.errstate(all="ignore"):
             return function(*args)
-    except (ArithmeticError, ValueError, TypeError, NameError):  # by 0, of no number, a function of the host
+    except (ArithmeticError, ValueError, TypeError, NameError):  # division by 0, NaN conversion, host function
         return None
 
 
@@ -125,7 +124,7 @@ def _result(function: Callable[..., Number], is_float: bool, args: Sequence[Any]
 
 
 def taint_of(*contents: Content) -> Element | None:
-    """A padding element that one of the contents depends on."""
+    """Return one padding element that the contents depend on, else `None`."""
     for content in contents:
         if isinstance(content, Data):
             if content.taint is not None:
@@ -139,19 +138,19 @@ def taint_of(*contents: Content) -> Element | None:
 
 
 class PartialEvaluator:
-    """Evaluates operands as far as they do not depend on data.
+    """Evaluator that folds operands up to their dependence on data.
 
-    Guarantee: a number is the operand's value; an operand over padding elements equals it for all their values.
+    Guarantee: a number equals the operand's value; a symbolic content equals it for all values of padding elements.
 
     Parameters
     ----------
-    load: the content of an element, by contents of its indices.
-    named: whether environments map variables and parameters alone, and not other nodes. Then each operand is planned
-        once: its parts over integer variables alone are compiled.
+    load: callback returning an element's content, given index contents.
+    named: environments map only variables and parameters. Each operand then gets a plan, computed once, with compiled
+        integer subexpressions.
 
     Attributes
     ----------
-    steps: the number of evaluated nodes.
+    steps: number of evaluated nodes.
     """
 
     def __init__(self, load: OnLoad, named: bool = False) -> None:
@@ -162,7 +161,7 @@ class PartialEvaluator:
         self.steps = 0
 
     def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
-        """The content of an operand; nodes that `env` does not map stay themselves."""
+        """Evaluate an operand; nodes missing from `env` stay symbolic."""
         if not self._named:
             return self._walked(root, env)
         plan = self._plans.get(root)
@@ -171,7 +170,7 @@ class PartialEvaluator:
         return self._planned(plan, env) if plan.steps else self._walked(root, env)
 
     def indices(self, indices: tuple[Expr, ...], env: Mapping[Known, Content]) -> Sequence[Content]:
-        """The contents of the indices of an access; a tuple if all of them are integers."""
+        """Evaluate access indices; the result is a tuple if all are integers."""
         if indices not in self._tuples:
             self._tuples[indices] = _compiled(_texts(nodes(*indices)), indices) if indices else None
         function = self._tuples[indices]
@@ -186,7 +185,7 @@ class PartialEvaluator:
     # -- by a plan ----------------------------------------------------------------------------------------------
 
     def _planned(self, plan: _Plan, env: Mapping[Known, Content]) -> Content:
-        """The content of the last step."""
+        """Execute a plan and return its last content."""
         by_node: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
         self.steps += plan.size
         contents: list[Content] = []
@@ -211,7 +210,7 @@ class PartialEvaluator:
     # -- node by node -------------------------------------------------------------------------------------------
 
     def _walked(self, root: Operand, env: Mapping[Known, Content]) -> Content:
-        """The content of an operand; of lazy operations, only the operands that are needed are evaluated."""
+        """Evaluate an operand node by node; lazy operations evaluate only required operands."""
         done: dict[Operand, Content] = {}
         by_node: dict[object, Content] = dict(env.items())
         stack = [root]
@@ -233,7 +232,7 @@ class PartialEvaluator:
     def _step(
         self, node: Operand, done: dict[Operand, Content], env: Mapping[object, Content]
     ) -> tuple[list[Operand], Content | None]:
-        """The operands that are needed first, or the content."""
+        """Return pending operands, or the node's content once none is pending."""
         op = node.op
         if not node.args or node in env:
             return [], self._leaf(node, env)
@@ -282,7 +281,7 @@ class PartialEvaluator:
     def _junction(
         self, node: Operand, done: dict[Operand, Content], deciding: bool
     ) -> tuple[list[Operand], Content | None]:
-        """`and` and `or`, which one operand may decide."""
+        """Evaluate `and` and `or` with short circuit."""
         undecided: list[Content] = []
         for arg in node.args:
             if arg not in done:
@@ -317,7 +316,7 @@ class PartialEvaluator:
         return self._symbolic(node, args) if short is None else short
 
     def _symbolic(self, node: Operand, args: list[Content]) -> Content:
-        """The operation on contents that are not all numbers."""
+        """Apply an operation to contents with at least one symbolic or unknown operand."""
         if any(isinstance(arg, Data) for arg in args):
             taint = taint_of(*args)
             return UNKNOWN if taint is None else Data(taint)
@@ -338,11 +337,11 @@ class PartialEvaluator:
 
 
 class _Compiled(NamedTuple):
-    """Nodes over integer variables, as one Python function of these.
+    """A Python function compiled from nodes over integer variables.
 
     Attributes
     ----------
-    size: the number of nodes.
+    size: number of compiled nodes.
     """
 
     function: Callable[..., Any]
@@ -350,7 +349,7 @@ class _Compiled(NamedTuple):
     size: int
 
     def __call__(self, env: Mapping[Any, Content]) -> Any:
-        """The result; `None` if a variable is no integer, or the result is none."""
+        """Call the function; return `None` if a variable is not an integer or evaluation raises."""
         values = [env.get(v) for v in self.variables]
         for value in values:
             if type(value) is not int:
@@ -359,9 +358,9 @@ class _Compiled(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One step of a plan: a node, and either the steps before it that are its operands, or its compiled function.
+    """One plan step: a node with operand step numbers or a compiled function.
 
-    The function of a load gives a tuple, its indices.
+    A load's compiled function returns the tuple of indices.
     """
 
     node: Operand
@@ -370,7 +369,7 @@ class _Step(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The steps that evaluate an operand of `size` nodes, operands first; none if lazy operations have to decide."""
+    """Evaluation steps of an operand with `size` nodes, operands first; empty if it contains lazy operations."""
 
     steps: list[_Step]
     size: int
@@ -405,7 +404,7 @@ def _plan_of(root: Operand) -> _Plan:
 
 
 def _texts(order: Iterable[Operand]) -> dict[Operand, str]:
-    """The Python texts of the nodes over integer variables alone.
+    """Print the nodes that depend only on integer variables as Python text.
 
     Parameters
     ----------
@@ -423,7 +422,7 @@ def _texts(order: Iterable[Operand]) -> dict[Operand, str]:
 
 
 def _compiled(texts: Mapping[Operand, str], root: Operand | tuple[Operand, ...]) -> _Compiled | None:
-    """The function of a node, or of a tuple of nodes; `None` if one of them has no text."""
+    """Compile a node or a tuple of nodes; return `None` if some node lacks a text."""
     roots = root if isinstance(root, tuple) else (root,)
     if any(node not in texts for node in roots):
         return None
@@ -436,7 +435,7 @@ def _compiled(texts: Mapping[Operand, str], root: Operand | tuple[Operand, ...])
 
 
 def _dtype(node: Operand) -> str:
-    """The type of a constant that replaces an operand."""
+    """Type of a constant that replaces an operand."""
     if isinstance(node, Value):
         return node.dtype
     return "bool" if isinstance(node, Cond) else dtypes.INDEX
@@ -446,7 +445,7 @@ def _dtype(node: Operand) -> str:
 
 
 def _identity(node: Operand, args: list[Content]) -> Content | None:
-    """The result of `0 * x`, `x + 0`, `max(x, -inf)` and the like without computing; `None` of other operations."""
+    """Simplify `0 * x`, `x + 0`, `max(x, -inf)` and similar identities; return `None` if none applies."""
     if len(args) != 2:
         return None
     op = node.op

@@ -1,4 +1,4 @@
-"""`Plan`: what a graph does, step by step."""
+"""`Plan`: the executable sequence of steps for a graph."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @all_as_configured
 class Plan(Configured):
-    """How the outputs of a graph are computed.
+    """A sequence of pads, copies, crops, fills and calls that computes a graph's outputs.
 
     Attributes
     ----------
-    cost: the sum of the prices of all steps.
-    steps: in order.
-    is_cheapest: whether no other plan costs less; false where the search ran out of its budget, and says so in `note`.
-    note: what was given up; empty otherwise.
+    cost: sum of all step prices.
+    steps: execution order.
+    is_cheapest: true if the plan is proven cheapest; false if the search exceeded its budget, see `note`.
+    note: explanation of an exceeded budget, else empty.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Plan(Configured):
         undef: Callable[[str], Number] | None = None,
         functions: Functions | None = None,
     ) -> tuple[Any, ...]:
-        """The outputs, as logical numpy arrays, in the order in which they were declared.
+        """Execute the plan and return its outputs as logical numpy arrays, in declaration order.
 
         Parameters
         ----------
-        arrays: of the inputs, by name.
-        undef: gives a value of a type for whatever nobody knows; without it, 0. What is not written holds something
-            that shows.
-        functions: of host calls, by name.
+        arrays: input arrays by name.
+        undef: callback choosing values of `UNDEF` elements, by type; default 0. Unwritten elements are poisoned.
+        functions: host functions by name.
 
         Raises
         ------
-        InputError: an array is missing, or has another shape or type; and what `lowering.run` raises.
+        InputError: an array is missing, or has the wrong shape or type.
+        The errors of `lowering.run`.
         """
         passed = passed_arrays(self.graph, arrays)
         given = {number: passed[tensor] for tensor, number in self._passed.items()}
@@ -79,7 +79,7 @@ class Plan(Configured):
         return tuple(execution.arrays[number] for number in self._outputs)
 
     def explain(self) -> str:
-        """In words, for each step who needs it, and for each need and assumption why it holds."""
+        """Explain each step by its readers, and each requirement and assumption by its justification."""
         states = {number: state for number, (_, state) in self._versions.items()}
         head = f"cost {self.cost}{f', {self.note}' if self.note else ', and no plan costs less'}"
         return "\n".join([head, *explained(self.moves, states, self._outputs)])

@@ -1,10 +1,9 @@
-"""A cheapest plan: dynamic programming over the parts of a graph that do not depend on one another.
+"""Cheapest plan by dynamic programming over independent parts of a graph.
 
-A part is a set of tensors whose versions were decided together. Calls are taken in order; the parts of the inputs of a
-call become one, every way to make the call takes each of its worlds to others, and of worlds that nobody could tell
-apart later the cheapest is kept. In a tree a part is one tensor, and this is the usual dynamic programming on trees;
-where tensors have several readers parts are larger, and the search is exact: branch and bound, with the cost of a plan
-that a narrow search found as the bound.
+A part is a set of tensors with jointly decided versions; its worlds are alternative decisions. Calls run in order: each
+call merges its inputs' parts and extends every world by every alternative. Equivalent worlds keep only the cheapest.
+On trees, each part is one tensor: textbook dynamic programming. Shared tensors enlarge parts; branch and bound keeps
+the search exact, with a narrow beam search supplying the bound.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from lowering.padding.states import NOTHING, Planned, State
 if TYPE_CHECKING:
     from lowering.padding.graph import Call, Graph, GraphTensor
 
-NARROW: Final = 12  # worlds of a part that the search for a bound keeps
+NARROW: Final = 12  # beam width of the bounding search
 
 Price = Callable[[Step], Any]
 
 
 def planned(graph: Graph, price: Price) -> Plan:
-    """A cheapest plan; the best that was found, with a note, where there are too many ways."""
+    """Find a cheapest plan; over budget, return the beam search's plan with a note."""
     narrow = Search(graph, price, NARROW, None)
     best = narrow.best()
     if narrow.was_narrow:
@@ -53,7 +52,8 @@ class Search:
 
     Parameters
     ----------
-    width: how many worlds of a part are kept, the cheapest; `None`: all that cost no more than `bound`.
+    width: beam width, the number of worlds kept per part; `None` keeps all worlds within `bound`.
+    bound: cost limit; `None` disables it.
     """
 
     def __init__(self, graph: Graph, price: Price, width: int | None, bound: Any) -> None:
@@ -66,7 +66,7 @@ class Search:
         self._canonical: dict[str, list[Parameter]] = {}
 
     def best(self) -> World:
-        """The cheapest world in which everything is computed."""
+        """Find the cheapest world that computes all outputs."""
         left = _readers(self.calls)
         parts: dict[int, list[World]] = {}
         where: dict[int, int] = {}
@@ -105,13 +105,13 @@ class Search:
         left: dict[int, int],
         inputs: Iterable[GraphTensor],
     ) -> None:
-        """Inputs that nobody reads are results, or nothing."""
+        """Close unread inputs."""
         for tensor in inputs:
             if left.get(tensor.number, 0) == 0:
                 parts[tensor.number] = [self._closed(w, [tensor]) for w in parts[tensor.number]]
 
     def _closed(self, world: World, done: Iterable[GraphTensor]) -> World:
-        """The world without tensors that nobody is to read any more; a result gets its logical version first."""
+        """Drop dead tensors from a world, after cropping graph outputs to their logical version."""
         for tensor in done:
             if tensor in self.graph.outputs:
                 world, number = self.serving.cropped(world, tensor)
@@ -147,7 +147,7 @@ class Search:
         return worlds
 
     def _key(self, world: World) -> tuple[object, ...]:
-        """What nobody could tell apart later has the same key: unknowns are numbered as they come."""
+        """Canonical key of a world: equivalent worlds have equal keys, unknowns are renumbered by occurrence."""
         live = sorted(world.live.items())
         states = [v.state for _, held in live for v in held.packed if not isinstance(v.state, State)]
         free = list(dict.fromkeys(u for e in states for u in self.serving.unknowns.within(e)))
@@ -169,7 +169,7 @@ class Search:
 
 
 def _named(version: Version, names: dict[Parameter, Parameter]) -> tuple[object, Planned]:
-    """The layout and the state of a version, with other names for unknowns."""
+    """Return a version's layout key and its state with renamed unknowns."""
     state = version.state
     return version.grid.key, state if isinstance(state, State) else rewrite(state, names)
 
@@ -179,7 +179,7 @@ def _cost(world: World) -> Any:
 
 
 def _needed(graph: Graph) -> list[Call]:
-    """The calls that the outputs depend on, in order."""
+    """Select the calls that contribute to outputs, in order."""
     needed = set(graph.outputs)
     found: list[Call] = []
     for call in reversed(graph.calls):
@@ -190,7 +190,7 @@ def _needed(graph: Graph) -> list[Call]:
 
 
 def _readers(calls: Iterable[Call]) -> dict[int, int]:
-    """How often each tensor is read."""
+    """Count the reads of each tensor."""
     left: dict[int, int] = {}
     for call in calls:
         for tensor in call.inputs:
@@ -199,7 +199,7 @@ def _readers(calls: Iterable[Call]) -> dict[int, int]:
 
 
 def _layouts(calls: Iterable[Call]) -> dict[int, dict[Any, Grid]]:
-    """Of each tensor, the layouts in which readers may ask for it."""
+    """Collect the layouts that readers may request, by tensor number and grid key."""
     found: dict[int, dict[Any, Grid]] = {}
     for call in calls:
         for option in call.options:
@@ -210,7 +210,7 @@ def _layouts(calls: Iterable[Call]) -> dict[int, dict[Any, Grid]]:
 
 
 def _wanted(calls: Iterable[Call]) -> dict[tuple[int, Any], bool]:
-    """By tensor and layout, whether a reader may need something of the padding."""
+    """Mark each tensor and layout with a possible padding requirement."""
     found: dict[tuple[int, Any], bool] = {}
     for call in calls:
         for option in call.options:

@@ -1,4 +1,4 @@
-"""From decisions to a plan: what was left open gets a value, and everybody is told what the paddings hold."""
+"""Turn the cheapest world into a plan: assign unknown padding values and record padding states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
-    """The plan that a world stands for."""
+    """Build the plan of a world."""
     moves = world.moves()
     values = _values(serving, world)
     read = _read(moves)
@@ -49,7 +49,7 @@ def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
 
 
 def _values(serving: Serving, world: World) -> dict[Parameter, Operand]:
-    """What unknowns are in the end; those that others are made of and nobody asks for are 0."""
+    """Compute the final value of every bound unknown; free unknowns inside them become 0."""
     values: dict[Parameter, Operand] = {}
     chain = world.bound
     while chain is not None:
@@ -66,12 +66,12 @@ def _values(serving: Serving, world: World) -> dict[Parameter, Operand]:
 
 
 def _closed(serving: Serving, expr: Operand, dtype: str) -> PadState:
-    """The state of a padding; what depends on something nobody asks for is `UNDEF`."""
+    """Fold a state; states with free unknowns are `UNDEF`."""
     return UNDEF if serving.unknowns.within(expr) else folded(expr, dtype)
 
 
 def _read(moves: list[Move]) -> set[int]:
-    """The versions of whose padding somebody reads."""
+    """Collect the versions whose padding some call requires."""
     found: set[int] = set()
     for move in moves:
         if move.option is not None:

@@ -1,4 +1,4 @@
-"""What has been decided of a graph so far: which versions there are of each tensor, and what it has cost."""
+"""Search states of the planner: tensor versions, decisions and cost so far."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Version(NamedTuple):
 
     Attributes
     ----------
-    number: of this version in the plan.
-    grid: of the layout.
-    state: of its padding: a `State`, or an expression over unknowns.
+    number: version number in the plan.
+    grid: layout grid.
+    state: padding state: a `State`, or an expression over unknowns.
     """
 
     number: int
@@ -33,13 +33,13 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class Held:
-    """The versions of a tensor.
+    """The available versions of a tensor.
 
     Attributes
     ----------
-    logical: the number of the logical version; `None` where there is none yet.
-    made: is true where a call or the caller made the logical version.
-    packed: the packed versions; the first is that of the call, if `made` is false.
+    logical: number of the logical version; `None` before it exists.
+    made: true if a call or the caller produced the logical version.
+    packed: packed versions; if `made` is false, the first is a call's result.
     """
 
     logical: int | None
@@ -48,7 +48,7 @@ class Held:
 
 
 class Trail(NamedTuple):
-    """Moves in order; `also` are those of another part of the graph, which come before."""
+    """Linked list of moves; `also` holds an independent part's earlier moves."""
 
     before: Trail | None
     move: Move | None
@@ -57,17 +57,17 @@ class Trail(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Decisions and what follows from them.
+    """One alternative of the search: decisions with their versions and cost.
 
     Attributes
     ----------
-    cost: of all moves so far.
-    live: the tensors that somebody is still to read, by number.
-    uniform: the unknowns that have to be the same everywhere in a padding.
-    trail: the moves.
-    bound: what unknowns have turned out to be, each in those after it; a linked list, the last one first. Each has
-        whether it is only another name: nobody needs it to have a value.
-    results: the versions of results, by tensor.
+    cost: total cost of the moves.
+    live: versions of tensors with remaining readers, by tensor number.
+    uniform: unknowns constrained to one value over the whole padding.
+    trail: past moves.
+    bound: triangular substitution of solved unknowns, a linked list with the latest first. Each entry has a flag for
+        pure renaming, which requires no value.
+    results: version numbers of graph outputs, by tensor number.
     """
 
     cost: Any
@@ -87,14 +87,14 @@ class World:
         return replace(self, live={t: held for t, held in self.live.items() if t != tensor})
 
     def where(self, values: dict[Parameter, Operand], uniform: frozenset[Parameter], renames: bool = False) -> World:
-        """The world in which unknowns have these values."""
+        """Substitute values for unknowns in every state."""
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
         live = {t: _bound(held, values) for t, held in self.live.items()}
         return replace(self, live=live, uniform=uniform, bound=(self.bound, values, renames))
 
     def beside(self, other: World) -> World:
-        """Both, for parts of the graph that do not depend on one another."""
+        """Combine the worlds of two independent parts."""
         bound = self.bound
         chain = other.bound
         parts = []
@@ -108,14 +108,14 @@ class World:
         return World(self.cost + other.cost, live, self.uniform | other.uniform, trail, bound, results)
 
     def moves(self) -> list[Move]:
-        """All moves in order."""
+        """List all moves in execution order."""
         found: list[Move] = []
         waiting: list[Trail] = [] if self.trail is None else [self.trail]
         while waiting:
             trail = waiting.pop()
             if trail.move is not None:
                 found.append(trail.move)
-            # Backwards: what comes before all of it is looked at last.
+            # The traversal is reversed: earlier moves go deeper into the stack.
             waiting += [part for part in (trail.before, trail.also) if part is not None]
         return found[::-1]
 
@@ -129,7 +129,12 @@ _PLACES = frozenset(PLACE)
 
 
 def undominated(worlds: Sequence[World], unknowns: Unknowns) -> list[World]:
-    """The worlds that no other one dominates, of those that come by their cost."""
+    """Drop worlds that a cheaper world dominates.
+
+    Parameters
+    ----------
+    worlds: ordered by cost.
+    """
     kept: list[World] = []
     by_frame: dict[Any, list[States]] = {}
     for world in worlds:
@@ -142,11 +147,11 @@ def undominated(worlds: Sequence[World], unknowns: Unknowns) -> list[World]:
 
 
 class States:
-    """The states of all versions in a world.
+    """Padding states of a world's versions, comparable for dominance.
 
     Attributes
     ----------
-    frame: the versions without their states: only worlds with the same ones are compared.
+    frame: versions without states; dominance requires equal frames.
     """
 
     def __init__(self, world: World, unknowns: Unknowns) -> None:
@@ -160,7 +165,7 @@ class States:
         self._uniform = world.uniform
 
     def cover(self, other: States) -> bool:
-        """Whether each version can be whatever the same one of the other world can be, independently."""
+        """Test dominance: each version can independently take every state of its counterpart in `other`."""
         return all(self._covers(k, other) for k in range(len(self._states)))
 
     def _covers(self, k: int, other: States) -> bool:

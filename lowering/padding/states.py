@@ -1,4 +1,4 @@
-"""What is asked of the padding of a tensor, and what is promised of it."""
+"""Padding states: requirements on inputs and promises about outputs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr
 from lowering.nest.text import text
 from lowering.padding.partial_evaluation import Content, Data, Number, PartialEvaluator, as_element, as_operand
 
-PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # the new indices that a value may depend on
+PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # new indices in padding values
 
 
 class State:
-    """One of the four states that are no value; `str` is its name.
+    """A padding state without a value; `str` returns its name.
 
-    NOTHING: of an input: its padding is never read, and need not even be written.
-    READABLE: of an input: its padding is read, so something must be there; what, matters to padding alone.
-    UNTOUCHED: of an output: in some place its padding is as it was, and may be unwritten.
-    UNDEF: of an output, or of what is put into a padding: something is written, nobody knows what.
+    NOTHING (input): padding is never read and may be uninitialized.
+    READABLE (input): padding is read and must be initialized; its values affect only padding.
+    UNTOUCHED (output): some padding element keeps its previous content and may be uninitialized.
+    UNDEF (output, pad, copy or fill): padding is initialized with unknown values.
     """
 
     __slots__ = ("name",)
@@ -48,15 +48,13 @@ UNDEF: Final = State("UNDEF")
 
 
 class PadValue:
-    """A value for every place of a padding, as an element of the tensor holds it.
+    """A padding value as a function of the new indices, converted to the element type.
 
     Attributes
     ----------
-    expr: the value, over `PLACE`, the new indices of the map; elements in it are those of inputs: `A[i0, i1]` is what
-        the padding of `A` holds in the same place.
+    expr: the value over `PLACE`, the new indices; `A[i0, i1]` loads padding of input `A` at equal indices.
 
-    `str` is its text, where `A` stands for the element in the same place. It equals a number that it is everywhere, and
-    another value of the same text that reads the same tensors.
+    `str` abbreviates such loads to `A`. Equality is structural; a constant value also equals its number.
     """
 
     __slots__ = ("expr",)
@@ -69,18 +67,18 @@ class PadValue:
 
     @property
     def number(self) -> int | float | bool | None:
-        """The number that it is everywhere, or `None`."""
+        """The number of a constant value, else `None`."""
         op = self.expr.op
         answer = self.expr.data if op in (ops.CONST, ops.BOOL, ValueOp.CONST) else None
         return answer if answer is None or isinstance(answer, (bool, float)) else int(answer)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The tensors whose elements it is made of."""
+        """Input tensors loaded by the value."""
         return input_tensors([self.expr])
 
     def at(self, *place: IntLike) -> Operand:
-        """The value in one place: new indices of the map, integers or expressions."""
+        """Substitute new indices, integers or expressions, into the value."""
         given = {PLACE[k]: as_expr(e) for k, e in enumerate(place)}
         answer: Operand = rewrite(self.expr, given)
         return answer
@@ -97,7 +95,7 @@ class PadValue:
         return hash(self.expr) if number is None else hash(number)
 
     def text(self, names: Mapping[Tensor, str] | None = None) -> str:
-        """Its text; `names` are those of tensors, where it is not by their own."""
+        """Print the value; `names` overrides tensor names."""
         called = names or {}
         short: dict[Operand, Operand] = {}
         for node in nodes(self.expr):
@@ -117,7 +115,7 @@ class PadValue:
 
 
 def _named(name: str, node: Operand) -> Operand:
-    """What prints as the name of a tensor alone."""
+    """Build a parameter that prints as `name`."""
     return parameter(name, node.dtype) if isinstance(node, Value) else PlainVar(name)
 
 
@@ -126,16 +124,19 @@ def _restored(expr: Operand, places: tuple[tuple[Var, int], ...]) -> PadValue:
 
 
 PadState = State | PadValue
-"""A state of a padding."""
+"""A padding state."""
 Planned: TypeAlias = "State | Operand"
-"""A state while it is planned: a value may be over unknowns."""
+"""A padding state during planning; values may contain unknowns."""
 
 
 _RING: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG)
 
 
 def without_registers(root: Expr, bits: int) -> Expr:
-    """An integer for an element of `bits` bits, without conversions to as many below sums and products."""
+    """Drop casts to at least `bits` bits below ring operations.
+
+    Guarantee: the result is equal modulo `2**bits`.
+    """
     dropped: dict[Expr, Expr] = {}
     stack = [root]
     while stack:
@@ -159,9 +160,9 @@ _PLACES = frozenset(PLACE)
 
 
 def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> PadState:
-    """The state of a padding that holds elements of `dtype`, once it is known what those hold that it is made of.
+    """Substitute known input padding states into a state of type `dtype`.
 
-    What is made of something nobody knows is `UNDEF`; tensors that are not in `given` stay in the expression.
+    The result is `UNDEF` if a substituted state has no value. Tensors missing from `given` stay symbolic.
     """
     if not isinstance(state, PadValue):
         return state
@@ -174,7 +175,7 @@ def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> Pa
 
 
 def folded(expr: Operand, dtype: str) -> PadState:
-    """The value, computed as far as it does not depend on elements or places."""
+    """Fold a padding value's constants; values that depend on data become `UNDEF`."""
     content = PartialEvaluator(_itself)(expr, {})
     if isinstance(content, Data):
         return UNDEF
@@ -189,20 +190,20 @@ def folded(expr: Operand, dtype: str) -> PadState:
 
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
-    """The number that an element of the type holds of an expression, whose variables have these values."""
+    """Evaluate an expression and convert it to the element type; return `None` if it is not constant."""
     content = PartialEvaluator(_itself)(expr, given)
     return as_element(content, dtype) if isinstance(content, (bool, int, float)) else None
 
 
 def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
-    """The number in each of the places, `None` where it is not known."""
+    """Evaluate an expression at each position; unknown numbers are `None`."""
     if not any(v in _PLACES for v in nodes(expr)):
         return [number_of(expr, {}, dtype)] * len(places)
     return [number_of(expr, dict(zip(PLACE, place, strict=False)), dtype) for place in places]
 
 
 def number_value(number: int | float | bool, dtype: str) -> PadValue:
-    """The number everywhere."""
+    """Build a constant padding value."""
     return PadValue(as_operand(as_element(number, dtype), dtype))
 
 

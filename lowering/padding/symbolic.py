@@ -1,7 +1,7 @@
-"""Contracts where sizes are symbolic, or a nest is too long to be followed: by dataflow.
+"""Padding contracts by dataflow, for symbolic sizes and nests too long for concrete execution.
 
-What a padding holds in the end is what a nest after the function would read of it. What is not found out stays on the
-safe side: a padding may be read, may be unwritten, and a result may depend on it.
+A probe nest after the function reads the padding; its reaching definitions give the final content. Unknown answers are
+conservative: padding may be read, may be uninitialized, and may affect results.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from lowering.nest.walk import replaced, variables
 from lowering.padding.concrete import of_type
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 
-MAX_ROUNDS: Final = 8  # of dependence through storage
-MAX_PARTS: Final = 8  # conditions of which one holds
+MAX_ROUNDS: Final = 8  # of dependence propagation
+MAX_PARTS: Final = 8  # disjuncts of a dependence condition
 
 
 class Probe(NamedTuple):
@@ -41,10 +41,10 @@ class Probe(NamedTuple):
 
     Attributes
     ----------
-    place: where it reads.
-    at: the indices of the storage that it reads.
-    sources: of what it reads.
-    flow: the dataflow of the function with the nest.
+    place: cursor of the probe store.
+    at: storage indices of its load.
+    sources: reaching definitions of the load.
+    flow: dataflow of the function with the probe.
     """
 
     place: Cursor
@@ -54,33 +54,36 @@ class Probe(NamedTuple):
 
 
 class Symbolic:
-    """The contract of a function.
+    """Dataflow analysis of a function's padding contract.
+
+    Guarantee: the contract is conservative.
 
     Parameters
     ----------
-    packed: the layouts of packed parameters.
+    packed: layouts of packed parameters.
     """
 
     def __init__(self, f: Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        # A sequence, so that paths stay where a probe follows.
+        # A flat sequence keeps paths valid when a probe follows.
         self.f = replace(f, body=Seq(tuple(flat(seq(*said, f.body)))), padding={}, requires=())
         self.packed = packed
-        self._closed = frozenset(f.padding)  # of which the padding may not be touched
+        self._closed = frozenset(f.padding)  # tensors with untouchable padding
         self._values: dict[Tensor, PadState | None] = {t: self._assumed(t) for t in packed if t in f.inputs}
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
     def needs(self) -> dict[str, PadState]:
-        """Of an output only where its padding may be read as it is passed."""
+        """Compute padding requirements; outputs appear only if their initial padding may be read."""
         found = {t: self._need(t) for t in self.packed}
         return {t.name: state for t, state in found.items() if t in self.f.inputs or state is not NOTHING}
 
     def gives(self) -> dict[str, PadState]:
-        """
+        """Compute padding promises of outputs.
+
         Raises
         ------
-        LayoutError: a result may depend on a padding that nothing fixes.
+        LayoutError: a result may depend on unconstrained padding.
         """
         for tensor in self.f.outputs:
             self._refuse_dependent(tensor)
@@ -89,14 +92,14 @@ class Symbolic:
     # -- paddings -----------------------------------------------------------------------------------------------
 
     def _padding(self, tensor: Tensor, at: Iterable[Expr]) -> Cond:
-        """Whether an element of the storage is padding."""
+        """Build the condition that a storage element is padding."""
         layout = self.packed.get(tensor)
         if layout is None:
             return truth(False)
         return layout.padding(*(i + _low(r) for i, r in zip(at, layout.ranges, strict=True)))
 
     def _probe(self, tensor: Tensor, in_padding: bool | None) -> Probe:
-        """A probe of the padding of a tensor, of all but that, or of everything."""
+        """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
         loops = [PlainVar(f"p{k}") for k in range(tensor.ndim)]
         target = tensor_like(tensor, tensor.extents, None, f"{tensor.name}.probe")
         store = Store(target, tuple(loops), element(tensor, tuple(loops)))
@@ -114,7 +117,7 @@ class Symbolic:
         return Probe(place, tuple(loops), found[store.value], flow)
 
     def _assumed(self, tensor: Tensor) -> PadState | None:
-        """What assumptions fix the padding of an input to; `None` where they do not, or not everywhere."""
+        """Derive an input's padding value from assumptions; return `None` unless they cover the whole padding."""
         if tensor in self._closed:
             return None
         probe = self._probe(tensor, True)
@@ -138,7 +141,12 @@ class Symbolic:
         return UNTOUCHED if found is None else found
 
     def _value(self, tensor: Tensor, probe: Probe, given: bool) -> PadState | None:
-        """What a probe of a padding reads: a value, or what is said where that is not known."""
+        """Combine a probe's reaching definitions into a padding state.
+
+        Parameters
+        ----------
+        given: true for an output's final padding, false for an input's assumed padding.
+        """
         lows = [_low(r) for r in self.packed[tensor].ranges]
         names = {
             p: PLACE[k] if _is_zero(low) else PLACE[k] - low
@@ -164,7 +172,7 @@ class Symbolic:
         return folded(expr, tensor.dtype)
 
     def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Operand | None:
-        """What a store put into an element, over elements that nothing writes; `None` where that is not known."""
+        """Express a stored value by input elements; return `None` if unknown."""
         if source.kind != "store" or source.path is None or source.at is None or depth > MAX_ROUNDS:
             return source.value if source.kind == "assume" else None
         place = next(p for p in self._stores if p.path == source.path)
@@ -187,8 +195,10 @@ class Symbolic:
         return replaced(rewrite(value, known), dict(zip(loops, source.at, strict=True)))
 
     def _given_by(self, probe: Probe, source: Source) -> Operand | None:
-        """What a store puts into a padding, over elements of paddings by the new indices, or what those are fixed to;
-        else `None`."""
+        """Express a stored padding value by input padding; return `None` if it depends on logical elements.
+
+        Loads use new indices; assumed padding values replace their loads.
+        """
         value = self._stored(probe.flow, source)
         scope = probe.place.scope.where(source.where)
         known: dict[Operand, Operand] = {}
@@ -200,7 +210,7 @@ class Symbolic:
                 return None
             lows = [_low(r) for r in self.packed[tensor].ranges]
             same = [p if proves(scope, i.eq(p)) else i for i, p in zip(node.args, probe.at, strict=False)]
-            args = (*same, *node.args[len(same) :])  # the place itself, where it is that
+            args = (*same, *node.args[len(same) :])  # prefer the probe's own indices
             at = tuple(i if _is_zero(low) else i + low for i, low in zip(args, lows, strict=True))
             fixed = self._values.get(tensor)
             known[node] = fixed.at(*at) if isinstance(fixed, PadValue) else element(tensor, at)
@@ -214,7 +224,7 @@ class Symbolic:
 
     @cached_property
     def _reading(self) -> list[Cursor]:
-        """The statements that read, assumptions left out."""
+        """Cursors of all statements except assumptions and sequences."""
         return [p for p in cursors(self.f) if not isinstance(p.stmt, (Assume, Seq))]
 
     @cached_property
@@ -222,7 +232,7 @@ class Symbolic:
         return [p for p in self._reading if isinstance(p.stmt, Store)]
 
     def _reads(self, place: Cursor, tensors: set[Tensor]) -> list[Cond]:
-        """When a statement reads padding of these tensors as it is passed."""
+        """Collect the conditions under which a statement reads the tensors' initial padding."""
         found = []
         for key, sources in self._flow.by_element(place).items():
             tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
@@ -239,11 +249,11 @@ class Symbolic:
 
     @cached_property
     def _tainted(self) -> dict[Path, list[Cond]]:
-        """By the path of each store, when its value depends on a padding that nothing fixes.
+        """Conditions, by store path, under which the value depends on unconstrained padding.
 
         Raises
         ------
-        LayoutError: what is executed may depend on one.
+        LayoutError: control flow or a host call may depend on unconstrained padding.
         """
         open_ = {t for t in self.packed if t not in self._closed and not isinstance(self._values.get(t), PadValue)}
         found: dict[Path, list[Cond]] = {}
@@ -260,7 +270,7 @@ class Symbolic:
         return {place.path: [truth(True)] for place in self._stores}
 
     def _spread(self, found: dict[Path, list[Cond]]) -> bool:
-        """Stores of what tainted stores wrote are tainted, too; whether there are more than before."""
+        """Propagate taint one step through storage; return whether it grew."""
         more = False
         for place in self._stores if found else ():
             for sources in self._flow.by_element(place).values():
@@ -273,7 +283,7 @@ class Symbolic:
         return more
 
     def _through(self, sources: Iterable[Source], found: Mapping[Path, list[Cond]]) -> list[Cond]:
-        """When the value of a read comes from tainted stores."""
+        """Collect the conditions under which a read sees a tainted store."""
         conds = []
         loops = {p.path: [loop.var for loop in p.loops] for p in self._reading}
         for source in sources:
@@ -289,7 +299,7 @@ class Symbolic:
         return conds
 
     def _refuse_dependent(self, tensor: Tensor) -> None:
-        """No element but padding may depend on a padding that nothing fixes."""
+        """Raise `LayoutError` if a logical element of `tensor` may depend on unconstrained padding."""
         if not self._tainted:
             return
         probe = self._probe(tensor, False if tensor in self.packed else None)

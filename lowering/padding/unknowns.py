@@ -1,8 +1,8 @@
-"""Values of paddings that a plan is free to choose, and what they have to be.
+"""Unknown padding values (metavariables) and the equations that determine them.
 
-The state of a padding may be an expression over unknowns: what the plan puts into it, and what functions make of that.
-An equation of integers of one type is solved exactly, modulo the width of the type; any other with one unknown is
-turned round operation by operation, and every solution is tried.
+A padding state may be an expression over unknowns, the values a plan can choose. Affine equations over one integer
+type are solved exactly, modulo `2**bits`. Other equations are inverted operation by operation, and every candidate is
+checked by evaluation.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from lowering.padding.states import PadValue, folded, numbers_at
 
 
 class Unknown(NamedTuple):
-    """A value that is free.
+    """A padding value that the planner can choose.
 
     Attributes
     ----------
-    node: what stands for it in expressions.
-    dtype: of the elements that hold it.
+    node: variable or parameter in expressions.
+    dtype: element type.
     """
 
     node: Parameter
@@ -36,7 +36,7 @@ class Unknown(NamedTuple):
 
 
 class Unknowns:
-    """Makes unknowns, and knows those it made."""
+    """Factory and registry of unknowns."""
 
     def __init__(self) -> None:
         self.known: dict[Parameter, Unknown] = {}
@@ -49,19 +49,19 @@ class Unknowns:
         return node
 
     def integer(self, dtype: str) -> PlainVar:
-        """A new one of a type of integers."""
+        """Create an unknown of an integer type."""
         node = PlainVar(f"u{len(self.known)}")
         self.known[node] = Unknown(node, dtype)
         return node
 
     def within(self, *exprs: Operand) -> list[Parameter]:
-        """The unknowns in expressions, in the order of their first occurrence."""
+        """List the unknowns of expressions, in order of first occurrence."""
         free = (node for node in nodes(*exprs) if isinstance(node, (Var, Value))) if exprs else ()
         return [node for node in free if node in self.known]
 
 
 class Bound(NamedTuple):
-    """A solution: what an unknown is, in others; those that are the same everywhere from now on."""
+    """A solution: values of solved unknowns over free ones, and all unknowns now constrained to be uniform."""
 
     values: dict[Parameter, Operand]
     uniform: frozenset[Parameter]
@@ -75,7 +75,13 @@ def solutions(
     places: Sequence[Place],
     uniform: frozenset[Parameter],
 ) -> Iterator[Bound]:
-    """What the unknowns in the state of a padding have to be for it to hold `wanted` in all places."""
+    """Yield assignments of unknowns for which `expr` equals `wanted` at all padding positions.
+
+    Parameters
+    ----------
+    dtype: element type, in which both sides are compared.
+    uniform: unknowns constrained to one value over the whole padding.
+    """
     free = unknowns.within(expr)
     if not free:
         if holds(expr, wanted, dtype, places):
@@ -99,10 +105,10 @@ def solutions(
 def shortened(
     unknowns: Unknowns, expr: Operand, dtype: str, uniform: frozenset[Parameter], taken: Container[Parameter]
 ) -> tuple[Operand, Bound]:
-    """The state of a padding in short: an integer as the sum of its unknowns, so that long chains stay short.
+    """Normalize an integer padding state to an affine sum, which keeps long chains of calls small.
 
-    One unknown with an odd factor that is in no other state (`taken`) can make it anything: the state is then a new
-    unknown, and the old one follows from it.
+    A single unknown with an odd (invertible) coefficient, used in no other state (`taken`), makes the state arbitrary.
+    A new unknown then replaces the state, and the solution expresses the old unknown by the new one.
     """
     nothing = Bound({}, uniform)
     free = unknowns.within(expr)
@@ -128,7 +134,7 @@ def shortened(
 
 
 def holds(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -> bool:
-    """Whether two values without unknowns are equal in all places."""
+    """Test that two values without unknowns agree at all positions."""
     if expr is wanted and dtypes.is_int(dtype):
         return True
     pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
@@ -144,7 +150,10 @@ def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Num
 
 
 def _affine(unknowns: Unknowns, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
-    """Coefficients of the unknowns, and the rest, of an integer that is needed modulo 2 to the power of `bits`."""
+    """Split an integer, modulo `2**bits`, into coefficients of unknowns and a remainder.
+
+    Returns `None` if the expression is not affine or too large.
+    """
     coefficients: dict[Var, int] = {}
     rest: list[tuple[Expr, int]] = []
     free: set[Operand] = set()
@@ -188,7 +197,10 @@ def _modular(
     places: Sequence[Place],
     uniform: frozenset[Parameter],
 ) -> Bound | None:
-    """One unknown with the least power of 2 before it is solved for: then the others are free."""
+    """Solve an affine equation modulo `2**bits`, or return `None`.
+
+    The pivot's coefficient has the least power of 2, so the other unknowns stay free.
+    """
     bits = dtypes.bits(dtype)
     missing = as_expr(wanted) - rest
     numbers = numbers_at(missing, places, "int64")
@@ -207,7 +219,7 @@ def _modular(
     if constant:
         value: Expr = const(_near(inverse * (int(numbers[0] or 0) >> power), step))
     elif solved in uniform:
-        return None  # the same everywhere cannot be different things
+        return None  # a uniform unknown cannot vary by position
     else:
         value = missing // (1 << power) * inverse if power else missing * _near(inverse, step)
     others = [v for v in coefficients if v is not solved]
@@ -230,7 +242,7 @@ def _twos(number: int) -> int:
 
 
 def _near(number: int, modulus: int) -> int:
-    """The number modulo the modulus that is nearest to 0."""
+    """Return the representative modulo `modulus` nearest to 0."""
     found = number % modulus
     return found - modulus if found > modulus // 2 else found
 
@@ -241,7 +253,7 @@ def _near(number: int, modulus: int) -> int:
 def _turned(
     unknowns: Unknowns, expr: Operand, wanted: Number, dtype: str, uniform: frozenset[Parameter]
 ) -> Iterator[Bound]:
-    """Each unknown but the last is tried with a few values; the last one follows."""
+    """Try a few values of every unknown but the last, and solve for the last."""
     free = unknowns.within(expr)
     last, others = free[-1], free[:-1]
     waiting: list[tuple[dict[Parameter, Operand], Operand]] = [({}, expr)]
