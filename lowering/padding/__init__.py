@@ -1,4 +1,4 @@
-"""Paddings as contracts between functions.
+"""Padding contracts of functions, and layout plans for graphs.
 
 states.py              states and values of paddings
 packed.py              packed parameters and their padding elements

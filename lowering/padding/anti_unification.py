@@ -1,4 +1,4 @@
-"""One value for all places: what the values of single places have in common, over the indices of the place."""
+"""Anti-unification: generalize one value per padding element to a single expression over the element's indices."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from lowering.padding.states import PLACE
 
 Places = Sequence[tuple[int, ...]]
 MAX_PIECES: Final = 8
-MAX_PLACES: Final = 64  # that are told one by one
+MAX_PLACES: Final = 64  # elements that a piecewise value lists explicitly
 
 
 def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
-    """An operand over `PLACE` that is in each of the places what the values say; `None` where none is found.
+    """Generalize values to one operand over `PLACE`; `None` if no common form exists.
 
-    Integers in the values become affine functions of the place (of a single place they stay, but for indices of
-    elements, which are first of all those of the place); all else has to be the same.
+    Guarantee: at `places[k]` the operand equals `values[k]`.
+
+    Integer constants become affine functions of `PLACE`; all other nodes must agree. A load index equal to the
+    element's own index becomes that index; any other constant of a single place stays constant.
     """
     known: dict[tuple[object, ...], Operand | None] = {}
 
@@ -68,7 +70,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
 
 
 def piecewise(values: Sequence[Operand], places: Places) -> Operand | None:
-    """As `generalized`, with different values in different places where there is no other way; `None` of too many."""
+    """Generalize by groups and join the groups with `select`; `None` beyond `MAX_PIECES` or `MAX_PLACES`."""
     groups: list[tuple[list[Operand], list[tuple[int, ...]], Operand | None]] = []
     for value, place in zip(values, places, strict=True):
         for k, (some, where, _) in enumerate(groups):
@@ -83,12 +85,12 @@ def piecewise(values: Sequence[Operand], places: Places) -> Operand | None:
     groups.sort(key=lambda group: len(group[1]))
     if sum(len(where) for _, where, _ in groups[:-1]) > MAX_PLACES:
         return None
-    found = groups[-1][2]
+    joined = groups[-1][2]
     for _, where, there in reversed(groups[:-1]):
-        if found is None or there is None:
+        if joined is None or there is None:
             return None
-        found = select(logical_or(*map(_is_at, where)), there, found)
-    return found
+        joined = select(logical_or(*map(_is_at, where)), there, joined)
+    return joined
 
 
 def _is_at(place: tuple[int, ...]) -> Cond:
@@ -96,13 +98,14 @@ def _is_at(place: tuple[int, ...]) -> Cond:
 
 
 def _summand(node: Expr) -> tuple[Expr | None, int]:
-    """An integer as something and a number that is added, which folding may have left out."""
+    """Split `base + constant`; the constant is 0 if folding dropped the addition, the base `None` for a constant."""
     if node.op in (ops.ADD, ops.SUB) and node.args[1].is_const:
         return node.args[0], int(node.args[1].data) * (1 if node.op is ops.ADD else -1)
     return (None, 0) if node.is_const else (node, 0)
 
 
 def _factor(node: Expr) -> tuple[Expr | None, int]:
+    """Split `base * constant`; the constant is 1 if folding dropped the product, the base `None` for a constant."""
     if node.op is ops.MUL and node.args[1].is_const:
         return node.args[0], int(node.args[1].data)
     return (None, 0) if node.is_const else (node, 1)
@@ -121,29 +124,31 @@ def _is_like(node: Operand, other: Operand) -> bool:
 def _rebuilt(node: Operand, args: list[Operand]) -> Operand:
     if isinstance(node, Value):
         return make(node.op, tuple(args), node.dtype, node.data)
-    made: Operand = make_node(node.op, tuple(args), node.data)
-    return made
+    rebuilt: Operand = make_node(node.op, tuple(args), node.data)
+    return rebuilt
 
 
 def _fitted(numbers: list[int], places: Places, axis: int | None) -> Expr | None:
-    """The numbers as an affine function of the place."""
+    """Fit an affine function of `PLACE` through the numbers; `None` if there is none."""
     if axis is not None and axis < len(places[0]) and all(n == p[axis] for n, p in zip(numbers, places, strict=True)):
         return PLACE[axis]
     if len(set(numbers)) == 1:
         return const(numbers[0])
-    found = _affine(numbers, places)
-    if found is None:  # an index that is the same everywhere says no more than a constant, but may need fractions
+    coefficients = _affine(numbers, places)
+    if coefficients is None:  # an index equal in all places duplicates the constant term: retry without its fractions
         same = [len({p[k] for p in places}) == 1 for k in range(len(places[0]))]
-        found = _affine(numbers, [tuple(0 if s else i for s, i in zip(same, p, strict=True)) for p in places])
-    if found is None:
+        reduced = [tuple(0 if s else i for s, i in zip(same, p, strict=True)) for p in places]
+        coefficients = _affine(numbers, reduced)
+    if coefficients is None:
         return None
-    terms = [PLACE[k] * int(c) if c != 1 else PLACE[k] for k, c in enumerate(found[1:]) if c]
+    terms = [PLACE[k] * int(c) if c != 1 else PLACE[k] for k, c in enumerate(coefficients[1:]) if c]
     total = sum_of(terms)
-    return total if not found[0] else total + int(found[0]) if found[0] > 0 or not terms else total - int(-found[0])
+    offset = int(coefficients[0])
+    return total if not offset else total + offset if offset > 0 or not terms else total - abs(offset)
 
 
 def _affine(numbers: list[int], places: Places) -> list[Fraction] | None:
-    """The integers c with `c[0] + c[1] * p[0] + ... = n` for all places, by elimination."""
+    """Solve `c[0] + c[1] * p[0] + ... = n` over all places for integers c, by Gauss-Jordan elimination."""
     width = len(places[0]) + 1
     rows: list[tuple[int, list[Fraction]]] = []
     for number, place in zip(numbers, places, strict=True):
@@ -159,7 +164,7 @@ def _affine(numbers: list[int], places: Places) -> list[Fraction] | None:
         row = [a / row[lead] for a in row]
         rows = [(p, [a - other[lead] * b for a, b in zip(other, row, strict=True)]) for p, other in rows]
         rows.append((lead, row))
-    found = [Fraction(0)] * width
+    coefficients = [Fraction(0)] * width
     for pivot, row in rows:
-        found[pivot] = row[-1]
-    return found if all(c.denominator == 1 for c in found) else None
+        coefficients[pivot] = row[-1]
+    return coefficients if all(c.denominator == 1 for c in coefficients) else None

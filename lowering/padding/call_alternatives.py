@@ -1,4 +1,4 @@
-"""The ways in which one call can be made: an option, a version for each of its inputs, a fill of its output."""
+"""Enumerate the alternatives of one call: its option, one version per input, an optional fill of the output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Price = Callable[[Step], Any]
 
 
 class Made(NamedTuple):
-    """A version that a plan may have, as it was when it was made."""
+    """A candidate version of a tensor, with its state at creation, before unknowns were bound."""
 
     tensor: GraphTensor
     grid: Grid | None
@@ -35,23 +35,24 @@ class Made(NamedTuple):
 
 
 def _making(kind: str, tensor: GraphTensor, grid: Grid) -> Step:
-    """A pad or a copy."""
+    """Build a pad or copy step."""
     return Step(kind, tensor, grid.layout, elements=grid.elements)
 
 
 class Serving:
-    """Takes worlds to those after a call.
+    """Expands search states by one call.
 
     Parameters
     ----------
-    wanted: by tensor and layout, whether a reader may need something of the padding.
-    last: the last call that reads a tensor.
-    layouts: of each tensor, those that readers may ask for.
+    price: cost function of steps.
+    wanted: maps (tensor number, layout key) to whether some reader constrains the padding.
+    last: maps tensor numbers to their last reading call.
+    layouts: maps tensor numbers to the layouts requested by readers.
 
     Attributes
     ----------
-    unknowns: all that were made.
-    versions: all that were made, by number.
+    unknowns: every metavariable created so far.
+    versions: every candidate version created so far, indexed by number.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Serving:
         return len(self.versions) - 1
 
     def after(self, world: World, call: Call) -> Iterator[World]:
-        """The worlds in which the call was made."""
+        """Yield one successor state per alternative of the call."""
         for option in call.options:
             places = range(len(option.inputs))
             partial: list[tuple[World, tuple[int, ...]]] = [(world, ())]
@@ -90,12 +91,12 @@ class Serving:
 
     @staticmethod
     def _matters(option: Option, port: Port) -> bool:
-        """Whether what is in the padding of an input gets into that of the output."""
+        """Whether the output's padding value depends on this input's padding."""
         state = option.output.state
         return isinstance(state, PadValue) and port.tensor in state.inputs
 
     def _served(self, world: World, tensor: GraphTensor, port: Port, matters: bool) -> Iterator[tuple[World, int]]:
-        """The worlds in which there is a version that a port takes, with its number."""
+        """Yield successor states holding a version acceptable to the port, each with the version number."""
         held = world.live[tensor.number]
         if port.grid is None:
             yield self.cropped(world, tensor)
@@ -106,11 +107,11 @@ class Serving:
             for after in self._fitting(world, version, port):
                 yield after, version.number
                 if after is world and not (matters and port.state is READABLE):
-                    return  # it costs nothing and decides nothing
+                    return  # reuse is free and binds no unknown
         yield from self._new(world, tensor, port)
 
     def _fitting(self, world: World, version: Version, port: Port) -> Iterator[World]:
-        """The worlds in which a version is what a port needs."""
+        """Yield successor states whose bindings make the version satisfy the port."""
         need, state = port.state, version.state
         if need is NOTHING or not version.grid.padding or (need is READABLE and state is not UNTOUCHED):
             yield world
@@ -120,7 +121,7 @@ class Serving:
                 yield world.where(found.values, found.uniform)
 
     def _new(self, world: World, tensor: GraphTensor, port: Port) -> Iterator[tuple[World, int]]:
-        """The worlds with one more version, for this port."""
+        """Yield successor states with a new version for the port, padded or copied."""
         assert port.grid is not None
         need = port.state
         is_value = isinstance(need, PadValue)
@@ -133,14 +134,14 @@ class Serving:
             yield self._made(world, tensor, port.grid, "pad", state)
         if held.logical is None and pad < copy:
             yield self._made(self.cropped(world, tensor)[0], tensor, port.grid, "pad", state)
-        if not held.packed and copy < pad:  # by way of another layout, which somebody may want as well
+        if not held.packed and copy < pad:  # via another requested layout, which other readers may share
             for key, grid in self._layouts[tensor.number].items():
                 if key != port.grid.key:
                     before, _ = self._made(world, tensor, grid, "pad", self.unknowns.new(tensor.dtype))
                     yield self._made(before, tensor, port.grid, "copy", state)
 
     def _wanted_of(self, grid: Grid, port: Port) -> Operand:
-        """The value that a port needs; elements in it are those of the tensor, whatever the function calls it."""
+        """The required padding value, its loads renamed from the port's tensor to one tensor per layout and type."""
         assert isinstance(port.state, PadValue)
         if not port.state.inputs:
             return port.state.expr
@@ -149,7 +150,7 @@ class Serving:
         return rewrite(port.state.expr, on_load=lambda t, at: element(own, at))
 
     def _made(self, world: World, tensor: GraphTensor, grid: Grid, kind: str, state: Operand) -> tuple[World, int]:
-        """The world with one more version, and its number."""
+        """Add a padded or copied version; returns the successor state and the version number."""
         held = world.live[tensor.number]
         source = held.logical if kind == "pad" else held.packed[0].number
         assert source is not None
@@ -159,7 +160,7 @@ class Serving:
         return after.moved(self.price(step), Move(step, (source,), number)), number
 
     def cropped(self, world: World, tensor: GraphTensor) -> tuple[World, int]:
-        """The world in which there is the logical version, and its number."""
+        """Crop to the logical version unless it exists; returns the successor state and the version number."""
         held = world.live[tensor.number]
         if held.logical is not None:
             return world, held.logical
@@ -195,7 +196,7 @@ class Serving:
             yield world.moved(self.price(fill), Move(fill, (number,), filled))
 
     def _given(self, world: World, call: Call, option: Option, reads: tuple[int, ...]) -> tuple[Planned, Bound]:
-        """The state of the padding of an output, and what it says about unknowns."""
+        """Compute the output's padding state and the bindings of unknowns it implies."""
         gives = option.output.state
         nothing = Bound({}, world.uniform)
         if not isinstance(gives, PadValue):
@@ -222,7 +223,7 @@ class Serving:
         return shortened(self.unknowns, value.expr, option.output.dtype, frozenset(uniform), taken)
 
     def _still_read(self, world: World, call: Call) -> set[Parameter]:
-        """The unknowns in the paddings of tensors that somebody reads after a call."""
+        """Collect unknowns in paddings of tensors with readers after the call."""
         left = [held for t, held in world.live.items() if self._last.get(t) is not call]
         states = [v.state for held in left for v in held.packed if not isinstance(v.state, State)]
         return set(self.unknowns.within(*states))

@@ -1,9 +1,8 @@
-"""A concrete interpreter of nests with padding elements as symbols: the contents of every element in the end.
+"""Concrete interpreter of nests: loops run on numbers, padding elements are symbols, data is unknown.
 
-`lowering.run` needs the values of all data, and dataflow gives conditions, not values; neither says that `0 * A[i]`
-is 0 whatever the padding of `A` holds. Data is unknown here, so both sides of a branch on data run, and a store in one
-of them joins its content with the old one. Statements run in their order on numbers, which no rule of the driver does:
-this is the room's one walk over statements.
+`lowering.run` requires input arrays, and dataflow yields conditions instead of values; neither proves `0 * A[i] == 0`
+for arbitrary padding of `A`. Branches on data execute both sides and join stored contents. Execution follows program
+order, unsupported by the rule driver, hence this module's own recursion over statements.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Permission = tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]]
 
 
 def exceeds_budget(f: Function) -> bool:
-    """Whether the constant loops of a function alone take over `TRACE_STEPS` steps, whatever its branches decide."""
+    """Whether the constant loops alone exceed `TRACE_STEPS` steps, counting unconditional stores only."""
     steps = 0
     waiting: list[tuple[Stmt, int]] = [(f.body, 1)]
     while waiting and steps <= TRACE_STEPS:
@@ -58,22 +57,22 @@ def exceeds_budget(f: Function) -> bool:
 
 
 class ConcreteRun:
-    """One run of a function.
+    """Interprets a function once, recording stored contents and accesses to padding.
 
     Parameters
     ----------
-    packed: the parameters with a layout.
-    fixed: padding elements whose content assumptions are known to fix.
+    packed: parameters with layouts.
+    fixed: initial contents of padding elements, from assumptions of an earlier run.
 
     Attributes
     ----------
-    memory: the stored contents, by tensor and indices; of a packed tensor, by the new indices of its map.
-    read: the padding elements that were read as they were passed.
-    unfixed: those that were read while no assumption fixed them.
-    fixed: the padding elements that assumptions fix, with their content, all of them after the run.
-    restricted: those of which assumptions say something else, with the condition.
-    permitted: those that assumptions permit to read.
-    passed: the parameters of which an element was read as it was passed.
+    memory: final stored contents, keyed by tensor and indices (new indices of the map if packed).
+    read: padding elements read before any store to them.
+    unfixed: padding elements read before an assumption fixed their content.
+    fixed: maps padding elements to contents fixed by assumptions.
+    restricted: maps padding elements to conditions constraining them without fixing a value.
+    permitted: padding elements declared readable by assumptions.
+    passed: parameters with some element read before being stored.
 
     Raises
     ------
@@ -92,9 +91,9 @@ class ConcreteRun:
         self._params = frozenset(f.params)
         self._evaluator = PartialEvaluator(self._load, named=True)
         self._env: dict[Parameter, Content] = {}
-        self._path_condition: list[Content] = []  # the undecided conditions of the branches around
-        self._undo: list[dict[Element, Content | None]] = []  # of each branch around: contents before it
-        self._assuming = False  # inside an assumption an element stands for itself
+        self._path_condition: list[Content] = []  # undecided conditions of enclosing branches
+        self._undo: list[dict[Element, Content | None]] = []  # per enclosing branch, overwritten contents
+        self._assuming = False  # assumptions evaluate unstored elements symbolically
         self._assumptions: dict[int, list[tuple[Truth, bool, Permission | None]]] = {}  # by statement
         for requirement in f.requires:
             self._run(requirement.nest)
@@ -124,7 +123,7 @@ class ConcreteRun:
             self._call(stmt)
 
     def _give_up(self) -> None:
-        raise BudgetError(f"{self.f.name} is too long to be followed element by element")
+        raise BudgetError(f"{self.f.name} takes too many steps to interpret element by element")
 
     def _value(self, operand: Operand) -> Content:
         return self._evaluator(operand, self._env)
@@ -161,7 +160,7 @@ class ConcreteRun:
             self._put(tensor, place, self._joined(*(one.get((tensor, place), old) for one in stored), decided))
 
     def _undone(self) -> dict[Element, Content]:
-        """Undo the stores of a branch, and return their contents."""
+        """Undo a branch's stores; returns their contents."""
         stored = {}
         for (tensor, place), old in self._undo.pop().items():
             elements = self.memory[tensor]
@@ -190,11 +189,11 @@ class ConcreteRun:
         elements[place] = value
 
     def _old(self, tensor: Tensor, place: Place) -> Content:
-        """The stored content, or data that may not be written."""
+        """The stored content; possibly unwritten data if absent."""
         return self.memory.setdefault(tensor, {}).get(place, Data(written=False))
 
     def _joined(self, a: Content, b: Content, *reasons: Content) -> Content:
-        """One of two contents, which one depends on `reasons`."""
+        """Join two contents selected by `reasons`: their taints propagate to the result."""
         if a is b or (is_number(a) and is_number(b) and a == b):
             return a
         return Data(taint_of(a, b, *reasons), all(c.written for c in (a, b) if isinstance(c, Data)))
@@ -215,7 +214,7 @@ class ConcreteRun:
         return indices if packed is None else packed.grid.place(indices)
 
     def _places(self, tensor: Tensor) -> list[Place]:
-        """Every element of a tensor of constant shape; of others, the stored ones."""
+        """All elements of a constant-shape tensor; only stored elements for symbolic shapes."""
         extents = [e.data for e in tensor.extents if e.is_const]
         if len(extents) < tensor.ndim:
             return list(self.memory.get(tensor, {}))
@@ -236,7 +235,7 @@ class ConcreteRun:
         return Data(taint)
 
     def _content(self, tensor: Tensor, place: Place) -> Content:
-        """The content of an element; notes the read of one that is as it was passed."""
+        """Load an element's content; records reads of unmodified parameters and padding."""
         elements = self.memory.get(tensor)
         stored = None if elements is None else elements.get(place)
         if stored is not None:
@@ -282,7 +281,7 @@ class ConcreteRun:
             self.permitted[tensor, self._place(tensor, at)] = None
 
     def _fix(self, cond: Truth) -> None:
-        """Note the padding element that a condition fixes: equal to something, or NaN; else those it restricts."""
+        """Record the padding element fixed by an equality or `isnan`; otherwise mark padding elements restricted."""
         content = self._value(cond)
         if not isinstance(content, (Cond, Value)):
             return
@@ -303,7 +302,7 @@ class ConcreteRun:
                 self.restricted.setdefault(key, content)
 
     def _passed_padding(self, node: Operand) -> Element | None:
-        """The padding element that a node loads, if it is as it was passed."""
+        """The padding element loaded by a node; `None` for other nodes and overwritten elements."""
         tensor = loaded_tensor(node)
         packed = None if tensor is None else self.packed.get(tensor)
         if tensor is None or packed is None:
@@ -317,11 +316,11 @@ _CONSTANT: Final = (ops.CONST, ValueOp.CONST)
 
 
 def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
-    """The content of an element that an operand over padding elements is stored to: integers wrap, floats are rounded.
+    """Convert a symbolic operand to a tensor's element type: integers wrap, floats round.
 
     Parameters
     ----------
-    held_as_is: operands that need no conversion.
+    held_as_is: operands returned unchanged.
     """
     if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
         return content

@@ -1,4 +1,4 @@
-"""`contract`: what a function needs in the padding of its inputs, and what it promises in that of its outputs."""
+"""`contract`: infer required input padding and promised output padding of a function."""
 
 from __future__ import annotations
 
@@ -38,15 +38,14 @@ from lowering.padding.symbolic import Symbolic
 
 @all_as_configured
 class Contract(Configured):
-    """What a function needs of the paddings of its inputs, and gives in those of its outputs.
+    """A function's padding contract: required values in inputs, promised values in outputs.
 
     Attributes
     ----------
-    needs: by the name of each packed parameter that is read as it was passed: `NOTHING`, `READABLE` or a `PadValue`.
-    gives: by the name of each packed output: `UNTOUCHED`, `UNDEF` or a `PadValue`; its elements are those of the
-        paddings of inputs.
-    layouts: of the packed parameters.
-    reads: the names of the outputs of which an element is read as it was passed.
+    needs: maps packed parameters (inputs, and outputs read before written) to `NOTHING`, `READABLE` or a `PadValue`.
+    gives: maps packed outputs to `UNTOUCHED`, `UNDEF` or a `PadValue`, whose loads denote input padding.
+    layouts: maps packed parameters to their index maps.
+    reads: names of outputs read before being written; empty if inferred by dataflow.
     """
 
     def __init__(
@@ -62,12 +61,15 @@ class Contract(Configured):
         self.needs, self.gives = dict(mapped(needs, "needs")), dict(mapped(gives, "gives"))
 
     def promises(self, pads: Mapping[str, PadState | int | float | bool | None]) -> dict[str, PadState]:
-        """What is given once it is known what the inputs' paddings hold, by name: a number, a state, or `None` for
-        what is not written. Names that are left out stay in the expressions.
+        """Substitute known input paddings into `gives`.
+
+        Parameters
+        ----------
+        pads: maps input names to a number, a state or `None` (unwritten); omitted inputs remain symbolic.
 
         Raises
         ------
-        InputError: a name is that of no packed parameter.
+        InputError: a key names no packed parameter, or a padding is neither state nor number.
         """
         given: dict[Tensor, PadState] = {}
         for name, state in mapped(pads, "pads", "a mapping from names to what a padding holds").items():
@@ -85,21 +87,24 @@ class Contract(Configured):
 
 
 def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Contract:
-    """What a function asks of the padding of its packed inputs, and promises in that of its packed outputs.
+    """Infer the padding contract of a function.
 
-    What the assumptions on a padding fix is needed, read or not; else it follows from the reads. What is known of a
-    padding in the end is followed element by element from the paddings that are passed; where sizes are symbolic or the
-    nest is long, dataflow tells it, and what that does not is `READABLE`, `UNTOUCHED` or `UNDEF`.
+    Guarantee: input paddings satisfying `needs` leave logical outputs independent of padding, and output paddings as
+    stated in `gives`.
+
+    Values fixed by assumptions are required, read or not; other requirements follow from reads. Constant-size nests
+    are interpreted element by element with symbolic padding. Symbolic sizes and long nests use dataflow analysis,
+    which falls back to `READABLE`, `UNTOUCHED` or `UNDEF`.
 
     Parameters
     ----------
     f: the function.
-    layouts: from names of parameters to the maps of their layouts, beside those that the function knows of itself.
+    layouts: maps parameter names to index maps, extending or overriding `f.layouts`.
 
     Raises
     ------
-    LayoutError: an element that is no padding depends on padding that nothing fixes; an assumption says something of
-        a padding and fixes no value there; a layout does not fit.
+    LayoutError: a logical output element depends on unconstrained padding; an assumption restricts padding without
+        fixing its value; a layout does not match its tensor.
 
     Example
     -------
@@ -115,7 +120,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     <contract of twice: needs A: READABLE; gives B: A * 2>
     """
     if not isinstance(f, Function):
-        raise InputError(f"a contract is that of a function, not of {shown(f)}")
+        raise InputError(f"contract takes a function, not {shown(f)}")
     if layouts is not None and not isinstance(layouts, Mapping):
         raise InputError(f"layouts are a mapping from names to maps, not {shown(layouts)}")
     names = {t.name for t in f.params}
@@ -127,7 +132,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
         return _by_dataflow(f, known, known)
     try:
         run = ConcreteRun(f, packed, {})
-        if not run.unfixed.isdisjoint(run.fixed):  # an assumption came after a read
+        if not run.unfixed.isdisjoint(run.fixed):  # rerun: some read preceded its assumption
             run = ConcreteRun(f, packed, run.fixed)
     except BudgetError:
         return _by_dataflow(f, known, known)
@@ -145,7 +150,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
 
 
 def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[str, IndexMap]) -> Contract:
-    """The contract of a function of symbolic sizes, or of one that is too long to be followed."""
+    """Infer a contract by dataflow, for symbolic sizes and nests beyond the interpreter's budget."""
     packed = {t: layouts[t.name] for t in f.params if t.name in known}
     symbolic = Symbolic(f, packed)
     gives = symbolic.gives()
@@ -160,11 +165,11 @@ def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
     try:
         return number_value(given, dtype)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"what a padding holds is a state or a number of type {dtype}, not {shown(given)}") from None
+        raise InputError(f"a padding must be a state or a number of type {dtype}, not {shown(given)}") from None
 
 
 def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, run: ConcreteRun) -> None:
-    """No element but padding may depend on a padding that nothing fixes."""
+    """Raise `LayoutError` if a logical element depends on padding without a fixed value."""
     for place, content in run.memory[tensor].items():
         if is_number(content) or (packed is not None and packed.grid.is_padding(place)):
             continue
@@ -185,18 +190,18 @@ def _need(packed: Packed, run: ConcreteRun) -> PadState:
             at = f"{tensor.name}[{', '.join(map(str, place))}]"
             raise LayoutError(f"{run.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
     if fixed:
-        found = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
-        if found is None:
-            raise LayoutError(f"what {run.f.name} assumes of the padding of {tensor.name} is no value of its indices")
-        return found
+        value = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
+        if value is None:
+            raise LayoutError(f"the padding of {tensor.name} assumed by {run.f.name} is no function of its indices")
+        return value
     keys = {**run.read, **run.permitted}
     return READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else NOTHING
 
 
 def _given(packed: Packed, run: ConcreteRun) -> PadState:
-    held = run.memory[packed.tensor]
+    stored = run.memory[packed.tensor]
     padding = packed.grid.padding
-    contents = [held.get(place) for place in padding]
+    contents = [stored.get(place) for place in padding]
     if any(c is None or (isinstance(c, Data) and not c.written) for c in contents):
         return UNTOUCHED
     if not contents or any(isinstance(c, Data) for c in contents):
@@ -206,12 +211,12 @@ def _given(packed: Packed, run: ConcreteRun) -> PadState:
 
 def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> PadValue | None:
     values = [as_operand(c, dtype) if is_number(c) else c for c in contents]
-    found = generalized(values, places)
-    if found is None:
-        found = piecewise(values, places)
-    if found is None:
+    value = generalized(values, places)
+    if value is None:
+        value = piecewise(values, places)
+    if value is None:
         return None
-    if not isinstance(found, Expr):
-        return PadValue(found)
-    short = Context().simplify(without_registers(found, dtypes.bits(dtype)))
+    if not isinstance(value, Expr):
+        return PadValue(value)
+    short = Context().simplify(without_registers(value, dtypes.bits(dtype)))
     return PadValue(as_operand(as_element(int(short.data), dtype), dtype) if short.is_const else short)

@@ -1,4 +1,4 @@
-"""Copies between a parameter and local storage, by what they compute: the map, and what the padding then holds."""
+"""Recognize layout copies between parameters and local tensors by dataflow: index map and resulting padding."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from lowering.passes.stores.undef_removal import always_undef
 
 
 class Copy(NamedTuple):
-    """A copy between a parameter and local storage, in whichever direction.
+    """A pad or crop: a layout copy between a parameter and a local tensor.
 
     Attributes
     ----------
-    stmts: the numbers of the statements of the body that make it.
+    stmts: indices of the copy's statements in the function body.
     outer, inner: the parameter, the local tensor.
-    map: from the indices of the parameter to those of the local tensor.
-    value: what a copy to the local tensor leaves in its padding; `None` where that is not written.
+    map: index map from parameter to local tensor.
+    value: padding state left by a pad; `None` if the padding stays unwritten.
     """
 
     stmts: tuple[int, ...]
@@ -53,14 +53,14 @@ class Copy(NamedTuple):
 
 
 class _Unwritten:
-    """Nothing is stored there."""
+    """The type of `_UNWRITTEN`, the marker for elements without a store."""
 
 
 _UNWRITTEN = _Unwritten()
 
 
 def uses(stmt: Stmt) -> tuple[set[Tensor], set[Tensor]]:
-    """The tensors of which a statement reads, and stores to, elements; host calls do both."""
+    """Collect the tensors read and the tensors stored by a statement, including host calls."""
     read: set[Tensor] = set()
     stored: set[Tensor] = set()
     for inner in statements(stmt):
@@ -74,24 +74,26 @@ def uses(stmt: Stmt) -> tuple[set[Tensor], set[Tensor]]:
 
 
 def is_plain(stmt: Stmt) -> bool:
-    """Whether a statement does nothing but loop, test, name and store."""
+    """Whether a statement contains no host call and no assumption."""
     return not any(isinstance(inner, (Evaluate, Assume)) for inner in statements(stmt))
 
 
 class Copies:
-    """What statements of a function copy.
+    """Recognizes statements of a function as pads or crops.
+
+    Guarantee: every logical element of a match is proved equal to its source.
 
     Parameters
     ----------
-    first: the checks that the function begins with.
+    first: leading checks of the function body, assumed to have passed.
     """
 
     def __init__(self, f: Function, first: Sequence[Stmt]) -> None:
         self.f, self.first = f, tuple(first)
 
     def pad(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> tuple[IndexMap, PadState | None] | None:
-        """The map with which all of a parameter is copied to a local tensor, and what its padding holds; `None` where
-        that is not what the statements do."""
+        """Match a copy of the whole parameter into a local tensor; returns its map and padding state, or `None` if the
+        statements compute anything else."""
         if outer in self.f.padding:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=True):
@@ -107,8 +109,8 @@ class Copies:
         return None
 
     def crop(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
-        """The map with which all of a parameter is copied from a local tensor; `None` where that is not what the
-        statements do."""
+        """Match a copy of the whole parameter out of a local tensor; returns its map, or `None` if the statements
+        compute anything else."""
         if outer in self.f.padding:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=False):
@@ -122,7 +124,7 @@ class Copies:
     # -- maps ---------------------------------------------------------------------------------------------------
 
     def _maps(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
-        """Maps from the indices of the parameter to those of the local tensor that the statements may use."""
+        """Yield candidate maps: the declared layout, then inverses of load-store index pairs."""
         known = self.f.layouts.get(inner.name)
         if known is not None and outer.name not in self.f.layouts:
             yield known
@@ -146,7 +148,7 @@ class Copies:
     # -- what is held -------------------------------------------------------------------------------------------
 
     def _alone(self, stmts: Sequence[Stmt], params: Sequence[Tensor]) -> Function:
-        """The statements as a function."""
+        """Wrap the leading checks and the statements in a function."""
         used = dict.fromkeys((*params, *(t for stmt in (*self.first, *stmts) for side in uses(stmt) for t in side)))
         body = seq(*self.first, *stmts)
         stored = {t for stmt in stmts for t in uses(stmt)[1]}
@@ -162,7 +164,8 @@ class Copies:
         held: Any,
         cond: Truth | None = None,
     ) -> list[tuple[Any, Scope]]:
-        """What an element holds behind the statements, in loops over a tensor: each value, and what is known there."""
+        """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
+        scope."""
         name: Parameter = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
         probe = Let(name, held)
         body: Stmt = probe if cond is None else If(cond, probe)
@@ -180,7 +183,7 @@ class Copies:
     def _padding(
         self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, m: IndexMap
     ) -> PadState | _Unwritten | None:
-        """What the padding holds; `None` where that is no one thing."""
+        """The padding's single state after the statements; `None` if states differ or are unknown."""
         axes = axes_of(inner)
         ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
         place = map_indices(m, axes)
@@ -197,7 +200,8 @@ class Copies:
 
 
 def _turned(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
-    """The function from indices of the parameter to those of the local tensor that loops go through."""
+    """Invert `xs`, the parameter's indices, over the loops and compose with `ys`, the local tensor's; `None` if not
+    invertible."""
     loops = [loop.var for loop in place.loops]
     if not loops:
         return None
@@ -218,7 +222,7 @@ def _turned(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: 
 
 
 def _onto(fn: Any, outer: Tensor, storage: Sequence[Range], ctx: Context) -> IndexMap | None:
-    """The map into a storage, if it fits there."""
+    """Build an index map into the given storage; `None` if it does not fit."""
     try:
         return IndexMap(fn, outer.extents, ctx).onto(storage)
     except LayoutError:
@@ -226,7 +230,7 @@ def _onto(fn: Any, outer: Tensor, storage: Sequence[Range], ctx: Context) -> Ind
 
 
 def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) -> Any:
-    """What a source puts into its element; `None` where that is not known."""
+    """The value stored by a reaching definition; `None` if unknown."""
     if source.kind in ("entry", "unwritten"):
         return _UNWRITTEN
     stored = flow.stored(source)
@@ -241,7 +245,7 @@ def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) 
 
 
 def _is_element(held: Any, tensor: Tensor, indices: Sequence[Expr], scope: Scope) -> bool:
-    """Whether a value is this element."""
+    """Whether a value provably equals `tensor[indices]`."""
     if held is None or held is _UNWRITTEN:
         return False
     if loaded_tensor(held) is tensor:
@@ -251,7 +255,7 @@ def _is_element(held: Any, tensor: Tensor, indices: Sequence[Expr], scope: Scope
 
 
 def _state(value: Any, axes: Sequence[Var], m: IndexMap, dtype: str) -> PadState | _Unwritten | None:
-    """What is held in the padding, as a state; `None` where it is none."""
+    """Convert a padding value to a state; `None` if it depends on data or is partly undefined."""
     if value is None or isinstance(value, _Unwritten):
         return value
     if always_undef(value):

@@ -1,4 +1,4 @@
-"""A plan on numpy arrays."""
+"""Execute plans on numpy arrays."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Draw = Callable[[str], Any]
 
 
 def passed_arrays(graph: Graph, arrays: Any) -> dict[GraphTensor, Any]:
-    """The arrays of the inputs, checked.
+    """Validate and copy the input arrays.
 
     Raises
     ------
-    InputError: one is missing, of an unknown name, or of another shape or type.
+    InputError: an array is missing, has an unknown name, or mismatches its tensor's shape or dtype.
     """
     import numpy as np
 
     if not isinstance(arrays, Mapping):
         raise InputError(f"run takes arrays by the names of inputs, a mapping, not {shown(arrays)}")
     names: dict[Any, GraphTensor] = {**{t.name: t for t in graph.inputs}, **{t: t for t in graph.inputs}}
-    found: dict[GraphTensor, Any] = {}
+    checked: dict[GraphTensor, Any] = {}
     for key, given in arrays.items():
         if key not in names:
             label = key if isinstance(key, str) else shown(key)
@@ -45,19 +45,22 @@ def passed_arrays(graph: Graph, arrays: Any) -> dict[GraphTensor, Any]:
         array = checked_array(tensor.name, tensor.dtype, given)
         if array.shape != tensor.shape:
             raise InputError(f"the array for {tensor.name} has the shape {array.shape}, not {tensor.shape}")
-        found[tensor] = np.array(array, tensor.dtype)
+        checked[tensor] = np.array(array, tensor.dtype)
     for tensor in graph.inputs:
-        if tensor not in found:
+        if tensor not in checked:
             raise InputError(f"the array for {tensor.name} is missing")
-    return found
+    return checked
 
 
 class Execution:
-    """The arrays of a plan while it runs, by version.
+    """Holds one array per version while a plan runs.
 
     Parameters
     ----------
-    grids: of the versions that are packed.
+    arrays: maps version numbers to arrays; initially the inputs.
+    grids: maps version numbers to packed layouts, `None` for logical versions.
+    undef: draws undefined values by dtype; defaults to 0 in paddings.
+    functions: host functions callable by name.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Execution:
         self._undef, self._functions = undef, functions
 
     def move(self, move: Move) -> None:
-        """Do one step."""
+        """Execute one step."""
         kind = move.step.kind
         if kind == "call":
             self.arrays[move.makes] = self._call(move)
@@ -98,7 +101,7 @@ class Execution:
         return run(f, given, functions=self._functions, undef=self._undef)[move.option.output.name]
 
     def _filled(self, array: Any, move: Move) -> Any:
-        """The array, with the value of the step in its padding."""
+        """Write the step's value into the array's padding, in place."""
         grid, value = self._grids[move.makes], move.step.value
         assert grid is not None
         if value is None or not grid.padding:
@@ -120,12 +123,12 @@ class Execution:
 
 
 def _number(value: PadValue, place: Sequence[int], array: Any, grid: Grid) -> Any:
-    """A value in one place; elements in it are those of the array."""
+    """Evaluate a padding value at one element; loads read the array."""
 
     def load(tensor: Tensor, at: Sequence[Content]) -> Content:
-        number: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
-        return number
+        content: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
+        return content
 
-    found = PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
-    assert is_number(found)
-    return found
+    number = PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    assert is_number(number)
+    return number

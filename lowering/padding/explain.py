@@ -1,4 +1,4 @@
-"""A plan in words: who needs each step and each assumption, and why it holds."""
+"""Explain a plan in prose: consumers of each step, justification of each assumption."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ States = Mapping[int, PadState | None]
 
 
 def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> Iterator[str]:
-    """A line for each step, and indented ones for what it needs and what its function assumes."""
+    """Yield one line per step, followed by indented requirements and assumptions."""
     readers: dict[int, list[str]] = {}
     for move in moves:
         for number in dict.fromkeys(move.reads):
@@ -41,7 +41,7 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
 
 
 def _is_said(port: Port, cond: Operand) -> bool:
-    """Whether an assumption is what a port needs, or that its padding may be read."""
+    """Whether the port's contract covers an assumption: a required value or a read permission."""
     return isinstance(port.state, PadValue) or (port.state is READABLE and has_undef(cond))
 
 
@@ -66,7 +66,7 @@ def _what(move: Move, states: States) -> str:
 def _said(state: PadState) -> str:
     if isinstance(state, PadValue):
         return str(state)
-    return "unwritten in places" if state is UNTOUCHED else "something nobody knows"
+    return "partly unwritten" if state is UNTOUCHED else "arbitrary values"
 
 
 def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -> str:
@@ -85,7 +85,7 @@ def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -
 
 
 def _assumptions(f: Function) -> Iterator[Operand]:
-    """What a function takes on the word of the user, each text once."""
+    """Yield unproved assumptions of a function, deduplicated by text."""
     nests = [with_checked_claims(f).body, *(r.nest for r in f.requires)]
     found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]
     yield from {text(cond): cond for cond in found}.values()

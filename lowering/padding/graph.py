@@ -1,4 +1,4 @@
-"""`Graph`: calls of functions on logical tensors, each with several functions to choose from."""
+"""`Graph`: calls on logical tensors, each with alternative implementations."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class GraphTensor:
 
     Attributes
     ----------
-    name: that of the input, or of the first function that makes it; with a number where another has the same.
-    shape, dtype: what its elements are.
-    number: its place in the order in which the tensors of the graph were made.
+    name: the input's name, or the first option's function name with a numeric suffix if taken.
+    shape, dtype: logical shape and element type.
+    number: index into `graph.tensors`.
     """
 
     __slots__ = ("dtype", "graph", "name", "number", "shape")
@@ -45,13 +45,13 @@ class GraphTensor:
 
 
 class Call:
-    """A call of one of several functions.
+    """A call with alternative implementations.
 
     Attributes
     ----------
-    options: the functions, with what they show to their neighbours.
-    inputs: by position.
-    output: what they make.
+    options: alternative functions with their ports.
+    inputs: positional arguments.
+    output: the resulting tensor, common to all options.
     """
 
     __slots__ = ("inputs", "options", "output")
@@ -66,10 +66,10 @@ class Call:
 
 @all_as_configured
 class Graph(Configured):
-    """Functions that call for tensors of one another, and how their layouts and paddings are brought together.
+    """Dataflow graph of calls with alternative layouts, planned for minimal conversion cost.
 
-    Inputs and outputs of the graph are logical. A call has several functions to choose from, which may take and make
-    tensors in other layouts; `plan` chooses, and says where something has to be packed, cropped, copied or filled.
+    Graph inputs and outputs are logical tensors. Each call lists alternative functions, possibly in packed layouts;
+    `plan` selects one per call and inserts pads, crops, copies and fills.
 
     Example
     -------
@@ -106,16 +106,17 @@ class Graph(Configured):
         self.calls: list[Call] = []
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
-        self._known: dict[tuple[Function, object], Option] = {}  # by function and what its context knows
+        self._known: dict[tuple[Function, object], Option] = {}  # keyed by function and context fingerprint
 
     # -- building -----------------------------------------------------------------------------------------------
 
     def input(self, name: str, shape: Sequence[int], dtype: str = dtypes.INDEX) -> GraphTensor:
-        """A tensor that is passed in.
+        """Add an input tensor.
 
         Raises
         ------
-        InputError: the name is no text or taken, the shape is no tuple of positive integers, the type is none.
+        InputError: the name is empty, not a string or taken; the shape is not a tuple of positive integers; the dtype
+            is unknown.
         """
         if not isinstance(name, str) or not name:
             raise InputError(f"the name of an input is a text, not {shown(name)}")
@@ -131,18 +132,18 @@ class Graph(Configured):
         return tensor
 
     def call(self, options: Sequence[Function] | Function, *inputs: GraphTensor) -> GraphTensor:
-        """The output of one of several functions that compute the same, applied to tensors by position.
+        """Add a call with equivalent alternative functions; returns its output tensor.
 
         Parameters
         ----------
-        options: functions with one output; a parameter with a layout stands for the tensor of the first indices.
-        inputs: tensors of this graph.
+        options: single-output functions; packed parameters represent their logical tensors.
+        inputs: tensors of this graph, by position.
 
         Raises
         ------
-        InputError: there are no options, or one is no function with one output; a tensor is none of this graph, or
-            their number, shapes or types are not those of the parameters.
-        LayoutError: an option has no contract.
+        InputError: no options; an option is not a single-output function of constant sizes; an input belongs to
+            another graph; input count, shape or dtype mismatches a parameter.
+        LayoutError: inferring an option's contract fails.
         """
         given: Any = [options] if isinstance(options, Function) else options
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
@@ -156,36 +157,36 @@ class Graph(Configured):
         for option in found[1:]:
             if (option.output.shape, option.output.dtype) != (first.output.shape, first.output.dtype):
                 raise InputError(
-                    f"the options of a call make the same tensor: {first.function.name} makes {_plain(first.output)}, "
-                    f"{option.function.name} makes {_plain(option.output)}"
+                    f"the options of a call must make the same tensor: {first.function.name} makes "
+                    f"{_plain(first.output)}, {option.function.name} makes {_plain(option.output)}"
                 )
         output = self._tensor(self._fresh(first.function.name), first.output.shape, first.output.dtype)
         self.calls.append(Call(found, inputs, output))
         return output
 
     def output(self, tensor: GraphTensor) -> None:
-        """The tensor is a result, in its logical layout.
+        """Mark a tensor as a result, returned in logical layout.
 
         Raises
         ------
-        InputError: it is none of this graph.
+        InputError: not a tensor of this graph.
         """
         self._own(tensor, "an output")
         self.outputs.append(tensor)
 
     def replace(self, tensor: GraphTensor, f: Function) -> None:
-        """Another function in the place of the option with the same interface of the call that makes a tensor.
+        """Replace an option of the tensor's producing call by a function with an identical interface.
 
         Raises
         ------
-        InterfaceError: no option has its interface: shapes, types, layouts, needs and gives; the message names the
-            neighbours, which would notice.
-        InputError: no call makes the tensor, or an option cannot be what `f` is.
+        InterfaceError: no option matches in shapes, dtypes, layouts and padding contract; the message lists affected
+            neighbours.
+        InputError: the tensor is a graph input, or `f` is no valid option.
         """
         self._own(tensor, "what is replaced")
         call = next((c for c in self.calls if c.output is tensor), None)
         if call is None:
-            raise InputError(f"{tensor.name} is an input of the graph: no function makes it")
+            raise InputError(f"{tensor.name} is an input of the graph: no call makes it")
         new = self._option(f)
         same = [k for k, old in enumerate(call.options) if old.is_like(new)]
         if not same:
@@ -195,17 +196,16 @@ class Graph(Configured):
     # -- asking -------------------------------------------------------------------------------------------------
 
     def plan(self, cost: Price | None = None) -> Plan:
-        """A cheapest way to compute the outputs.
+        """Find a plan of minimal cost for all outputs.
 
         Parameters
         ----------
-        cost: the price of a step, a number that is not negative; it may look at everything but the value. Without it a
-            pad or copy costs the elements of its result, a crop those of the logical tensor, a fill those of the
-            padding, a call nothing.
+        cost: maps a step to a non-negative number; must ignore `Step.value`, unknown during planning. Defaults to
+            `Step.elements`: the size of the padded, copied or cropped result, or of the filled padding; 0 for a call.
 
         Raises
         ------
-        InputError: the graph has no outputs; a price is no number or negative.
+        InputError: no outputs; a cost is negative or not a number.
         """
         if not self.outputs:
             raise InputError("the graph has no outputs: nothing is to be computed")
@@ -221,7 +221,7 @@ class Graph(Configured):
         return tensor
 
     def _option(self, f: Any) -> Option:
-        """A function as an option; one that is called often is looked at once."""
+        """Build the option of a function, cached because contract inference is expensive."""
         key = (f, f.ctx.frame.fingerprint) if isinstance(f, Function) else None
         found = None if key is None else self._known.get(key)
         if found is None:
@@ -259,8 +259,8 @@ class Graph(Configured):
             neighbours.append("the results of the graph")
         old = " or ".join(_interface(o) for o in call.options)
         return (
-            f"{new.function.name} has another interface than what makes {call.output.name}: {_interface(new)}, not "
-            f"{old}; its neighbours are {', '.join(neighbours)}"
+            f"{new.function.name} has a different interface from the options of {call.output.name}: "
+            f"{_interface(new)}, not {old}; its neighbours are {', '.join(neighbours)}"
         )
 
     def __repr__(self) -> str:
