@@ -1,7 +1,7 @@
-"""Random graphs of small integers, and what they cost by trying everything: options, versions, fills, every value.
+"""Random graphs of `int3` tensors with an exhaustive cost oracle over options, versions and padding values.
 
-Elements are `int3`, so that all eight values of a padding can be tried. What functions need and give is known from
-how they are written here, not from their contracts.
+Three bits keep the enumeration at eight values per padding. Contracts are declared by the generator, independent of
+`contract`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ def wrapped(n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """An option, and what is known of it: "nothing", "readable" or a number is needed; "untouched", "undef" or a
-    function of the paddings of its inputs is given."""
+    """An option with its declared contract.
+
+    Attributes
+    ----------
+    needs: per input "nothing", "readable" or a number.
+    gives: "untouched", "undef" or a function of input paddings.
+    """
 
     function: Function
     takes: tuple[str | None, ...]
@@ -54,7 +59,7 @@ class Choice:
 
 @cache
 def choice(value: str, kind: str, layout: str | None, dtype: str = DTYPE) -> Choice:
-    """An elementwise function: of all elements, guarded, or of all and then "undef" in the padding."""
+    """Build an elementwise function, of kind "all", "guarded" or "undef" (padding overwritten by `undef()`)."""
     arity = 2 if "C" in value else 1
     function: Callable[..., int] = (FOLDED if arity == 2 else UNARY)[value]
     name = "".join(c if c.isalnum() else "_" for c in f"{kind}_{layout}_{value}")
@@ -68,7 +73,7 @@ def choice(value: str, kind: str, layout: str | None, dtype: str = DTYPE) -> Cho
 
 @cache
 def folding(neutral: int, is_guarded: bool, layout: str | None, dtype: str = DTYPE) -> Choice:
-    """A total of the elements less `neutral`: of all elements, whose padding has to be that, or guarded."""
+    """Build a sum of `A - neutral`, either guarded or requiring padding equal to `neutral`."""
     name = f"total_{layout}_{'guarded' if is_guarded else 'all'}_{neutral + 4}"
     step = f"B + (A - ({neutral}))"
     if layout is None:
@@ -79,11 +84,12 @@ def folding(neutral: int, is_guarded: bool, layout: str | None, dtype: str = DTY
 
 @dataclass
 class Case:
-    """A graph, and the same as data: calls of choices on tensors by number; tensor 0 is the input.
+    """A graph with the same structure as plain data.
 
     Attributes
     ----------
-    formulas: of each call: the text of its value over `A` and `C`, or the number that a total takes off.
+    calls: per call its choices and input tensor numbers; tensor 0 is the graph input.
+    formulas: per call an expression text over `A` and `C`, or a total's neutral number.
     """
 
     graph: Graph
@@ -92,7 +98,7 @@ class Case:
     formulas: list[str | int]
 
     def reference(self, x: Any) -> list[Any]:
-        """What the outputs are, by the formulas."""
+        """Compute expected outputs from the formulas with numpy."""
         tensors = [x]
         for formula, (_, reads) in zip(self.formulas, self.calls, strict=True):
             given = dict(zip("AC", (tensors[k] for k in reads), strict=False))
@@ -105,14 +111,14 @@ class Case:
 
 
 def random_case(seed: int, operators: int, dtype: str = DTYPE) -> Case:
-    """A chain, a tree or a diamond."""
+    """Draw a chain, tree or diamond of calls."""
     rng = random.Random(seed)
     graph = Graph()
     tensors = [graph.input("x", (14,), dtype)]
     calls: list[tuple[list[Choice], tuple[int, ...]]] = []
     formulas: list[str | int] = []
     shape = rng.choice(("chain", "any", "any"))
-    whole = [0]  # the tensors that are no totals
+    whole = [0]  # tensors of full shape
     while len(calls) < operators:
         latest = whole[-1] if shape == "chain" or len(calls) == operators - 1 else rng.choice(whole[-3:])
         reads: tuple[int, ...] = (latest,)
@@ -145,18 +151,18 @@ def random_case(seed: int, operators: int, dtype: str = DTYPE) -> Case:
 
 # -- every way ----------------------------------------------------------------------------------------------------
 
-# Of each tensor that is still to be read: (whether the logical version was made, whether there is one, versions).
+# State of a live tensor: (logical version produced by a call, logical version exists, packed versions).
 Versions = frozenset[tuple[str, Any]]
 Held = tuple[bool, bool, Versions]
 World = tuple[tuple[int, Held], ...]
 
 
 def least_cost(case: Case, bound: float, prices: Mapping[str, int] | None = None) -> float | None:
-    """The cost of a cheapest plan, if it is at most `bound`; else infinity. `None` where there are too many ways.
+    """Compute the minimal plan cost exhaustively; infinity above `bound`, `None` beyond `MAX_WORLDS` states.
 
     Parameters
     ----------
-    prices: for an element of a "pad", "copy", "crop" and "fill".
+    prices: cost per element of "pad", "copy", "crop" and "fill".
     """
     prices = prices or dict.fromkeys(("pad", "copy", "crop", "fill"), 1)
     needed: set[int] = set(case.outputs)

@@ -1,4 +1,4 @@
-"""Functions for graphs, written in layouts."""
+"""Packed functions for graph tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _shape(layout: IndexMap | None) -> str:
 
 
 def _loops(layout: IndexMap | None, k: int) -> tuple[str, str, str]:
-    """The loops over a layout, an element's indices, and the condition that it is no padding."""
+    """Source text of loops over a layout, element indices and validity condition."""
     if layout is None:
         return f"    for i{k} in [0, 14):\n        ", f"i{k}", "True"
     rows, width = layout.new_shape
@@ -29,7 +29,13 @@ def elementwise(
     guarded: bool = False,
     undef: bool = False,
 ) -> Function:
-    """`value` is over `A`, and `C` where that is an input too; guarded: the padding is left alone; undef: forgotten."""
+    """Build an elementwise function from an expression over `A` and optionally `C`.
+
+    Parameters
+    ----------
+    guarded: skip padding elements.
+    undef: overwrite output padding with `undef()`.
+    """
     shape = _shape(layout)
     inputs = ["A", "C"] if "C" in value else ["A"]
     loops, at, valid = _loops(layout, 0)
@@ -47,7 +53,7 @@ def elementwise(
 def reduction(
     name: str, start: str, step: str, pad: str | None = None, layout: IndexMap | None = TILES, dtype: str = "int32"
 ) -> Function:
-    """`step` is over `B` and `A`; pad: what is assumed of the padding, else it is guarded."""
+    """Build a reduction `B = step(B, A)`; assumes padding equal to `pad`, or skips it if `None`."""
     loops, at, valid = _loops(layout, 0)
     said = step.replace("B", "B[0]").replace("A", f"A[{at}]")
     body = f"    B[0] = {start}\n{loops}"

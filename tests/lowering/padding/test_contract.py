@@ -1,4 +1,4 @@
-"""What functions need in the padding of their inputs, and give in that of their outputs."""
+"""`contract`: required input padding, promised output padding, rejected functions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
     with pytest.raises(LayoutError, match=r"B\[0\] of f depends on the padding A\[3, 2\], which nothing fixes") as e:
         reduction("0", "B[0] = B[0] + A[io, ii]")
     assert e.value.points == ((0,), (3, 2))
-    with pytest.raises(LayoutError, match="depends on the padding"):  # it may be read, but is still not known
+    with pytest.raises(LayoutError, match="depends on the padding"):  # readable, but of unknown value
         reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == undef()")
     with pytest.raises(LayoutError, match="depends on the padding"):  # in a condition
         reduction("0", "if A[io, ii] > 3:\n                B[0] = B[0] + 1")
@@ -97,7 +97,7 @@ def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
 def test_what_cancels_is_no_dependence():
     assert reduction("0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1, 0)").needs["A"] is READABLE
     assert reduction("0", "B[0] = B[0] + select(io * 4 + ii < 14, A[io, ii], 0)").needs["A"] is NOTHING
-    with pytest.raises(LayoutError):  # of floats it might be no number
+    with pytest.raises(LayoutError):  # a float may be NaN
         reduction("0.0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1.0, 0.0)", dtype="float32")
 
 
@@ -107,7 +107,7 @@ def test_what_cancels_is_no_dependence():
 def test_expressions_in_the_padding_of_inputs():
     assert str(everywhere("AC[io, ii] * 2 + 1").gives["BC"]) == "AC * 2 + 1"
     assert str(everywhere("exp(AC[io, ii])", "float32").gives["BC"]) == "exp(AC)"
-    assert str(everywhere("AC[io, 0]").gives["BC"]) == "UNDEF"  # an element that is no padding
+    assert str(everywhere("AC[io, 0]").gives["BC"]) == "UNDEF"  # a logical element
     assert str(everywhere("io * 4 + ii").gives["BC"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
     assert everywhere("7").gives["BC"] == 7
     assert everywhere("max(AC[io, ii], -2147483648)").promises({"AC": 3})["BC"] == 3
@@ -146,7 +146,7 @@ def test_ranges_that_do_not_begin_at_zero():
     f = parse_nest("def f(A: int32[4, 4], B: int32[4, 4]):\n" + GRID + "            B[io, ii] = A[io, ii] + io")
     c = contract(f, {"A": shifted, "B": shifted})
     assert str(first) == "-1"
-    for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the first index is that of storage, less one
+    for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the map starts at -1, storage at 0
         assert str(c.gives["B"].at(*place)) == f"A[{place[0]}, {place[1]}] + {added}"
     assert c.promises({"A": 5})["B"].number is None
 
@@ -217,7 +217,7 @@ def test_dataflow_finds_what_following_finds(monkeypatch):
             assert values[0] == values[1], states
 
 
-# -- what it is given ---------------------------------------------------------------------------------------------
+# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_in_one_sentence():
@@ -228,7 +228,7 @@ def test_bad_input_is_refused_in_one_sentence():
         contract(f, {"A": IndexMap(lambda i: [i // 8, i % 8], (14,))})
     with pytest.raises(LayoutError, match="must be an IndexMap"):
         contract(f, {"A": lambda i: [i]})
-    with pytest.raises(InputError, match="that of a function"):
+    with pytest.raises(InputError, match="contract takes a function"):
         contract("f")
     with pytest.raises(InputError, match="layouts are a mapping"):
         contract(f, [TILES])

@@ -1,4 +1,4 @@
-"""Contracts of random nests in random layouts hold when they run: by following the nest, and by dataflow."""
+"""Contracts of random nests in random layouts hold at run time, whether interpreted or inferred by dataflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sweeps import daily
 
 
 def random_function(seed: int) -> tuple[Function, dict[str, Any]]:
-    """A function of constant sizes in layouts, and the arrays of the first indices."""
+    """Draw a constant-size function in random layouts, with logical arrays."""
     laid = Laid(seed)
     rng = random.Random(seed)
     text = re.sub(r"\bn\b", str(laid.n), laid.text).replace(f", {laid.n}):", "):", 1)
@@ -37,7 +37,7 @@ def random_function(seed: int) -> tuple[Function, dict[str, Any]]:
 
 
 def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], grids: dict[str, Grid]) -> Any:
-    """What a value is in a place, by the elements of arrays."""
+    """Evaluate a padding value at one element; loads read the arrays."""
 
     def load(tensor: Tensor, at: Sequence[Content]) -> Content:
         element: Content = arrays[tensor.name][grids[tensor.name].storage(tuple(at))].item()  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_contracts_hold(seed, by_dataflow, monkeypatch):
     grids = {t.name: Grid(f.layouts[t.name]) for t in f.params if t.name in f.layouts}
     rng = np.random.default_rng(seed)
     results: list[dict[str, Any]] = []
-    for _ in range(2):  # with different paddings where anything will do
+    for _ in range(2):  # draws arbitrary paddings twice
         arrays: dict[str, Any] = {}
         for t in f.params:
             array = first[t.name].astype(t.dtype)

@@ -1,4 +1,4 @@
-"""Plans of graphs: what they cost, what they compute, what they say, and what is refused."""
+"""Plans of graphs: cost, results, explanations, rejected input."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kinds(plan: Plan) -> list[str]:
         ([ADDONE, TOTAL], 16, ["pad -1"], (ARRAY + 1).sum()),
         ([ADDONE, TWICE, TOTAL], 16, ["pad -1"], (ARRAY * 2 + 2).sum()),
         ([ADDONE, ODD, TOTAL], 18, ["pad UNDEF", "fill 0"], (ARRAY * 2 + 3).sum()),
-        ([ADDONE, LARGEST], 16, ["pad 2147483647"], 11),  # one less than the lowest is the highest
+        ([ADDONE, LARGEST], 16, ["pad 2147483647"], 11),  # INT_MIN - 1 wraps to INT_MAX
     ],
 )
 def test_one_packed_option_each(functions, cost, steps, result):
@@ -303,7 +303,7 @@ def test_inputs_may_be_outputs_and_calls_that_nobody_needs_are_not_made():
 
 def test_a_need_that_varies_with_the_place():
     ramp = reduction("ramp", "0", "B + A", "i1 * 4 + j1")
-    with pytest.raises(InputError):  # its result depends on it: not what is wanted here
+    with pytest.raises(InputError):  # the result depends on padding
         contract(parse_nest("def f(A: int32[4, 4], B: int32[1]):\n    B[0] = A[3, 3]"), {"A": TILES})
     plan = chain([ADDONE], [ramp]).plan()
     assert plan.cost == 16 and kinds(plan) in (["pad i0 * 4 + i1 - 1"], ["pad i0 * 4 + i1 + -1"]), kinds(plan)

@@ -1,4 +1,4 @@
-"""Pads and crops that are taken out of a function."""
+"""`hoist_layouts` moves pads and crops out of functions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_function_without_copies_stays() -> None:
 
 
 def built(text: str, *layouts: tuple[str, Any, Any]) -> Function:
-    """A function with copies at its border, in layouts."""
+    """Build a function with layout copies at entry and exit."""
     f = parse_nest(text)
     for t in f.params:
         f = (cache_write if t in f.outputs else cache_read)(f, t.name)
@@ -141,10 +141,10 @@ STARTED = "    allocate AC: int32[4, 4]\n    AC[0, 0] = A[0]\n    B[0] = AC[0, 0
 @pytest.mark.parametrize(
     "lines",
     [
-        STARTED + ZEROS.split("\n", 1)[1] + PART,  # it is read before all of it is copied
+        STARTED + ZEROS.split("\n", 1)[1] + PART,  # read during the copy
         ZEROS.replace("< 14", "< 13") + PART,  # not all of it
         ZEROS.replace("ii], 0", "ii] + 1, 0") + PART,  # more than a copy
-        ZEROS + "    AC[3, 2] = undef()\n" + PART,  # two things in the padding
+        ZEROS + "    AC[3, 2] = undef()\n" + PART,  # mixed padding
         ZEROS + "    AC[0, 0] = 3\n" + PART,  # another store
         "    B[0] = 0\n" + ZEROS.replace("A[", "B[").replace("AC[io, ii] = s", "AC[io, ii] = s") + PART,  # no input
     ],
@@ -158,11 +158,11 @@ def test_what_is_no_pad_stays(lines: str) -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        CROP + "\n    BC[0, 0] = 0",  # it is stored to afterwards
+        CROP + "\n    BC[0, 0] = 0",  # stored after the crop
         CROP + "\n    B[0] = B[0] + 1",  # the output is read
         CROP.replace("[0, 14)", "[0, 13)"),  # not all of it
         CROP.replace("i % 4]", "i % 4] + 1"),  # more than a copy
-        CROP.replace("i % 4]", "0]"),  # elements that are met more than once
+        CROP.replace("i % 4]", "0]"),  # duplicate elements
     ],
 )
 def test_what_is_no_crop_stays(end: str) -> None:

@@ -1,4 +1,4 @@
-"""`pad_options`: what functions ask of paddings, and give, once their layout is another."""
+"""`pad_options`: contracts of the variants of a function in new layouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST = written(f"def largest(A: float32[14], B: float32[1]):\n    B[0] = -inf
 
 
 def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, bool]]:
-    """What each option needs in A and gives in B, and whether it has guards."""
+    """Summarize options: need of A, promise of B, presence of guards."""
     found = [(contract(g), "if " in str(g)) for g in pad_options(f, layouts)]
     return [(str(c.needs["A"]), str(c.gives.get("B")), has_guards) for c, has_guards in found]
 
@@ -44,7 +44,7 @@ def test_options_meet_in_a_graph():
     y = graph.call([ADDONE, *pad_options(ADDONE, {"A": TILES, "B": TILES})], x)
     graph.output(graph.call(pad_options(TOTAL, {"A": TILES}), y))
     plan = graph.plan()
-    assert plan.cost == 16  # a pad, and guards, or the plain one and a pad; never the fill of the packed ones
+    assert plan.cost == 16  # one pad, before guarded or unguarded variants; no fill
     assert plan.run({"x": np.arange(14)})[0] == 2 * 91 + 14
 
 
@@ -97,5 +97,5 @@ def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
     blocks = IndexMap(lambda n, c, h, w: [n, c // 4, h, w, c % 4], (2, 5, 3, 3))
     found = pad_options(written(CONVOLUTION), {"A": blocks, "O": blocks})
     assert [str(contract(g).needs["A"]) for g in found] == ["NOTHING", "READABLE", "0.0"]
-    # One version that leaves the padding alone, one to which it is unknown, and one in which that of A is 0.
+    # Three variants: guarded, unconstrained padding, zero padding of A.
     assert calls == {"transform_layout": 4, "remove_branching_through_overcompute": 3}

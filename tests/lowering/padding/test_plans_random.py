@@ -1,4 +1,4 @@
-"""Random graphs: plans cost what trying everything finds, and compute what numpy does."""
+"""Plans of random graphs match exhaustive enumeration in cost and numpy in results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_plan_costs_less_at_other_prices(seed):
 
 @pytest.mark.parametrize("seed", daily(range(2000), 100))
 def test_a_plan_computes_what_numpy_does(seed):
-    """What is not written holds something that shows, and every `undef()` is another number."""
+    """Run with poisoned unwritten memory and random `undef()` values; results equal the reference."""
     rng = random.Random(seed)
     dtype = rng.choice(("int8", "int32", "int16"))
     case = random_case(seed, 1 + seed % 8, dtype)
