@@ -12,7 +12,7 @@ from tests.lowering.lowered import check, check_run, of_corpus
 
 
 def nest(f: Any) -> str:
-    """The body of a function without the level that the head takes."""
+    """Print the body of a function, one level of indentation less."""
     return "\n".join(line[4:] for line in str(f).splitlines()[1:])
 
 

@@ -1,4 +1,4 @@
-"""Reductions whose results are known to lie in a range that what they start from is outside of."""
+"""Reductions whose identity lies outside the known range of their results."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def argmax(first_of_equals: bool = True) -> Any:
 
 
 def sums() -> Any:
-    """A sum, a product, and one that needs the first of these."""
+    """A reducer of a sum, a product and a second sum."""
     return te.comm_reducer(
         lambda x, y: (x[0] + y[0], x[1] * y[1], x[2] + y[2]),
         lambda a, b, c: (tir.const(0, a), tir.const(1, b), tir.const(0, c)),
@@ -113,7 +113,7 @@ class Reduction:
 
 
 def holds(seed: int) -> bool:
-    """Whether the schedule of a seed is legal; if so, what it computes is what was asked for."""
+    """Draw a schedule and compare its results with numpy; `False` for a schedule that is refused."""
     try:
         program = Reduction(seed)
         bounds = infer_bound(program.s)

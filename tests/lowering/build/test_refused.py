@@ -1,4 +1,4 @@
-"""What isl refuses is answered without it, and the lattice of a set does not ask what isl does not know."""
+"""Questions that isl refuses are answered without it, lattices of hulls with undefined divisions among them."""
 
 from __future__ import annotations
 

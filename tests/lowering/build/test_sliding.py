@@ -123,7 +123,7 @@ def test_stages_in_a_parallel_loop_outside_of_the_window() -> None:
 
 
 def slides(program: Program, c: bool = False) -> bool:
-    """Check a program against the reference; gives whether some stage keeps elements over a loop."""
+    """Check a program against the reference; return whether some stage keeps elements between iterations."""
     b = program.inferred()
     stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
     if b is None or not any(b.slid(stage) for stage in stored):
@@ -196,7 +196,7 @@ def test_a_window_over_guarded_rows_goes_on_row_by_row(size: int | None) -> None
 
 
 def in_steps(axis: int) -> Schedule:
-    """A recurrence whose step reads this row and the one before of what is computed for it."""
+    """A recurrence whose step reads two consecutive rows of its producer."""
     X, S = te.placeholder((9, 5), name="X"), te.placeholder((9, 5), name="S")
     B = te.compute((9, 5), lambda t, i: X[t, i] * 2.0, name="B")
     init = te.compute((1, 5), lambda _, i: X[0, i], name="init")

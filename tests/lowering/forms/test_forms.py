@@ -62,7 +62,7 @@ def test_a_large_excess_is_not_computed() -> None:
 
 
 def apart() -> Any:
-    """Two stages of one program: of one the box is hardly more than what is read, of the other a hundred times."""
+    """A program of two stages: the box of the second is a hundred times its required region."""
     a = te.placeholder((2000, 2000), name="A")
     t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
     u = te.compute((600, 600), lambda i, j: a[i, j] * 2.0, name="U")
@@ -98,7 +98,7 @@ def a_band(extent: Any) -> Any:
 
 
 def test_storage_is_compact_where_memory_is_spared() -> None:
-    """What is read is little of what its box holds, so much that its pages have to be asked for."""
+    """The required region is a small part of a box so large that its pages must be allocated."""
     f = lower(a_band(6000))
     first = f.forms["T"][0]
     assert (first.compute, first.storage) == ("exact", "compact") and "compact" in str(first)
@@ -122,7 +122,7 @@ def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("shift", [5, -5])
 def test_one_tile_that_wraps_is_seen(shift: int) -> None:
-    """All tiles but one read as many places as they have; the box of that one is everything."""
+    """Every tile but one reads a region of its own size; the wrapping tile has the whole tensor as its box."""
     a = te.placeholder((40_000,), name="A")
     t = te.compute((40_000,), lambda i: a[i] + 1.0, name="T")
     c = te.compute((40_000,), lambda i: t[(i + shift) % 40_000], name="C")
@@ -197,7 +197,7 @@ def in_both_forms(program: Program) -> None:
 
 
 def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames are made for what is stated, not for each form that states it; none is kept when the choice is made."""
+    """Forms share the frames of equal scopes, and no frame outlives the choice."""
     made: list[object] = []
     extended = Context.extended
 

@@ -372,7 +372,7 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
 
 
 def points_of(nest: StageNest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
-    """The elements that a nest computes in one instance, once for each time that it does."""
+    """Enumerate the elements that one instance of a nest computes, with repetitions."""
     axes = nest.stage.op.axis
 
     def run(depth: int, here: dict[Var, int]) -> Iterator[tuple[int, ...]]:

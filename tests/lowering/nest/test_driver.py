@@ -1,4 +1,4 @@
-"""The driver: rules in their order, knowledge where it holds, every statement once."""
+"""The driver applies rules in order, within scope, to every statement once."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def same(f: Function) -> Function:
-    """The function read from its text, which has the same text."""
+    """Parse the text of a function and check that it prints alike."""
     text = str(f)
     read = parse_nest(text)
     assert str(read) == text
@@ -292,7 +292,7 @@ def test_spoiled_text_is_read_or_refused(seed: int) -> None:
 def test_random_schedules_survive(program: Program) -> None:
     try:
         f = lower(program.schedule)
-    except ScheduleError:  # a stage is computed inside a loop that not all of its readers are in
+    except ScheduleError:  # a stage is attached to a loop that does not contain all of its readers
         return
     same(f)
     same(simplify(f))

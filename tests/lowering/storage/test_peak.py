@@ -41,7 +41,7 @@ def bytes_of(stmt: Allocate, env: Mapping[Var, int]) -> int:
 
 
 def used(plan: Plan, env: Mapping[Var, int]) -> int:
-    """The bytes of a plan at these sizes, with one thread."""
+    """Evaluate the bytes of a plan at given sizes, for one thread."""
 
     def size(s: Size) -> int:
         return s.width * prod(max(0, evaluate(e, {v: env[v] for v in e.free_vars()})) for e in s.extents)
@@ -93,7 +93,7 @@ def test_the_corpus_needs_no_more_than_the_best_placement(name: str) -> None:
 
 
 def chain(extents: Sequence[int]) -> te.Schedule:
-    """Stages one after another, each of another size, that read all of the one before."""
+    """A chain of stages of different sizes, each of which reads its whole producer."""
     t = te.placeholder((max(extents),), name="A")
     for n, extent in enumerate((*extents, 4)):
         last = t.shape[0].data
@@ -118,7 +118,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("extents", SHAPES)
 def test_small_arrays_and_large_ones_share(extents: tuple[int, ...]) -> None:
-    """An array that would be on the stack lies in the arena where the stack would come on top of its peak."""
+    """A small array joins the arena where the stack would raise the peak of memory."""
     f = lower(chain(extents))
     assert aligned(used(parallel_plan(f)[1], {})) <= smallest(blocks_of(f))
 

@@ -1,4 +1,4 @@
-"""Placement of allocations: nothing that lives at one time overlaps, and the arena is as small as it can be."""
+"""Placement of allocations: live ranges that overlap in time have disjoint bytes, and the arena is minimal."""
 
 from __future__ import annotations
 
