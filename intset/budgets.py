@@ -220,7 +220,7 @@ CIRCULAR: Final = 1_000_000
 
 TRACE_STEPS: Final = 400_000
 """`lowering.padding.concrete`: Nodes of operands that are evaluated."""
-WORLDS: Final = 60_000
+SEARCH_STATES: Final = 60_000
 """`lowering.padding.planner`: That are looked at."""
 DIVISION_Z3: Final = 100_000
 """`lowering.division.scope`: Lowering asks many small questions: each gets a small share."""

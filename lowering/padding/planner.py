@@ -1,9 +1,9 @@
 """Cheapest plan by dynamic programming over independent parts of a graph.
 
-A part is a set of tensors with jointly decided versions; its worlds are alternative decisions. Calls run in order: each
-call merges its inputs' parts and extends every world by every alternative. Equivalent worlds keep only the cheapest.
-On trees, each part is one tensor: textbook dynamic programming. Shared tensors enlarge parts; branch and bound keeps
-the search exact, with a narrow beam search supplying the bound.
+A part is a set of tensors with jointly decided versions; its search states are alternative decisions. Calls run in
+order: each call merges the parts of its inputs and extends every search state by every alternative. Of equivalent
+states the cheapest is kept. On trees, each part is one tensor: textbook dynamic programming. Shared tensors enlarge
+parts; branch and bound keeps the search exact, with a narrow beam search supplying the bound.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from bound.tir.reduce import Parameter
 from bound.tir.value import parameter
 from bound.tir.walk import rewrite
-from intset.budgets import WORLDS
+from intset.budgets import SEARCH_STATES
 from intset.expr.node import PlainVar
-from lowering.padding.call_alternatives import Serving
+from lowering.padding.call_alternatives import CallAlternatives
 from lowering.padding.moves import Step
 from lowering.padding.packed import Grid
 from lowering.padding.plan import Plan
 from lowering.padding.resolve import resolved
-from lowering.padding.search_states import Held, Version, World, undominated
+from lowering.padding.search_states import Held, SearchState, Version, undominated
 from lowering.padding.states import NOTHING, Planned, State
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def planned(graph: Graph, price: Price) -> Plan:
         wide = Search(graph, price, None, best.cost)
         found = wide.best()
         if not wide.is_over:
-            return resolved(graph, wide.serving, found, "")
-        note = f"over the budget of {WORLDS} partial plans: cheaper plans may exist"
-        return resolved(graph, narrow.serving, best, note)
-    return resolved(graph, narrow.serving, best, "")
+            return resolved(graph, wide.alternatives, found, "")
+        note = f"over the budget of {SEARCH_STATES} partial plans: cheaper plans may exist"
+        return resolved(graph, narrow.alternatives, best, note)
+    return resolved(graph, narrow.alternatives, best, "")
 
 
 class Search:
@@ -52,7 +52,7 @@ class Search:
 
     Parameters
     ----------
-    width: beam width, the number of worlds kept per part; `None` keeps all worlds within `bound`.
+    width: beam width, the number of search states kept per part; `None` keeps all search states within `bound`.
     bound: cost limit; `None` disables it.
     """
 
@@ -60,47 +60,47 @@ class Search:
         self.graph, self.width, self.bound = graph, width, bound
         self.calls = _needed(graph)
         last = {t.number: call for call in self.calls for t in call.inputs}
-        self.serving = Serving(price, _wanted(self.calls), last, _layouts(self.calls))
+        self.alternatives = CallAlternatives(price, _wanted(self.calls), last, _layouts(self.calls))
         self.was_narrow = self.is_over = False
         self._looked = 0
         self._canonical: dict[str, list[Parameter]] = {}
 
-    def best(self) -> World:
-        """Find the cheapest world that computes all outputs."""
+    def best(self) -> SearchState:
+        """Find the cheapest search state that computes all outputs."""
         left = _readers(self.calls)
-        parts: dict[int, list[World]] = {}
+        parts: dict[int, list[SearchState]] = {}
         where: dict[int, int] = {}
         for tensor in self.graph.inputs:
-            number = self.serving.version(tensor, None, None)
+            number = self.alternatives.version(tensor, None, None)
             where[tensor.number] = tensor.number
-            parts[tensor.number] = [World(0, {tensor.number: Held(number, True)})]
+            parts[tensor.number] = [SearchState(0, {tensor.number: Held(number, True)})]
         self._left_alone(parts, where, left, self.graph.inputs)
         for call in self.calls:
             names = list(dict.fromkeys(where[t.number] for t in call.inputs))
-            worlds = self._joined([parts.pop(name) for name in names])
+            search_states = self._joined([parts.pop(name) for name in names])
             own = call.output.number
             for t, name in where.items():
                 if name in names:
                     where[t] = own
             where[own] = own
-            found: dict[tuple[object, ...], World] = {}
+            found: dict[tuple[object, ...], SearchState] = {}
             for read in call.inputs:
                 left[read.number] -= 1
             done = [t for t in dict.fromkeys((*call.inputs, call.output)) if left.get(t.number, 0) == 0]
-            for world in worlds:
-                for after in self.serving.after(world, call):
+            for search_state in search_states:
+                for after in self.alternatives.after(search_state, call):
                     self._keep(found, self._closed(after, done))
                     self._looked += 1
-                if self.width is None and self._looked > WORLDS:
+                if self.width is None and self._looked > SEARCH_STATES:
                     self.is_over = True
-                    return World(0, {})
+                    return SearchState(0, {})
             parts[own] = self._kept(found)
-        (world,) = self._joined([[min(worlds, key=_cost)] for worlds in parts.values()])
-        return world
+        (search_state,) = self._joined([[min(search_states, key=_cost)] for search_states in parts.values()])
+        return search_state
 
     def _left_alone(
         self,
-        parts: dict[int, list[World]],
+        parts: dict[int, list[SearchState]],
         where: dict[int, int],
         left: dict[int, int],
         inputs: Iterable[GraphTensor],
@@ -110,55 +110,55 @@ class Search:
             if left.get(tensor.number, 0) == 0:
                 parts[tensor.number] = [self._closed(w, [tensor]) for w in parts[tensor.number]]
 
-    def _closed(self, world: World, done: Iterable[GraphTensor]) -> World:
-        """Drop dead tensors from a world, after cropping graph outputs to their logical version."""
+    def _closed(self, search_state: SearchState, done: Iterable[GraphTensor]) -> SearchState:
+        """Drop dead tensors from a search state, after cropping graph outputs to their logical version."""
         for tensor in done:
             if tensor in self.graph.outputs:
-                world, number = self.serving.cropped(world, tensor)
-                world = replace(world, results={**world.results, tensor.number: number})
-            world = world.without(tensor.number)
-        return world
+                search_state, number = self.alternatives.cropped(search_state, tensor)
+                search_state = replace(search_state, results={**search_state.results, tensor.number: number})
+            search_state = search_state.without(tensor.number)
+        return search_state
 
-    # -- worlds -------------------------------------------------------------------------------------------------
+    # -- search states -------------------------------------------------------------------------------------------------
 
-    def _joined(self, parts: list[list[World]]) -> list[World]:
-        worlds = parts[0] if parts else [World(0, {})]
+    def _joined(self, parts: list[list[SearchState]]) -> list[SearchState]:
+        search_states = parts[0] if parts else [SearchState(0, {})]
         for other in parts[1:]:
-            worlds = [a.beside(b) for a in worlds for b in other]
+            search_states = [a.beside(b) for a in search_states for b in other]
             if self.bound is not None:
-                worlds = [w for w in worlds if w.cost <= self.bound]
-            if self.width is not None and len(worlds) > self.width:
+                search_states = [w for w in search_states if w.cost <= self.bound]
+            if self.width is not None and len(search_states) > self.width:
                 self.was_narrow = True
-                worlds = sorted(worlds, key=_cost)[: self.width]
-        return worlds
+                search_states = sorted(search_states, key=_cost)[: self.width]
+        return search_states
 
-    def _keep(self, found: dict[tuple[object, ...], World], world: World) -> None:
-        if self.bound is not None and world.cost > self.bound:
+    def _keep(self, found: dict[tuple[object, ...], SearchState], search_state: SearchState) -> None:
+        if self.bound is not None and search_state.cost > self.bound:
             return
-        key = self._key(world)
-        if key not in found or world.cost < found[key].cost:
-            found[key] = world
+        key = self._key(search_state)
+        if key not in found or search_state.cost < found[key].cost:
+            found[key] = search_state
 
-    def _kept(self, found: dict[tuple[object, ...], World]) -> list[World]:
-        worlds = undominated(sorted(found.values(), key=_cost), self.serving.unknowns)
-        if self.width is not None and len(worlds) > self.width:
+    def _kept(self, found: dict[tuple[object, ...], SearchState]) -> list[SearchState]:
+        search_states = undominated(sorted(found.values(), key=_cost), self.alternatives.unknowns)
+        if self.width is not None and len(search_states) > self.width:
             self.was_narrow = True
-            return worlds[: self.width]
-        return worlds
+            return search_states[: self.width]
+        return search_states
 
-    def _key(self, world: World) -> tuple[object, ...]:
-        """Canonical key of a world: equivalent worlds have equal keys, unknowns are renumbered by occurrence."""
-        live = sorted(world.live.items())
+    def _key(self, search_state: SearchState) -> tuple[object, ...]:
+        """Canonical key of a search state, equal for equivalent ones; unknowns are renumbered by occurrence."""
+        live = sorted(search_state.live.items())
         states = [v.state for _, held in live for v in held.packed if not isinstance(v.state, State)]
-        free = list(dict.fromkeys(u for e in states for u in self.serving.unknowns.within(e)))
+        free = list(dict.fromkeys(u for e in states for u in self.alternatives.unknowns.within(e)))
         names: dict[Parameter, Parameter] = {}
         taken: dict[str, int] = {}
         for u in free:
-            dtype = self.serving.unknowns.known[u].dtype
+            dtype = self.alternatives.unknowns.known[u].dtype
             taken[dtype] = taken.get(dtype, 0) + 1
             names[u] = self._name(dtype, taken[dtype] - 1)
         held = tuple((t, h.logical is not None, h.made, tuple(_named(v, names) for v in h.packed)) for t, h in live)
-        return held, tuple(u in world.uniform for u in free)
+        return held, tuple(u in search_state.uniform for u in free)
 
     def _name(self, dtype: str, k: int) -> Parameter:
         names = self._canonical.setdefault(dtype, [])
@@ -174,8 +174,8 @@ def _named(version: Version, names: dict[Parameter, Parameter]) -> tuple[object,
     return version.grid.key, state if isinstance(state, State) else rewrite(state, names)
 
 
-def _cost(world: World) -> Any:
-    return world.cost
+def _cost(search_state: SearchState) -> Any:
+    return search_state.cost
 
 
 def _needed(graph: Graph) -> list[Call]:

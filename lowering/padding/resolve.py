@@ -1,4 +1,4 @@
-"""Turn the cheapest world into a plan: assign unknown padding values and record padding states."""
+"""Turn the cheapest search state into a plan: assign unknown padding values and record padding states."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
-from lowering.padding.call_alternatives import Serving
+from lowering.padding.call_alternatives import CallAlternatives
 from lowering.padding.moves import Move
 from lowering.padding.partial_evaluation import as_operand
 from lowering.padding.plan import Plan
-from lowering.padding.search_states import World
+from lowering.padding.search_states import SearchState
 from lowering.padding.states import NOTHING, UNDEF, UNTOUCHED, PadState, PadValue, State, folded
 
 if TYPE_CHECKING:
     from lowering.padding.graph import Graph
 
 
-def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
-    """Build the plan of a world."""
-    moves = world.moves()
-    values = _values(serving, world)
+def resolved(graph: Graph, alternatives: CallAlternatives, search_state: SearchState, note: str) -> Plan:
+    """Build the plan of a search state."""
+    moves = search_state.moves()
+    values = _values(alternatives, search_state)
     read = _read(moves)
     states: dict[int, PadState | None] = {}
     found: list[Move] = []
     for move in moves:
-        step, made = move.step, serving.versions[move.makes]
+        step, made = move.step, alternatives.versions[move.makes]
         planned = made.state if made.grid is not None else None
         if planned is None or isinstance(planned, State):
             state: PadState | None = planned
         else:
-            state = _closed(serving, rewrite(planned, values), made.tensor.dtype)
+            state = _closed(alternatives, rewrite(planned, values), made.tensor.dtype)
         if step.kind in ("pad", "copy", "fill"):
             if isinstance(state, State):
                 state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
@@ -41,33 +41,33 @@ def resolved(graph: Graph, serving: Serving, world: World, note: str) -> Plan:
             step = replace(step, value=states[move.reads[0]])
         states[move.makes] = state
         found.append(replace(move, step=step))
-    outputs = tuple(world.results[t.number] for t in graph.outputs)
+    outputs = tuple(search_state.results[t.number] for t in graph.outputs)
     passed = {t: k for k, t in enumerate(graph.inputs)}
-    versions = {k: (serving.versions[k].grid, state) for k, state in states.items()}
+    versions = {k: (alternatives.versions[k].grid, state) for k, state in states.items()}
     versions.update((k, (None, None)) for k in passed.values())
-    return Plan(graph, tuple(found), outputs, versions, passed, world.cost, note)
+    return Plan(graph, tuple(found), outputs, versions, passed, search_state.cost, note)
 
 
-def _values(serving: Serving, world: World) -> dict[Parameter, Operand]:
+def _values(alternatives: CallAlternatives, search_state: SearchState) -> dict[Parameter, Operand]:
     """Compute the final value of every bound unknown; free unknowns inside them become 0."""
     values: dict[Parameter, Operand] = {}
-    chain = world.bound
+    chain = search_state.bound
     while chain is not None:
         chain, bound, renames = chain
         for unknown, expr in bound.items():
-            left = [other for other in serving.unknowns.within(expr) if other not in values]
+            left = [other for other in alternatives.unknowns.within(expr) if other not in values]
             if left and renames:
                 continue
-            values.update((other, as_operand(0, serving.unknowns.known[other].dtype)) for other in left)
+            values.update((other, as_operand(0, alternatives.unknowns.known[other].dtype)) for other in left)
             known = rewrite(expr, values)
-            short = folded(known, serving.unknowns.known[unknown].dtype)
+            short = folded(known, alternatives.unknowns.known[unknown].dtype)
             values[unknown] = short.expr if isinstance(short, PadValue) else known
     return values
 
 
-def _closed(serving: Serving, expr: Operand, dtype: str) -> PadState:
+def _closed(alternatives: CallAlternatives, expr: Operand, dtype: str) -> PadState:
     """Fold a state; states with free unknowns are `UNDEF`."""
-    return UNDEF if serving.unknowns.within(expr) else folded(expr, dtype)
+    return UNDEF if alternatives.unknowns.within(expr) else folded(expr, dtype)
 
 
 def _read(moves: list[Move]) -> set[int]:

@@ -56,7 +56,7 @@ class Trail(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SearchState:
     """One alternative of the search: decisions with their versions and cost.
 
     Attributes
@@ -77,24 +77,26 @@ class World:
     bound: tuple[Any, ...] | None = None
     results: dict[int, int] = field(default_factory=dict)
 
-    def holding(self, tensor: int, held: Held) -> World:
+    def holding(self, tensor: int, held: Held) -> SearchState:
         return replace(self, live={**self.live, tensor: held})
 
-    def moved(self, price: Any, move: Move) -> World:
+    def moved(self, price: Any, move: Move) -> SearchState:
         return replace(self, cost=self.cost + price, trail=Trail(self.trail, move))
 
-    def without(self, tensor: int) -> World:
+    def without(self, tensor: int) -> SearchState:
         return replace(self, live={t: held for t, held in self.live.items() if t != tensor})
 
-    def where(self, values: dict[Parameter, Operand], uniform: frozenset[Parameter], renames: bool = False) -> World:
+    def where(
+        self, values: dict[Parameter, Operand], uniform: frozenset[Parameter], renames: bool = False
+    ) -> SearchState:
         """Substitute values for unknowns in every state."""
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
         live = {t: _bound(held, values) for t, held in self.live.items()}
         return replace(self, live=live, uniform=uniform, bound=(self.bound, values, renames))
 
-    def beside(self, other: World) -> World:
-        """Combine the worlds of two independent parts."""
+    def beside(self, other: SearchState) -> SearchState:
+        """Combine the search states of two independent parts."""
         bound = self.bound
         chain = other.bound
         parts = []
@@ -105,7 +107,7 @@ class World:
             bound = (bound, *part)
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
-        return World(self.cost + other.cost, live, self.uniform | other.uniform, trail, bound, results)
+        return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, bound, results)
 
     def moves(self) -> list[Move]:
         """List all moves in execution order."""
@@ -128,41 +130,41 @@ def _bound(held: Held, values: dict[Parameter, Operand]) -> Held:
 _PLACES = frozenset(PLACE)
 
 
-def undominated(worlds: Sequence[World], unknowns: Unknowns) -> list[World]:
-    """Drop worlds that a cheaper world dominates.
+def undominated(search_states: Sequence[SearchState], unknowns: Unknowns) -> list[SearchState]:
+    """Drop search states that a cheaper search state dominates.
 
     Parameters
     ----------
-    worlds: ordered by cost.
+    search_states: ordered by cost.
     """
-    kept: list[World] = []
+    kept: list[SearchState] = []
     by_frame: dict[Any, list[States]] = {}
-    for world in worlds:
-        states = States(world, unknowns)
+    for search_state in search_states:
+        states = States(search_state, unknowns)
         others = by_frame.setdefault(states.frame, [])
         if not any(other.cover(states) for other in others):
             others.append(states)
-            kept.append(world)
+            kept.append(search_state)
     return kept
 
 
 class States:
-    """Padding states of a world's versions, comparable for dominance.
+    """Padding states of a search state's versions, comparable for dominance.
 
     Attributes
     ----------
     frame: versions without states; dominance requires equal frames.
     """
 
-    def __init__(self, world: World, unknowns: Unknowns) -> None:
-        live = sorted(world.live.items())
+    def __init__(self, search_state: SearchState, unknowns: Unknowns) -> None:
+        live = sorted(search_state.live.items())
         self.frame = tuple(
             (t, held.logical is not None, held.made, tuple(v.grid.key for v in held.packed)) for t, held in live
         )
         self._states = [v.state for _, held in live for v in held.packed]
         self._unknowns = [() if isinstance(s, State) else tuple(unknowns.within(s)) for s in self._states]
         self._uses = Counter(u for some in self._unknowns for u in some)
-        self._uniform = world.uniform
+        self._uniform = search_state.uniform
 
     def cover(self, other: States) -> bool:
         """Test dominance: each version can independently take every state of its counterpart in `other`."""

@@ -95,7 +95,7 @@ RETIRED = {
 }
 STILL_USED = frozenset(
     """
-    alike serving turned worlds
+    alike turned
     """.split()
 )
 

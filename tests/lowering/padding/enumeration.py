@@ -154,7 +154,7 @@ def random_case(seed: int, operators: int, dtype: str = DTYPE) -> Case:
 # State of a live tensor: (logical version produced by a call, logical version exists, packed versions).
 Versions = frozenset[tuple[str, Any]]
 Held = tuple[bool, bool, Versions]
-World = tuple[tuple[int, Held], ...]
+SearchState = tuple[tuple[int, Held], ...]
 
 
 def least_cost(case: Case, bound: float, prices: Mapping[str, int] | None = None) -> float | None:
@@ -172,26 +172,26 @@ def least_cost(case: Case, bound: float, prices: Mapping[str, int] | None = None
     order = [k for k in range(1, len(case.calls) + 1) if k in needed]
     readers = {t: [k for k in order if t in case.calls[k - 1][1]] for t in needed}
     start: dict[int, Held] = {0: (True, True, frozenset())}
-    worlds = dict(_close(start, 0, case, [t for t in [0] if not readers.get(t)], bound, prices))
+    search_states = dict(_close(start, 0, case, [t for t in [0] if not readers.get(t)], bound, prices))
     for k in order:
         choices, reads = case.calls[k - 1]
         done = [t for t in dict.fromkeys((*reads, k)) if max(readers[t], default=0) <= k]
-        found: dict[World, float] = {}
-        for world, cost in worlds.items():
-            for after, spent in _called(dict(world), cost, k, choices, reads, bound, prices):
+        found: dict[SearchState, float] = {}
+        for search_state, cost in search_states.items():
+            for after, spent in _called(dict(search_state), cost, k, choices, reads, bound, prices):
                 for key, total in _close(after, spent, case, done, bound, prices):
                     if total < found.get(key, bound + 1):
                         found[key] = total
-        worlds = found
-        if len(worlds) > MAX_WORLDS:
+        search_states = found
+        if len(search_states) > MAX_WORLDS:
             return None
-    return min(worlds.values(), default=float("inf"))
+    return min(search_states.values(), default=float("inf"))
 
 
 def _close(
-    world: dict[int, Held], cost: float, case: Case, done: list[int], bound: float, prices: Mapping[str, int]
-) -> Iterator[tuple[World, float]]:
-    rest = dict(world)
+    search_state: dict[int, Held], cost: float, case: Case, done: list[int], bound: float, prices: Mapping[str, int]
+) -> Iterator[tuple[SearchState, float]]:
+    rest = dict(search_state)
     for t in done:
         if t in case.outputs and not rest[t][1]:
             cost += (1 if t in _scalars(case) else 14) * prices["crop"]
@@ -205,7 +205,7 @@ def _scalars(case: Case) -> set[int]:
 
 
 def _called(
-    world: dict[int, Held],
+    search_state: dict[int, Held],
     cost: float,
     k: int,
     choices: list[Choice],
@@ -214,7 +214,7 @@ def _called(
     prices: Mapping[str, int],
 ) -> Iterator[tuple[dict[int, Held], float]]:
     for one in choices:
-        partial: list[tuple[dict[int, Held], float, tuple[Any, ...]]] = [(world, cost, ())]
+        partial: list[tuple[dict[int, Held], float, tuple[Any, ...]]] = [(search_state, cost, ())]
         for t, layout, need in zip(reads, one.takes, one.needs, strict=True):
             partial = [
                 (after, spent, (*states, state))
@@ -235,29 +235,29 @@ def _called(
 
 
 def _served(
-    world: dict[int, Held], cost: float, t: int, layout: str | None, need: Any, prices: Mapping[str, int]
+    search_state: dict[int, Held], cost: float, t: int, layout: str | None, need: Any, prices: Mapping[str, int]
 ) -> Iterator[tuple[dict[int, Held], float, Any]]:
-    made, logical, versions = world[t]
-    cropped = {**world, t: (made, True, versions)}, cost if logical else cost + 14 * prices["crop"]
+    made, logical, versions = search_state[t]
+    cropped = {**search_state, t: (made, True, versions)}, cost if logical else cost + 14 * prices["crop"]
     if layout is None:
         yield *cropped, None
         return
     for where, state in versions:
         if where == layout and (need == "nothing" or (need == "readable" and state != "untouched") or need == state):
-            yield world, cost, state
+            yield search_state, cost, state
     new = [need] if isinstance(need, int) else [*VALUES, "undef"] + ["untouched"] * (need == "nothing")
     for state in new:
         if (layout, state) in versions:
             continue
         if versions:
             more = versions | {(layout, state)}
-            yield {**world, t: (made, logical, more)}, cost + ELEMENTS[layout] * prices["copy"], state
+            yield {**search_state, t: (made, logical, more)}, cost + ELEMENTS[layout] * prices["copy"], state
         if not versions or prices["pad"] < prices["copy"]:
             more = versions | {(layout, state)}
-            yield {**world, t: (made, True, more)}, cropped[1] + ELEMENTS[layout] * prices["pad"], state
+            yield {**search_state, t: (made, True, more)}, cropped[1] + ELEMENTS[layout] * prices["pad"], state
         if not versions and prices["copy"] < prices["pad"]:
             for other in MAPS.keys() - {layout}:
                 for held in (*VALUES, "undef"):
                     both = frozenset([(layout, state), (other, held)])
                     spent = cropped[1] + ELEMENTS[other] * prices["pad"] + ELEMENTS[layout] * prices["copy"]
-                    yield {**world, t: (made, True, both)}, spent, state
+                    yield {**search_state, t: (made, True, both)}, spent, state
