@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Final
 
 from bound.tensor import Tensor
@@ -22,9 +23,9 @@ _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", Va
 def conditional_storage(root: Stmt) -> frozenset[Tensor]:
     """The allocated tensors that a C compiler may believe to be read before they are stored.
 
-    These are tensors stored under a condition, and tensors without a certain store: a copy of a nest may have lost its
-    stores because a false condition guards the reads. A loop that may not run counts as a store to an array, which
-    compilers follow less closely than a variable.
+    These are tensors stored under a condition, tensors without a certain store, and tensors whose stores, all to
+    constant indices, leave out elements: a copy of a nest may have lost its stores because a false condition guards the
+    reads. A loop that may not run counts as a store to an array, which compilers follow less closely than a variable.
     """
     allocations = [stmt for stmt in statements(root) if isinstance(stmt, Allocate)]
     allocated = {stmt.tensor for stmt in allocations}
@@ -48,7 +49,18 @@ def conditional_storage(root: Stmt) -> frozenset[Tensor]:
         return frozenset()
 
     folded(root, surely_stored)
-    return frozenset((guarded & allocated) | (allocated - certain))
+    stored: dict[Tensor, set[tuple[int | None, ...]]] = {tensor: set() for tensor in allocated}
+    for stmt in statements(root):
+        if isinstance(stmt, Store) and stmt.tensor in stored:
+            stored[stmt.tensor].add(tuple(map(constant_value, stmt.indices)))
+    partial = {stmt.tensor for stmt in allocations if _leaves_out(stmt, stored[stmt.tensor])}
+    return frozenset((guarded & allocated) | (allocated - certain) | partial)
+
+
+def _leaves_out(allocation: Allocate, stored: Collection[tuple[int | None, ...]]) -> bool:
+    """Whether all stores to a tensor have constant indices, and some element has no store."""
+    size = prod(constant_value(range_ends(r)[1]) or 0 for r in allocation.ranges)
+    return all(None not in element for element in stored) and len(stored) < size
 
 
 def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:

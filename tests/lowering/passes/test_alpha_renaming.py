@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bound import te
 from bound.errors import ScheduleError
-from lowering import Function, lower, parse_nest, run, unique_names
+from lowering import Function, lower, parse_nest, run, to_c, unique_names
 from lowering.codegen.c import _prepared
 from lowering.nest.ir import Allocate, Let, Stmt, seq
 from lowering.nest.walk import statements
@@ -71,6 +71,13 @@ def test_random_schedules_of_copies(program: Program, nests: str) -> bool:
     given, expected = problem(program.schedule, program.sizes)
     close(run_sanitized(f, text, given, expected, program.sizes), expected)
     return True
+
+
+def test_c_of_an_array_with_elements_that_no_copy_stores() -> None:
+    program = Program(586, also="copies")  # gcc may believe that a copy, never run, reads them
+    text = to_c(lower(program.schedule, nests="guard"))
+    for level in ("-O0", "-O1", "-O2"):
+        compile_c(text, flags=("-std=c99", level, "-Wall", "-Wextra", "-Werror", "-c"))
 
 
 NEST = """
