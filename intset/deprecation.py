@@ -106,7 +106,7 @@ def serve_old_methods(cls: type, names: Mapping[str, str]) -> None:
 def adopt_old_names(cls: type, names: Mapping[str, str]) -> None:
     """Give the methods that a subclass defines under old names their new ones, with a warning.
 
-    For `__init_subclass__` of a class that others derive from. `names`: old name to new name.
+    Call it in `__init_subclass__` of a public base class. `names`: old name to new name.
     """
     for old, new in names.items():
         if old in vars(cls) and new not in vars(cls):

@@ -32,7 +32,7 @@ class Maker:
 
     @cached_property
     def _known(self) -> Context:
-        """The root context of all nests that are made: they share what is found in scopes that they share."""
+        """The root context of all nests of this schedule, which share the answers of common scopes."""
         return Context() if self.ctx is None else self.ctx.extended()
 
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:

@@ -142,7 +142,7 @@ def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
 
 
 def _race(loop: For, dependences: Dependences) -> Race | None:
-    """A race of certain accesses, if there is one."""
+    """Find a race between accesses whose iterations are known exactly."""
     for a, b in dependences.pairs():
         if not (dependences.is_exact(a) and dependences.is_exact(b)):
             continue

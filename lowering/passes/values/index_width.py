@@ -101,7 +101,7 @@ class _WidthDescent(Descent):
         self.data, self.shapes = data, shapes
 
     def at(self, scope: Scope, spans: Spans | None = None) -> _WidthDescent:
-        """The descent in another scope, with other intervals where they are given."""
+        """Return this descent in another scope, optionally with other intervals."""
         if scope is self.scope:
             return self
         return _WidthDescent(scope, spans or self.spans, self.spans_scope, self.data, self.shapes)
@@ -398,7 +398,7 @@ def _is_amount(span: Span, bits: int) -> bool:
 
 
 def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
-    """The interval of a node, from those of its operands and, for some operations, from the context."""
+    """Derive the interval of a node from its operands' intervals; some operations also ask the context."""
     value = constant_value(node)
     if value is not None:
         return (value, value)
