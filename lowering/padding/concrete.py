@@ -24,7 +24,6 @@ from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let,
 from lowering.nest.scope import parts_of_condition
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import operands, range_ends
-from lowering.padding.packed import Packed, Place
 from lowering.padding.partial_evaluation import (
     UNKNOWN,
     Content,
@@ -36,6 +35,7 @@ from lowering.padding.partial_evaluation import (
     is_number,
     taint_of,
 )
+from lowering.padding.states import Packed, Place
 
 Permission = tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]]
 

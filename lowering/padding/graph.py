@@ -14,54 +14,11 @@ from intset.errors import InputError
 from intset.expr.text import shown
 from lowering.errors import InterfaceError
 from lowering.nest.ir import Function
-from lowering.padding.interface import Option, option_of
-from lowering.padding.moves import Step
-from lowering.padding.plan import Plan
-from lowering.padding.planner import planned
+from lowering.padding.contract import Option, option_of
+from lowering.padding.plan import GraphTensor, Plan, Step
+from lowering.padding.planner import Call, planned
 
 Price = Callable[[Step], Any]
-
-
-class GraphTensor:
-    """A logical tensor of a graph.
-
-    Attributes
-    ----------
-    name: the input's name, or the first option's function name with a numeric suffix if taken.
-    shape, dtype: logical shape and element type.
-    number: index into `graph.tensors`.
-    """
-
-    __slots__ = ("dtype", "graph", "name", "number", "shape")
-
-    def __init__(self, graph: Graph, number: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
-        self.graph, self.number, self.name, self.shape, self.dtype = graph, number, name, shape, dtype
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.dtype}[{', '.join(map(shown, self.shape))}]>"
-
-
-class Call:
-    """A call with alternative implementations.
-
-    Attributes
-    ----------
-    options: alternative functions with their ports.
-    inputs: positional arguments.
-    output: the resulting tensor, common to all options.
-    """
-
-    __slots__ = ("inputs", "options", "output")
-
-    def __init__(self, options: list[Option], inputs: tuple[GraphTensor, ...], output: GraphTensor) -> None:
-        self.options, self.inputs, self.output = options, inputs, output
-
-    def __repr__(self) -> str:
-        names = " | ".join(o.function.name for o in self.options)
-        return f"<{self.output.name} = ({names})({', '.join(t.name for t in self.inputs)})>"
 
 
 @all_as_configured
@@ -211,7 +168,7 @@ class Graph(Configured):
             raise InputError("the graph has no outputs: nothing is to be computed")
         if cost is not None and not callable(cost):
             raise InputError(f"cost must be a function of a step, not {shown(cost)}")
-        return planned(self, _price(cost))
+        return planned(self.calls, self.inputs, self.outputs, _price(cost))
 
     # -- inside -------------------------------------------------------------------------------------------------
 

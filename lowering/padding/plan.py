@@ -1,21 +1,105 @@
-"""`Plan`: the executable sequence of steps for a graph."""
+"""`Plan`: an executable sequence of steps for a graph, run on numpy arrays and explained in prose.
+
+Every step makes a new *version* of a tensor: the tensor in one layout with one state of its padding. Versions have
+numbers; a move is a step with the numbers that it reads and makes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from bound.reference import Functions
+from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.config import Configured, all_as_configured
-from lowering.padding.execute import Execution, passed_arrays
-from lowering.padding.explain import explained
-from lowering.padding.moves import Move, Step
-from lowering.padding.packed import Grid
-from lowering.padding.partial_evaluation import Number
-from lowering.padding.states import PadState
+from intset.errors import InputError
+from intset.expr.text import shown
+from lowering.codegen.python_runtime import poison
+from lowering.interpreter import checked_array, run
+from lowering.layout import IndexMap
+from lowering.nest.ir import Assume, Function
+from lowering.nest.text import text
+from lowering.nest.undef import has_undef
+from lowering.nest.walk import statements, tensors_read
+from lowering.padding.contract import Option, Port
+from lowering.padding.partial_evaluation import Content, Number, PartialEvaluator, as_element, is_number
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadState, PadValue
+from lowering.passes.stores.assumptions import with_checked_claims
 
-if TYPE_CHECKING:
-    from lowering.padding.graph import Graph, GraphTensor
+
+class GraphTensor:
+    """A logical tensor of a graph.
+
+    Attributes
+    ----------
+    name: the input's name, or the first option's function name with a numeric suffix if taken.
+    shape, dtype: logical shape and element type.
+    number: index into `graph.tensors`.
+    graph: the graph that the tensor belongs to.
+    """
+
+    __slots__ = ("dtype", "graph", "name", "number", "shape")
+
+    def __init__(self, graph: object, number: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
+        self.graph, self.number, self.name, self.shape, self.dtype = graph, number, name, shape, dtype
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.dtype}[{', '.join(map(shown, self.shape))}]>"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation of a plan.
+
+    Attributes
+    ----------
+    kind: "pad" (logical to packed), "copy" (packed to packed), "crop" (packed to logical), "fill" (overwrites the
+        padding of a call's result) or "call".
+    tensor: the produced or filled tensor.
+    map: layout of the result; a crop's source layout; `None` for a call with a logical result.
+    value: padding value that a pad, copy or fill writes (`UNDEF`: any value, `None`: no write); a crop's known source
+        padding.
+    function: the called function.
+    elements: number of elements written; 0 for a call.
+    """
+
+    kind: str
+    tensor: GraphTensor
+    map: IndexMap | None = None
+    value: PadState | None = None
+    function: Function | None = None
+    elements: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "call":
+            return f"{self.tensor} = {self.function.name if self.function else ''}(...)"
+        with_value = "" if self.value is None else f" with {self.value}"
+        return f"{self.kind} {self.tensor}{with_value}, {self.elements} elements"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A step with the version numbers of its operands and result.
+
+    Attributes
+    ----------
+    reads: source versions, in argument order.
+    makes: result version.
+    option: a call's selected option.
+    """
+
+    step: Step
+    reads: tuple[int, ...]
+    makes: int
+    option: Option | None = None
 
 
 @all_as_configured
@@ -32,16 +116,15 @@ class Plan(Configured):
 
     def __init__(
         self,
-        graph: Graph,
+        inputs: Mapping[GraphTensor, int],
         moves: tuple[Move, ...],
         outputs: tuple[int, ...],
         versions: Mapping[int, tuple[Grid | None, PadState | None]],
-        passed: Mapping[GraphTensor, int],
         cost: int | float,
         note: str = "",
     ) -> None:
-        self.graph, self.moves, self.cost, self.note = graph, moves, cost, note
-        self._outputs, self._versions, self._passed = outputs, dict(versions), dict(passed)
+        self.moves, self.cost, self.note = moves, cost, note
+        self._inputs, self._outputs, self._versions = dict(inputs), outputs, dict(versions)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -70,8 +153,8 @@ class Plan(Configured):
         InputError: an array is missing, or has the wrong shape or type.
         The errors of `lowering.run`.
         """
-        passed = passed_arrays(self.graph, arrays)
-        given = {number: passed[tensor] for tensor, number in self._passed.items()}
+        checked = checked_inputs(tuple(self._inputs), arrays)
+        given = {number: checked[tensor] for tensor, number in self._inputs.items()}
         grids = {number: grid for number, (grid, _) in self._versions.items()}
         execution = Execution(given, grids, undef, functions)
         for move in self.moves:
@@ -87,3 +170,193 @@ class Plan(Configured):
     def __repr__(self) -> str:
         steps = ", ".join(str(step) for step in self.steps)
         return f"<Plan of cost {self.cost}: {steps or 'nothing to do'}>"
+
+
+Draw = Callable[[str], Any]
+
+
+def checked_inputs(inputs: Sequence[GraphTensor], arrays: Any) -> dict[GraphTensor, Any]:
+    """Copies of the input arrays, validated.
+
+    Raises
+    ------
+    InputError: an array is missing, has an unknown name, or mismatches its tensor's shape or dtype.
+    """
+    import numpy as np
+
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"run takes arrays by the names of inputs, a mapping, not {shown(arrays)}")
+    names: dict[Any, GraphTensor] = {**{t.name: t for t in inputs}, **{t: t for t in inputs}}
+    checked: dict[GraphTensor, Any] = {}
+    for key, given in arrays.items():
+        if key not in names:
+            label = key if isinstance(key, str) else shown(key)
+            raise InputError(f"{label} is no input of the graph: the inputs are {', '.join(t.name for t in inputs)}")
+        tensor = names[key]
+        array = checked_array(tensor.name, tensor.dtype, given)
+        if array.shape != tensor.shape:
+            raise InputError(f"the array for {tensor.name} has the shape {array.shape}, not {tensor.shape}")
+        checked[tensor] = np.array(array, tensor.dtype)
+    for tensor in inputs:
+        if tensor not in checked:
+            raise InputError(f"the array for {tensor.name} is missing")
+    return checked
+
+
+class Execution:
+    """Holds one array per version while a plan runs.
+
+    Parameters
+    ----------
+    arrays: maps version numbers to arrays; initially the inputs.
+    grids: maps version numbers to packed layouts, `None` for logical versions.
+    undef: draws undefined values by dtype; defaults to 0 in paddings.
+    functions: host functions callable by name.
+    """
+
+    def __init__(
+        self,
+        arrays: dict[int, Any],
+        grids: Mapping[int, Grid | None],
+        undef: Draw | None,
+        functions: Functions | None,
+    ) -> None:
+        self.arrays, self._grids = arrays, grids
+        self._undef, self._functions = undef, functions
+
+    def move(self, move: Move) -> None:
+        """Execute one step."""
+        kind = move.step.kind
+        if kind == "call":
+            self.arrays[move.makes] = self._call(move)
+            return
+        source = self.arrays[move.reads[0]]
+        if kind == "fill":
+            self.arrays[move.makes] = self._filled(source, move)
+            return
+        grid = self._grids[move.reads[0]]
+        logical = source if grid is None else grid.layout.unpack(source)
+        if kind == "crop":
+            self.arrays[move.makes] = logical
+            return
+        target = self._grids[move.makes]
+        assert target is not None
+        packed = target.layout.pack(logical, poison(move.step.tensor.dtype))
+        self.arrays[move.makes] = self._filled(packed, move)
+
+    def _call(self, move: Move) -> Any:
+        assert move.option is not None
+        f = move.option.function
+        ports = zip(move.option.inputs, move.reads, strict=True)
+        given = {port.tensor: self.arrays[number] for port, number in ports}
+        return run(f, given, functions=self._functions, undef=self._undef)[move.option.output.name]
+
+    def _filled(self, array: Any, move: Move) -> Any:
+        """Write the step's value into the array's padding, in place."""
+        grid, value = self._grids[move.makes], move.step.value
+        assert grid is not None
+        if value is None or not grid.padding:
+            return array
+        dtype = move.step.tensor.dtype
+        if value is UNDEF:
+            drawn = self._undef or (lambda dtype: 0)
+            for place in grid.padding:
+                array[grid.storage(place)] = as_element(drawn(dtype), dtype)
+            return array
+        assert isinstance(value, PadValue)
+        if value.number is not None:
+            array[grid.mask] = value.number
+            return array
+        numbers = [_number(value, place, array, grid) for place in grid.padding]
+        for place, number in zip(grid.padding, numbers, strict=True):
+            array[grid.storage(place)] = as_element(number, dtype)
+        return array
+
+
+def _number(value: PadValue, place: Sequence[int], array: Any, grid: Grid) -> Any:
+    """Evaluate a padding value at one element; loads read the array."""
+
+    def load(tensor: Tensor, at: Sequence[Content]) -> Content:
+        content: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
+        return content
+
+    number = PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    assert is_number(number)
+    return number
+
+
+States = Mapping[int, PadState | None]
+
+
+def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> Iterator[str]:
+    """Yield one line per step, followed by indented requirements and assumptions."""
+    readers: dict[int, list[str]] = {}
+    for move in moves:
+        for number in dict.fromkeys(move.reads):
+            readers.setdefault(number, []).append(_name(move))
+    for number in results:
+        readers.setdefault(number, []).append("the results")
+    makers = {move.makes: move for move in moves}
+    for move in moves:
+        whom = " and ".join(dict.fromkeys(readers.get(move.makes, ())))
+        yield f"{_what(move, states)}{f', for {whom}' if whom else ''}"
+        if move.option is not None:
+            ports = {port.tensor: port for port in move.option.inputs if port.grid is not None}
+            for port, number in zip(move.option.inputs, move.reads, strict=True):
+                if port.grid is not None:
+                    yield f"    {_need(port, number, makers, states)}"
+            for cond in _assumptions(move.option.function):
+                of = [t for t in tensors_read(cond) if t in ports and _is_said(ports[t], cond)]
+                why = f"of the padding of {of[0].name}, as is said above" if of else "on the word of the user"
+                yield f"    keeps the assumption {text(cond)}, {why}"
+
+
+def _is_said(port: Port, cond: Operand) -> bool:
+    """Whether the port's contract covers an assumption: a required value or a read permission."""
+    return isinstance(port.state, PadValue) or (port.state is READABLE and has_undef(cond))
+
+
+def _name(move: Move) -> str:
+    if move.option is not None:
+        return move.option.function.name
+    return f"the {move.step.kind} of {move.step.tensor}"
+
+
+def _what(move: Move, states: States) -> str:
+    step = move.step
+    if move.option is not None:
+        given = states.get(move.makes)
+        tail = "" if given is None else f", whose padding is {_said(given)}"
+        return f"call {move.option.function.name}, which makes {step.tensor}{tail}"
+    if step.kind == "crop":
+        return f"crop {step.tensor} ({step.elements} elements)"
+    with_ = "leaving its padding unwritten" if step.value is None else f"with {_said(step.value)} in its padding"
+    return f"{step.kind} {step.tensor} ({step.elements} elements) {with_}"
+
+
+def _said(state: PadState) -> str:
+    if isinstance(state, PadValue):
+        return str(state)
+    return "partly unwritten" if state is UNTOUCHED else "arbitrary values"
+
+
+def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -> str:
+    if port.state is NOTHING:
+        return f"reads nothing of the padding of {port.name}"
+    assert port.grid is not None
+    if not port.grid.padding:
+        return f"finds no padding in {port.name}"
+    maker = makers.get(number)
+    by = "" if maker is None else f" by {_name(maker)}"
+    if port.state is READABLE:
+        return f"reads the padding of {port.name}, whatever it holds: it is written{by}"
+    state = states.get(number)
+    told = "" if state is None else f": it is {_said(state)}"
+    return f"needs {port.state} in the padding of {port.name}{told}{by}"
+
+
+def _assumptions(f: Function) -> Iterator[Operand]:
+    """Yield unproved assumptions of a function, deduplicated by text."""
+    nests = [with_checked_claims(f).body, *(r.nest for r in f.requires)]
+    found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]
+    yield from {text(cond): cond for cond in found}.values()

@@ -13,9 +13,8 @@ import pytest
 from bound.tensor import Tensor
 from intset.errors import ParseError
 from lowering import CheckError, Function, LayoutError, PadValue, contract, parse_nest, remove_undef, run
-from lowering.padding.packed import Grid
 from lowering.padding.partial_evaluation import Content, PartialEvaluator, as_element
-from lowering.padding.states import PLACE
+from lowering.padding.states import PLACE, Grid
 from lowering.passes import remove_branching_through_overcompute
 from tests.lowering.layout.random_layouts import Laid
 from tests.lowering.layout.test_random_layouts import in_order

@@ -1,0 +1,417 @@
+"""Metavariables, the padding values that a plan can choose, and the equations that determine them.
+
+A padding state may be an expression over metavariables. Affine equations over one integer
+type are solved exactly, modulo `2**bits`. Other equations are inverted operation by operation, and every candidate is
+checked by evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from bound import dtypes
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Value, ValueOp, parameter
+from bound.tir.walk import nodes, rewrite
+from intset.expr import ops
+from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
+from intset.expr.ops import Op
+from lowering.padding.partial_evaluation import Number, as_element, as_number, as_operand, is_number
+from lowering.padding.states import PadValue, Place, folded, number_of, numbers_at
+
+
+class Metavariables:
+    """Padding values that the planner can choose.
+
+    Attributes
+    ----------
+    dtypes: the element type of every metavariable so far.
+    """
+
+    def __init__(self) -> None:
+        self.dtypes: dict[Parameter, str] = {}
+        self._canonical: dict[tuple[str, int], Parameter] = {}
+
+    def new(self, dtype: str) -> Parameter:
+        if dtypes.is_int(dtype):
+            return self.integer(dtype)
+        node = parameter(f"u{len(self.dtypes)}", dtype)
+        self.dtypes[node] = dtype
+        return node
+
+    def integer(self, dtype: str) -> PlainVar:
+        """Create a metavariable of an integer type."""
+        node = PlainVar(f"u{len(self.dtypes)}")
+        self.dtypes[node] = dtype
+        return node
+
+    def canonical(self, dtype: str, k: int) -> Parameter:
+        """The `k`-th name of a type, for expressions compared up to the names of metavariables."""
+        if (dtype, k) not in self._canonical:
+            name = f"{dtype}.{k}"
+            self._canonical[dtype, k] = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+        return self._canonical[dtype, k]
+
+    def within(self, *exprs: Operand) -> list[Parameter]:
+        """List the metavariables of expressions, in order of first occurrence."""
+        free = (node for node in nodes(*exprs) if isinstance(node, (Var, Value))) if exprs else ()
+        return [node for node in free if node in self.dtypes]
+
+
+class Solution(NamedTuple):
+    """Values of the solved metavariables over free ones, and all metavariables now constrained to be uniform."""
+
+    values: dict[Parameter, Operand]
+    uniform: frozenset[Parameter]
+
+
+def solutions(
+    metavariables: Metavariables,
+    expr: Operand,
+    wanted: Operand,
+    dtype: str,
+    places: Sequence[Place],
+    uniform: frozenset[Parameter],
+) -> Iterator[Solution]:
+    """Yield solutions for which `expr` equals `wanted` at all padding positions.
+
+    Parameters
+    ----------
+    dtype: element type, in which both sides are compared.
+    uniform: metavariables constrained to one value over the whole padding.
+    """
+    free = metavariables.within(expr)
+    if not free:
+        if _agree(expr, wanted, dtype, places):
+            yield Solution({}, uniform)
+        return
+    if not places:
+        yield Solution({}, uniform)
+        return
+    if dtypes.is_int(dtype) and all(metavariables.dtypes[v] == dtype for v in free):
+        form = _affine(metavariables, as_expr(expr), dtypes.bits(dtype))
+        if form is not None:
+            found = _modular(metavariables, *form, wanted, dtype, places, uniform)
+            if found is not None:
+                yield found
+            return
+    number = _uniform_number(wanted, dtype, places)
+    if number is not None:
+        yield from _sampled(metavariables, expr, number, dtype, uniform)
+
+
+def normalized(
+    metavariables: Metavariables, expr: Operand, dtype: str, uniform: frozenset[Parameter], taken: Container[Parameter]
+) -> tuple[Operand, Solution]:
+    """Normalize an integer padding state to an affine sum, which keeps long chains of calls small.
+
+    A single metavariable with an odd (invertible) coefficient, used in no other state (`taken`), makes the state
+    arbitrary. A new metavariable then replaces the state, and the solution expresses the old one by the new one.
+    """
+    nothing = Solution({}, uniform)
+    free = metavariables.within(expr)
+    if not free or not dtypes.is_int(dtype) or any(metavariables.dtypes[v] != dtype for v in free):
+        return expr, nothing
+    form = _affine(metavariables, as_expr(expr), dtypes.bits(dtype))
+    if form is None:
+        return expr, nothing
+    coefficients, rest = form
+    modulus = 1 << dtypes.bits(dtype)
+    found = folded(rest, dtype)
+    rest = as_expr(found.expr) if isinstance(found, PadValue) else rest
+    if len(coefficients) == 1:
+        ((old, factor),) = coefficients.items()
+        if factor % 2 and old not in taken and (old not in uniform or rest.is_const):
+            if factor == 1 and rest.is_const and rest.data == 0:
+                return old, nothing
+            new = metavariables.integer(dtype)
+            value = (new - rest) * _near(pow(factor, -1, modulus), modulus)
+            return new, Solution({old: value}, uniform | {new} if old in uniform else uniform)
+    terms = [v if c == 1 else v * _near(c, modulus) for v, c in coefficients.items()]
+    return sum_of(terms if terms and rest.is_const and rest.data == 0 else [*terms, rest]), nothing
+
+
+def _agree(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -> bool:
+    """Test that two values without metavariables agree at all positions."""
+    if expr is wanted and dtypes.is_int(dtype):
+        return True
+    pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
+    return all(a is not None and b is not None and a == b for a, b in pairs)
+
+
+def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Number | None:
+    found = set(numbers_at(wanted, places, dtype))
+    return found.pop() if len(found) == 1 else None
+
+
+# -- integers of one type -----------------------------------------------------------------------------------------
+
+
+def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
+    """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder.
+
+    Returns `None` if the expression is not affine or too large.
+    """
+    coefficients: dict[Var, int] = {}
+    rest: list[tuple[Expr, int]] = []
+    free: set[Operand] = set()
+    for node in nodes(root):
+        if node in metavariables.dtypes or any(arg in free for arg in node.args):
+            free.add(node)
+    stack: list[tuple[Expr, int]] = [(root, 1)]
+    visits = 0
+    while stack:
+        node, times = stack.pop()
+        visits += 1
+        if visits > 2_000:
+            return None
+        if isinstance(node, Var) and node in metavariables.dtypes:
+            coefficients[node] = coefficients.get(node, 0) + times
+        elif node not in free:
+            rest.append((node, times))
+        elif node.op is ops.ADD or node.op is ops.SUB:
+            stack += [(node.args[1], times if node.op is ops.ADD else -times), (node.args[0], times)]
+        elif node.op is ops.NEG:
+            stack.append((node.args[0], -times))
+        elif node.op is ops.CAST and node.data[0] >= bits:
+            stack.append((node.args[0], times))
+        elif node.op is ops.MUL and (numbers := [k for k in (0, 1) if node.args[k].is_const]):
+            stack.append((node.args[1 - numbers[0]], times * int(node.args[numbers[0]].data)))
+        else:
+            return None
+    total: Expr = const(0)
+    for part, times in rest:
+        total = total + part * times
+    reduced = {v: c % (1 << bits) for v, c in coefficients.items() if c % (1 << bits)}
+    return reduced, total
+
+
+def _modular(
+    metavariables: Metavariables,
+    coefficients: dict[Var, int],
+    rest: Expr,
+    wanted: Operand,
+    dtype: str,
+    places: Sequence[Place],
+    uniform: frozenset[Parameter],
+) -> Solution | None:
+    """Solve an affine equation modulo `2**bits`, or return `None`.
+
+    The pivot's coefficient has the least power of 2, so the other metavariables stay free.
+    """
+    bits = dtypes.bits(dtype)
+    missing = as_expr(wanted) - rest
+    numbers = numbers_at(missing, places, "int64")
+    if any(n is None for n in numbers):
+        return None
+    if not coefficients:
+        return Solution({}, uniform) if all(int(n or 0) % (1 << bits) == 0 for n in numbers) else None
+    power = min(_twos(c) for c in coefficients.values())
+    step = 1 << (bits - power)
+    if any(int(n or 0) % (1 << power) for n in numbers):
+        return None
+    able = [v for v, c in coefficients.items() if _twos(c) == power]
+    solved = next((v for v in able if v not in uniform), able[0])
+    inverse = pow(coefficients[solved] >> power, -1, step)
+    constant = len(set(numbers)) == 1
+    if constant:
+        value: Expr = const(_near(inverse * (int(numbers[0] or 0) >> power), step))
+    elif solved in uniform:
+        return None  # a uniform unknown cannot vary by position
+    else:
+        value = missing // (1 << power) * inverse if power else missing * _near(inverse, step)
+    others = [v for v in coefficients if v is not solved]
+    for v in others:
+        value = value + v * _near(-inverse * (coefficients[v] >> power), step)
+    now = set(uniform)
+    if solved in uniform:
+        now.update(others)
+    if power:
+        more = metavariables.integer(dtype)
+        value = value + more * step
+        if solved in uniform:
+            now.add(more)
+    found = folded(value, dtype)
+    return Solution({solved: found.expr if isinstance(found, PadValue) else value}, frozenset(now))
+
+
+def _twos(number: int) -> int:
+    return (number & -number).bit_length() - 1
+
+
+def _near(number: int, modulus: int) -> int:
+    """Return the representative modulo `modulus` nearest to 0."""
+    found = number % modulus
+    return found - modulus if found > modulus // 2 else found
+
+
+# -- anything else ------------------------------------------------------------------------------------------------
+
+
+def _sampled(
+    metavariables: Metavariables, expr: Operand, wanted: Number, dtype: str, uniform: frozenset[Parameter]
+) -> Iterator[Solution]:
+    """Try a few values of every unknown but the last, and solve for the last."""
+    free = metavariables.within(expr)
+    last, others = free[-1], free[:-1]
+    waiting: list[tuple[dict[Parameter, Operand], Operand]] = [({}, expr)]
+    for v in others:
+        kind = metavariables.dtypes[v]
+        tried = [as_element(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]
+        values = [as_operand(n, kind) for n in dict.fromkeys(tried)]
+        waiting = [({**known, v: n}, rewrite(e, {v: n})) for known, e in waiting for n in values]
+    for known, e in waiting[:64]:
+        kind = metavariables.dtypes[last]
+        for number in candidates(e, last, wanted, kind, dtype):
+            values_ = {**known, last: as_operand(number, kind)}
+            yield Solution(values_, uniform)
+
+
+MAX_TRIED: Final = 512  # candidates
+MAX_FOUND: Final = 16  # solutions
+_SMALL: Final = (0, 1, -1, 2, -2)
+Tried: TypeAlias = "Number | tuple[Number, ...]"
+
+
+def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
+    """Yield values of `unknown` for which `expr`, stored as type `result`, equals `wanted`.
+
+    Guarantee: every yielded number solves the equation. For integers of at most 8 bits the search is exhaustive, up to
+    `MAX_FOUND` solutions nearest to 0. Other types try inverted operations and common constants.
+
+    Parameters
+    ----------
+    dtype: type of the unknown.
+    """
+    tried: list[Number] = []
+    if dtype == "bool":
+        tried = [False, True]
+    elif dtypes.is_int(dtype) and dtypes.bits(dtype) <= 8:
+        low, high = dtypes.int_range(dtype)
+        tried = sorted(range(low, high + 1), key=lambda n: (abs(n), n < 0))
+    else:
+        some = (_kept(n, dtype) for n in (*_inverted(expr, unknown, wanted), *_common(expr, wanted, dtype)))
+        for number in some:
+            if number is not None:  # prefer 0.0 to -0.0
+                tried += [0.0, -0.0] if number == 0 and isinstance(number, float) else [number]
+    found = 0
+    for number in list({repr(n): n for n in tried}.values())[:MAX_TRIED]:
+        value = number_of(expr, {unknown: number}, result)
+        if value is not None and value == as_element(wanted, result):
+            yield number
+            found += 1
+            if found == MAX_FOUND:
+                return
+
+
+def _kept(number: Any, dtype: str) -> Number | None:
+    """Convert a number to the type; return `None` if the type cannot represent it."""
+    if isinstance(number, complex) or number != number:
+        return None
+    if dtypes.is_float(dtype):
+        return as_element(float(number), dtype)
+    if math.isinf(number):
+        return None
+    low, high = dtypes.int_range(dtype)
+    return int(number) if low <= number <= high and number == int(number) else None
+
+
+def _common(expr: Operand, wanted: Number, dtype: str) -> Iterator[Number]:
+    yield wanted
+    yield from _SMALL
+    yield from (dtypes.least(dtype), dtypes.greatest(dtype))
+    for node in nodes(expr):
+        number = as_number(node)
+        if number is not None and not isinstance(number, bool):
+            yield from (number, -number, number + 1, number - 1)
+
+
+def _inverted(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Number]:
+    """Yield candidates by inverting operations from the root down to the unknown."""
+    below: set[Operand] = {unknown}
+    for node in nodes(root):
+        if any(arg in below for arg in node.args):
+            below.add(node)
+    stack: list[tuple[Operand, Number]] = [(root, wanted)]
+    for _ in range(MAX_TRIED):
+        if not stack:
+            return
+        node, value = stack.pop()
+        if node is unknown:
+            yield value
+            continue
+        ways = [(arg, x) for arg, x in _below(node, value, below) if not isinstance(x, complex) and x == x]
+        stack += reversed(ways)
+
+
+def _below(node: Operand, value: Number, below: set[Operand]) -> Iterator[tuple[Operand, Number]]:
+    """Invert one operation: yield each argument that contains the unknown, with its required value."""
+    args = node.args
+    mine = [k for k, arg in enumerate(args) if arg in below]
+    op = node.op
+    if op in (ops.SELECT, ValueOp.SELECT):
+        yield from ((args[k], value) for k in (1, 2) if k in mine)
+    elif op in (ops.CAST, ValueOp.CAST, ops.ASSERTING):
+        yield args[-1], value
+    elif len(mine) == 1 and op in _ONE and len(args) == 1:
+        yield from ((args[0], x) for x in _tried(_ONE[op], value))
+    elif len(mine) == 1 and op is ValueOp.CALL and len(args) == 1 and node.data in _CALLS:
+        yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
+    elif len(mine) == 1 and op in _TWO and len(args) == 2:
+        other = number_of(args[1 - mine[0]], {}, "float64" if isinstance(op, ValueOp) else "int64")
+        if other is not None and is_number(other):
+            yield from ((args[mine[0]], x) for x in _tried(lambda v: _TWO[op](v, other, mine[0]), value))
+
+
+def _tried(function: Callable[[Any], Tried], value: Number) -> list[Number]:
+    try:
+        found = function(value)
+    except (ArithmeticError, ValueError):
+        return []
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _log(x: float) -> float:
+    return -math.inf if x == 0 else math.inf if x == math.inf else math.log(x)
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
+
+
+def _quotient(v: Number, c: Number, side: int) -> Number:
+    return v * c if side == 0 else c / v
+
+
+def _difference(v: Number, c: Number, side: int) -> Number:
+    return v + c if side == 0 else c - v
+
+
+def _product(v: Number, c: Number, side: int) -> Tried:
+    is_whole = isinstance(v, int) and isinstance(c, int)
+    return (0, 1) if v == 0 and c == 0 else v // c if is_whole else v / c
+
+
+_ONE: Final[dict[Op | ValueOp, Callable[[Any], Tried]]] = {
+    ops.NEG: lambda v: -v, ValueOp.NEG: lambda v: -v, ops.BITNOT: lambda v: ~v,
+    ops.ABS: lambda v: (v, -v), ValueOp.ABS: lambda v: (v, -v),
+}  # fmt: skip
+_TWO: Final[dict[Op | ValueOp, Callable[[Any, Any, int], Tried]]] = {
+    ops.ADD: lambda v, c, side: v - c, ValueOp.ADD: lambda v, c, side: v - c,
+    ops.SUB: _difference, ValueOp.SUB: _difference,
+    ops.MUL: _product, ValueOp.MUL: _product, ValueOp.DIV: _quotient,
+    ops.MAX: lambda v, c, side: (v, c, c - 1), ops.MIN: lambda v, c, side: (v, c, c + 1),
+    ValueOp.MAX: lambda v, c, side: (v, c, -math.inf), ValueOp.MIN: lambda v, c, side: (v, c, math.inf),
+    ops.FLOORDIV: lambda v, c, side: (v * c, v * c + c - 1), ops.FLOORMOD: lambda v, c, side: (v, v + c),
+    ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
+}  # fmt: skip
+_CALLS: Final[dict[str, Callable[[Any], Tried]]] = {
+    "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "sqrt": lambda v: v * v, "rsqrt": lambda v: math.inf if v == 0 else 1 / (v * v),
+    "tanh": lambda v: math.copysign(math.inf, v) if abs(v) == 1 else math.atanh(v),
+    "sigmoid": lambda v: -math.inf if v == 0 else math.inf if v == 1 else _log(v / (1 - v)),
+    "sin": math.asin, "cos": math.acos, "tan": math.atan, "sinh": math.asinh, "erf": lambda v: v,
+    "floor": lambda v: v, "ceil": lambda v: v, "trunc": lambda v: v, "round": lambda v: v,
+}  # fmt: skip
