@@ -60,7 +60,7 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         return quotient.shift(-1)
     if (less := _without_common_factors(rest, divisor, positive)) is not None:
         return quotient.plus(floordiv(known, *less))
-    if positive and (inner := _inner_division(known, rest)) is not None:
+    if positive and (inner := as_quotient(known, rest)) is not None:
         return quotient.plus(floordiv(known, inner[0], known.product(inner[1], divisor)))
     return quotient.plus(atom(make(ops.FLOORDIV, (known.atomized(rest), known.atomized(divisor)))))
 
@@ -126,7 +126,7 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         quotient = inner
     elif inner is not form and (single := _one_period(known, inner, c)) is not None:
         return outer.shift(single)
-    elif (nested := _inner_division(known, inner)) is not None:
+    elif (nested := as_quotient(known, inner)) is not None:
         quotient = floordiv(known, nested[0], nested[1].scale(c))
     else:
         quotient = _drop_small_part(known, inner, c) or atom(make(ops.FLOORDIV, (known.atomized(inner), const(c))))
@@ -158,7 +158,7 @@ def _one_period(known: Normalizer, form: Linear, c: int) -> int | None:
     return low // c
 
 
-def _inner_division(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
+def as_quotient(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
     """(x + d*y, d) if `form` is `x // d + y` with exactly one such quotient, else `None`.
 
     Then `form // c = (x + d*y) // (d*c)` for every c > 0, whatever the sign of d.

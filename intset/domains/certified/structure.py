@@ -5,7 +5,6 @@ Guarantee: ends contain every value; `is_tight` is claimed only if the linear fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from intset.domains.arithmetic import multistride
@@ -17,8 +16,8 @@ from intset.expr.intern import intern
 from intset.expr.node import Expr, Term, Var, const
 from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
-from intset.linear import symbolic
-from intset.linear.form import Linear, is_affine
+from intset.linear import division, symbolic
+from intset.linear.form import ZERO, Linear, is_affine
 from intset.names import CHEAPEST
 
 MAX_DEPTH = 8  # nesting of terms beyond which nothing is certified
@@ -275,7 +274,10 @@ def _runs(query: Query, x: Expr) -> bool:
 
 
 def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStride] | None:
-    """Split a form: (terms without quantified variables, the multi-stride set of the others)."""
+    """Split a form: (terms without quantified variables, the multi-stride set of the others).
+
+    Where the terms share a variable, as in `i + (i + j)//3`, they are read as one quotient, `(4*i + j)//3`.
+    """
     fixed: dict[Expr, int] = {}
     base = form.const
     terms: list[multistride.Term] = []
@@ -286,7 +288,11 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
             fixed[e] = k
             continue
         if any(v in seen for v in own):
-            return None
+            joined = division.as_quotient(query.known, form)
+            if joined is None or not joined[1].is_const:
+                return None
+            steps = _steps_of_division(query, ops.FLOORDIV, joined[0], joined[1].const)
+            return None if steps is None else (ZERO, steps)
         seen.update(own)
         steps = steps_of_atom(query, e)
         if steps is None:
@@ -309,16 +315,14 @@ def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
         low, high = query.known.atom_bounds(e)
         if low is None or high is None:
             return None
-        return multistride.make(low, _run(1, high - low + 1))
-    if e.op in (ops.FLOORDIV, ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
-        inner = steps_of(query, query.known.form(e.args[0]))
-        if inner is None or not inner[0].is_const:
-            return None
-        steps = multistride.translate(inner[1], inner[0].const)
-        by = multistride.floordiv if e.op is ops.FLOORDIV else multistride.floormod
-        return by(steps, e.args[1].data)
+        return multistride.make(low, ((1, high - low + 1),))
+    if (e.op is ops.FLOORDIV or e.op is ops.FLOORMOD) and e.args[1].op is ops.CONST:
+        return _steps_of_division(query, e.op, query.known.form(e.args[0]), e.args[1].data)
     return None
 
 
-def _run(step: int, extent: int) -> Iterable[multistride.Term]:
-    return ((step, extent),)
+def _steps_of_division(query: Query, op: ops.Op, dividend: Linear, c: int) -> multistride.MultiStride | None:
+    inner = steps_of(query, dividend) if c > 0 else None
+    if inner is None or inner[0].terms:
+        return None
+    return multistride.floordiv(inner[1], c) if op is ops.FLOORDIV else multistride.floormod(inner[1], c)

@@ -18,6 +18,7 @@ from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
+from intset.linear.division import as_quotient
 from intset.linear.form import Linear, factors, is_affine
 
 Point = dict[Expr, int]
@@ -318,7 +319,13 @@ def _aim(known: Normalizer, e: Expr, side: int, point: Point) -> list[tuple[Expr
 
 
 def _solve(known: Normalizer, form: Linear, low: int, high: int, point: Point) -> bool:
-    """Assign variables such that `low <= form <= high`, greedily from the largest coefficient down."""
+    """Assign variables such that `low <= form <= high`, greedily from the largest coefficient down.
+
+    A quotient, also one written as `i + (i + j)//3`, is solved for its dividend.
+    """
+    if not is_affine(form) and (quotient := as_quotient(known, form)) is not None and quotient[1].is_const:
+        dividend, c = quotient[0], quotient[1].const
+        return c > 0 and _solve(known, dividend, low * c, high * c + c - 1, point)
     base = form.const
     free: list[tuple[int, Expr, int, int]] = []
     for e, k in form.terms.items():
