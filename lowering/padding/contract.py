@@ -48,7 +48,7 @@ class Contract(Configured):
     needs: maps packed parameters (inputs, and outputs read before written) to `NOTHING`, `READABLE` or a `PadValue`.
     gives: maps packed outputs to `UNTOUCHED`, `UNDEF` or a `PadValue`, whose loads denote input padding.
     layouts: maps packed parameters to their index maps.
-    reads: names of outputs read before being written; empty if inferred by dataflow.
+    reads: names of outputs read before being written; inferred by dataflow, those that may be.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[st
     packed = {t: layouts[t.name] for t in f.params if t.name in known}
     symbolic = Symbolic(f, packed)
     gives = symbolic.gives()
-    return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives)
+    return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives, symbolic.reads())
 
 
 def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:

@@ -6,7 +6,7 @@ conservative: padding may be read, may be uninitialized, and may affect results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -89,6 +89,12 @@ class Symbolic:
             self._refuse_dependent(tensor)
         return {t.name: self._given(t) for t in self.f.outputs if t in self.packed}
 
+    def reads(self) -> tuple[str, ...]:
+        """The outputs with elements that may be read before the function writes them."""
+        return tuple(
+            t.name for t in self.f.outputs if any(self._initial_reads(p, {t}, in_padding=False) for p in self._reading)
+        )
+
     # -- paddings -----------------------------------------------------------------------------------------------
 
     def _padding(self, tensor: Tensor, at: Iterable[Expr]) -> Cond:
@@ -132,7 +138,11 @@ class Symbolic:
         value = self._values.get(tensor)
         if isinstance(value, PadValue):
             return value
-        return READABLE if value is READABLE or any(self._reads(p, {tensor}) for p in self._reading) else NOTHING
+        return (
+            READABLE
+            if value is READABLE or any(self._initial_reads(p, {tensor}, in_padding=True) for p in self._reading)
+            else NOTHING
+        )
 
     def _given(self, tensor: Tensor) -> PadState:
         if tensor in self._closed:
@@ -231,19 +241,26 @@ class Symbolic:
     def _stores(self) -> list[Cursor]:
         return [p for p in self._reading if isinstance(p.stmt, Store)]
 
-    def _reads(self, place: Cursor, tensors: set[Tensor]) -> list[Cond]:
-        """Collect the conditions under which a statement reads the tensors' initial padding."""
-        found = []
+    def _initial_reads(self, place: Cursor, tensors: Collection[Tensor], in_padding: bool) -> list[Cond]:
+        """Collect the conditions under which a statement may read elements that no store wrote before.
+
+        Parameters
+        ----------
+        in_padding: count elements of paddings only.
+        """
+        conditions = []
         for key, sources in self._flow.by_element(place).items():
             tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
-            if tensor not in tensors or tensor is None:
+            if tensor is None or tensor not in tensors:
                 continue
-            inside = truth(True) if isinstance(key, Tensor) else self._padding(tensor, read_indices(key))
+            inside = (
+                truth(True) if isinstance(key, Tensor) or not in_padding else self._padding(tensor, read_indices(key))
+            )
             for source in sources:
                 cond = source.where & inside
                 if source.kind != "store" and not _is_never(place, cond):
-                    found.append(cond)
-        return found
+                    conditions.append(cond)
+        return conditions
 
     # -- dependence ---------------------------------------------------------------------------------------------
 
@@ -258,7 +275,7 @@ class Symbolic:
         open_ = {t for t in self.packed if t not in self._closed and not isinstance(self._values.get(t), PadValue)}
         found: dict[Path, list[Cond]] = {}
         for place in self._reading:
-            conds = self._reads(place, open_)
+            conds = self._initial_reads(place, open_, in_padding=True)
             if conds and not isinstance(place.stmt, Store):
                 what = "a host call" if isinstance(place.stmt, Evaluate) else "what is executed"
                 raise LayoutError(f"{what} in {self.f.name} may depend on a padding that nothing fixes: {place.stmt!r}")
