@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, Literal, overload
 
 from intset import config as configuration
+from intset import names
 from intset.budgets import SIMPLIFY_ROUNDS
 from intset.domains.protocols import Domain
 from intset.domains.query import Query
@@ -28,13 +29,12 @@ from intset.expr.walk import conjuncts
 from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
 from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map
-from intset.names import generation
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof, prove_once
 from intset.prover.simplify_steps import Simplified, simplified_in_steps
 from intset.prover.width import fits
-from intset.ranges import as_ranges, checked_ranges, listed_vars, renamed
+from intset.ranges import as_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import simplified
 from intset.simplify.irreducible import settled
@@ -75,10 +75,9 @@ class Context:
         assume: Iterable[Cond | Fact] = (),
         domain: str | None = None,
     ) -> None:
-        table, ends = checked_ranges(ranges)
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        facts = (*ends, *(part for item in _listed(assume) for part in _facts_of(item, ASSUMED)))
-        self._root = root = Frame(table, facts)
+        stated = [part for item in _listed(assume) for part in _facts_of(item, ASSUMED)] if assume != () else ()
+        self._root = root = Frame.of(ranges, stated)
         root.fingerprint  # noqa: B018  # computed early: the first query needs it
         if root.known.empty and (excluding := root.contradiction):
             report(excluding)
@@ -217,7 +216,7 @@ class Context:
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame if Assuming.entered.get() else self._root
-        cached: Proof | None = frame.answers.get((goal, chosen, generation()))
+        cached: Proof | None = frame.answers.get((goal, chosen, names.generation))
         if cached is not None:
             return cached
         return prove_once(frame, goal, chosen)
@@ -359,7 +358,7 @@ class Context:
     def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
-        registered = generation()
+        registered = names.generation
         key = (what, exprs, kept, chosen, registered)
         stated = self.frame.where_defined(exprs)
         frame = stated.bounded

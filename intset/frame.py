@@ -8,14 +8,20 @@ from typing import Any, TypeVar
 from intset.budgets import CACHED_ANSWERS
 from intset.config import Config
 from intset.domains.query import Query
+from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.build import maximum, minimum
 from intset.expr.definedness import asserted_parts, definedness, is_partial
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
 from intset.expr.range import Range
-from intset.facts import ASSERTED, Fact
-from intset.linear.assumptions import narrow
+from intset.expr.text import shown
+from intset.facts import ASSERTED, DECLARED, Fact
+from intset.infinity import NEG_INF
+from intset.linear.assumptions import Assumptions, narrow
+from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
-from intset.ranges import base_normalizer, checked_ranges, is_known, open_nonempty_conditions, ranges_from_facts
+from intset.linear.form import Linear
+from intset.ranges import as_ranges, checked_var, is_known, open_nonempty_conditions, ranges_from_facts
 from intset.scopes import ScopedBlock, entered_blocks
 
 T = TypeVar("T")
@@ -80,7 +86,7 @@ class Frame:
         self.verdicts = {}
 
     @classmethod
-    def of(cls, ranges: Mapping[Var, Range | None], facts: Iterable[Fact] = ()) -> Frame:
+    def of(cls, ranges: Mapping[Var, Range | None] | None, facts: Iterable[Fact] = ()) -> Frame:
         """The scope of ranges, lower half lines included, and facts."""
         table, ends = checked_ranges(ranges)
         return cls(table, (*ends, *facts))
@@ -178,6 +184,116 @@ class Frame:
             self.answers.clear()
         self.answers[key] = answer
         return answer
+
+
+def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
+    """The validated table of ranges; a lower half line becomes all integers and a fact `v <= last`."""
+    table: dict[Var, Range] = {}
+    constant = True
+    for var, limits in (ranges if type(ranges) is dict else as_ranges(ranges)).items():
+        if limits is None:
+            limits, constant = Range.everything(), False
+        elif not isinstance(limits, Range):
+            raise InputError(f"the range of {shown(var)} must be a Range(min, extent), not {shown(limits)}")
+        elif limits.ends is None:
+            constant = False
+        table[var if isinstance(var, Var) else checked_var(var)] = limits
+    if constant:
+        return table, ()
+    _refuse_cycles(table)
+    ends = {var: limits.max for var, limits in table.items() if limits.min is NEG_INF}
+    facts = [Fact(var <= last, DECLARED) for var, last in ends.items() if isinstance(last, Expr)]
+    return {**table, **dict.fromkeys(ends, Range.everything())} if facts else table, tuple(facts)
+
+
+def _refuse_cycles(table: Mapping[Var, Range]) -> None:
+    done: set[Var] = set()
+    for root in table:
+        path: list[Var] = []
+        stack: list[tuple[Var, bool]] = [(root, False)]
+        while stack:
+            var, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                done.add(var)
+            elif var in done or var not in table:
+                continue
+            elif var in path:
+                raise InputError(f"the range of {var.name} depends on {var.name} itself")
+            else:
+                path.append(var)
+                stack.append((var, True))
+                stack.extend((v, False) for v in table[var].free_vars())
+
+
+def base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
+    """The normalizer that assumes the ranges and nothing else."""
+    numeric: dict[Var, Interval] = {}
+    symbolic: dict[Var, Range] = {}
+    empty = False
+    for var, limits in ranges.items():
+        ends = limits.ends
+        if ends is None:
+            symbolic[var] = limits
+        else:
+            low, high = numeric[var] = ends if type(var) is PlainVar else _within_declared(var, ends)
+            empty |= low > high
+    if not symbolic:
+        return Normalizer(numeric, empty=empty)
+    return _with_symbolic_ranges(numeric, symbolic, empty)
+
+
+def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
+    low, high, _ = var.declared()
+    return (ends[0] if low is None else max(low, ends[0]), ends[1] if high is None else min(high, ends[1]))
+
+
+def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
+    """The ends of a range intersected with the declared bounds of its variable."""
+    low, high, _ = var.declared()
+    if low is not None:
+        first = maximum(first, low) if isinstance(first, Expr) else as_expr(low)
+    if high is not None:
+        last = minimum(last, high) if isinstance(last, Expr) else as_expr(high)
+    return first, last
+
+
+def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
+    """The normalizer with symbolic ranges: both numeric and symbolic ends, outer variables first."""
+    limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
+    pending = dict(symbolic)
+    while pending:
+        normalizer = Normalizer(dict(numeric), Assumptions(limits=dict(limits)))
+        ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
+        for var in ready:
+            span = pending.pop(var)
+            least, most = span.min, span.max
+            if type(var) is not PlainVar:
+                least, most = _meeting_declared(var, least, most)
+            first = normalizer.form(least) if isinstance(least, Expr) else None
+            last = normalizer.form(most) if isinstance(most, Expr) else None
+            low = None if first is None else normalizer.bounds(first)[0]
+            high = None if last is None else normalizer.bounds(last)[1]
+            numeric[var] = (low, high)
+            limits[var] = (first, last)
+            empty |= low is not None and high is not None and low > high
+    sizes: dict[Expr, Interval] = {}
+    for first, last in limits.values():
+        if first is not None and last is not None:
+            _learn_size(last.minus(first), numeric, sizes)
+    empty = empty or any(low is not None and high is not None and low > high for low, high in sizes.values())
+    return Normalizer(numeric, Assumptions(atoms=sizes, limits=limits), empty=empty)
+
+
+def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr, Interval]) -> None:
+    """Tighten a size by `width >= 0`, which holds at every point; for `[0, n)` it gives `n >= 1`."""
+    if len(width.terms) != 1:
+        return
+    ((size, k),) = width.terms.items()
+    if not isinstance(size, Var) or size in numeric:
+        return
+    own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
+    sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
 
 
 def _is_true(base: Normalizer, condition: Cond) -> bool:

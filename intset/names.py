@@ -16,7 +16,8 @@ BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", 
 CHEAPEST: Final = "interval"
 _registered: dict[str, None] = {}
 _changes = itertools.count(1)
-_generation = 0
+generation = 0
+"""A counter of changes to names; part of cache keys, since a name may be registered again for another domain."""
 
 
 def announce(name: str) -> None:
@@ -32,13 +33,8 @@ def withdraw(name: str) -> None:
 
 
 def _change() -> None:
-    global _generation
-    _generation = next(_changes)
-
-
-def generation() -> int:
-    """A counter of changes to names; part of cache keys, since a name may be registered again for another domain."""
-    return _generation
+    global generation
+    generation = next(_changes)
 
 
 def announced() -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Query:
     ranges: the range of each variable that has one.
     facts: the conditions, as written.
     keep: the variables with a range that stay symbolic in the answer.
+    quantified: the other variables with a range, which run over it.
     base: the normalizer under ranges alone, for facts.
     known: the normalizer under ranges and facts, for expressions.
     config: budgets and choices.
@@ -49,6 +50,7 @@ class Query:
         self.ranges = ranges
         self.facts = tuple(facts)
         self.keep = frozenset(keep)
+        self.quantified = ranges.keys() - self.keep
         self.base = base
         self.known = known
         self.config = config
@@ -78,7 +80,7 @@ class Query:
 
     def is_quantified(self, var: Var) -> bool:
         """Whether `var` is quantified: it runs over its range."""
-        return var in self.ranges and var not in self.keep
+        return var in self.quantified
 
     is_relaxed = RenamedMethod("is_quantified")
 

@@ -117,10 +117,10 @@ def domain_named(name: str) -> Domain:
     domain = _loaded.get(name) or _products.get(name)
     if domain is not None:
         return domain
-    check_name(name, "domain")
-    point = next((p for p in entry_points() if p.name == name), None)
     if name in _BUILT_IN:
         return _loaded.setdefault(name, _BUILT_IN[name]())
+    check_name(name, "domain")
+    point = next((p for p in entry_points() if p.name == name), None)
     if point is not None:
         return _loaded.setdefault(name, _plugin(point))
     parts = [domain_named(part.strip()) for part in name.split("*")]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -68,22 +69,22 @@ CONST: Final = Op("const", None)
 VAR: Final = Op("var", None)
 LOAD: Final = Op("load", None)  # an opaque term: data is its Opaque symbol, the arguments are its indices
 # integer operations
-ADD: Final = Op("add", lambda a, b: a + b)
-SUB: Final = Op("sub", lambda a, b: a - b)
-MUL: Final = Op("mul", lambda a, b: a * b)
-NEG: Final = Op("neg", lambda a: -a)
-FLOORDIV: Final = Op("floordiv", lambda a, b: a // b)
-FLOORMOD: Final = Op("floormod", lambda a, b: a % b)
+ADD: Final = Op("add", operator.add)
+SUB: Final = Op("sub", operator.sub)
+MUL: Final = Op("mul", operator.mul)
+NEG: Final = Op("neg", operator.neg)
+FLOORDIV: Final = Op("floordiv", operator.floordiv)
+FLOORMOD: Final = Op("floormod", operator.mod)
 CEILDIV: Final = Op("ceildiv", lambda a, b: -(-a // b))
 TRUNCDIV: Final = Op("truncdiv", trunc_div)
 TRUNCMOD: Final = Op("truncmod", trunc_mod)
-MIN: Final = Op("minimum", lambda a, b: min(a, b))
-MAX: Final = Op("maximum", lambda a, b: max(a, b))
+MIN: Final = Op("minimum", min)
+MAX: Final = Op("maximum", max)
 ABS: Final = Op("abs", abs)
-BITAND: Final = Op("bitand", lambda a, b: a & b)
-BITOR: Final = Op("bitor", lambda a, b: a | b)
-BITXOR: Final = Op("bitxor", lambda a, b: a ^ b)
-BITNOT: Final = Op("bitnot", lambda a: ~a)
+BITAND: Final = Op("bitand", operator.and_)
+BITOR: Final = Op("bitor", operator.or_)
+BITXOR: Final = Op("bitxor", operator.xor)
+BITNOT: Final = Op("bitnot", operator.inv)
 SHL: Final = Op("shl", shift_left)
 SHR: Final = Op("shr", shift_right)
 CAST: Final = Op("cast", None)  # data is (bits, signed)
@@ -92,15 +93,15 @@ ASSERTING: Final = Op("asserting", None)  # (condition, value): the value, where
 SIZE: Final = "size"  # payload of an assertion `n >= 0` that the shape of a tensor put on its variable
 # conditions
 BOOL: Final = Op("bool", None, boolean=True)  # data is True or False
-LT: Final = Op("lt", lambda a, b: a < b, boolean=True)
-LE: Final = Op("le", lambda a, b: a <= b, boolean=True)
-GT: Final = Op("gt", lambda a, b: a > b, boolean=True)
-GE: Final = Op("ge", lambda a, b: a >= b, boolean=True)
-EQ: Final = Op("eq", lambda a, b: a == b, boolean=True)
-NE: Final = Op("ne", lambda a, b: a != b, boolean=True)
+LT: Final = Op("lt", operator.lt, boolean=True)
+LE: Final = Op("le", operator.le, boolean=True)
+GT: Final = Op("gt", operator.gt, boolean=True)
+GE: Final = Op("ge", operator.ge, boolean=True)
+EQ: Final = Op("eq", operator.eq, boolean=True)
+NE: Final = Op("ne", operator.ne, boolean=True)
 AND: Final = Op("and", None, boolean=True)  # lazy, left to right
 OR: Final = Op("or", None, boolean=True)  # lazy, left to right
-NOT: Final = Op("not", lambda a: not a, boolean=True)
+NOT: Final = Op("not", operator.not_, boolean=True)
 
 DIVISIONS: Final = (FLOORDIV, FLOORMOD, CEILDIV, TRUNCDIV, TRUNCMOD)
 COMPARISONS: Final = (LT, LE, GT, GE, EQ, NE)

@@ -32,7 +32,7 @@ from intset.linear.form import (
     product,
     short_spine,
 )
-from intset.linear.rules import RULES
+from intset.linear.rules import NODE_RULES, RULES
 
 
 def _is_product(e: Expr) -> bool:
@@ -336,7 +336,11 @@ class Normalizer:
                 if op.boolean:
                     conds[node] = conditions.RULES[op](self, node)
                 else:
-                    forms[node] = form = RULES[op](self, node).as_written()
+                    if op in NODE_RULES:
+                        form = NODE_RULES[op](self, node)
+                    else:
+                        form = RULES[op](self, *map(forms.__getitem__, node.args))
+                    forms[node] = form = form.as_written()
                     for e in form.terms:  # bottom-up, so that bounds never recurse deeply
                         if e not in self.intervals:
                             self.atom_bounds(e)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     """`dividend // divisor`."""
-    if divisor.is_const:
+    if not divisor.terms:
         c = divisor.const
         if c == 0:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
@@ -320,7 +320,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
-    if not divisor.is_const:
+    if divisor.terms:
         return dividend.minus(known.product(quotient, divisor))
     remainder = dividend.plus(quotient, -c)
     for e in quotient.terms:

@@ -234,9 +234,9 @@ class Linear:
 
     def times(self, other: Linear) -> Linear:
         """The product, expanded."""
-        if self.is_const:
+        if not self.terms:
             return other.scale(self.const)
-        if other.is_const:
+        if not other.terms:
             return self.scale(other.const)
         if len(self.terms) == len(other.terms) == 1 and self.const == other.const == 0:
             ((e, k),), ((e2, k2),) = self.terms.items(), other.terms.items()

@@ -81,70 +81,71 @@ def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
     return first is not None and last is not None and first >= 0 and last < step
 
 
-# -- rules: one for each operation ------------------------------------------------------------------------------
+# -- rules: one for each operation, of the forms of its arguments ----------------------------------------------
 
 
-def bitand(known: Normalizer, node: Node) -> Linear:
-    return bit_and(known, known.forms[node.args[0]], known.forms[node.args[1]]) or _opaque_bits(known, node)
+def _minimum(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return extremum(known, ops.MIN, a, b)
 
 
-def bitor(known: Normalizer, node: Node) -> Linear:
-    a, b = known.forms[node.args[0]], known.forms[node.args[1]]
+def _maximum(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return extremum(known, ops.MAX, a, b)
+
+
+def _bitand(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return bit_and(known, a, b) or _opaque_bits(known, ops.BITAND, a, b)
+
+
+def _bitor(known: Normalizer, a: Linear, b: Linear) -> Linear:
     common = bit_and(known, a, b)  # a | b = a + b - (a & b)
-    return _opaque_bits(known, node) if common is None else a.plus(b).minus(common)
+    return _opaque_bits(known, ops.BITOR, a, b) if common is None else a.plus(b).minus(common)
 
 
-def bitxor(known: Normalizer, node: Node) -> Linear:
-    a, b = known.forms[node.args[0]], known.forms[node.args[1]]
+def _bitxor(known: Normalizer, a: Linear, b: Linear) -> Linear:
     common = bit_and(known, a, b)  # a ^ b = a + b - 2*(a & b)
-    return _opaque_bits(known, node) if common is None else a.plus(b).plus(common, -2)
+    return _opaque_bits(known, ops.BITXOR, a, b) if common is None else a.plus(b).plus(common, -2)
 
 
-def _opaque_bits(known: Normalizer, node: Node) -> Linear:
-    parts = sorted((known.forms[arg] for arg in node.args), key=form_key)
-    return atom(make(node.op, tuple(known.atomized(part) for part in parts)))
+def _opaque_bits(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:
+    return atom(make(op, tuple(known.atomized(part) for part in sorted((a, b), key=form_key))))
 
 
-def shl(known: Normalizer, node: Node) -> Linear:
-    a, b = (known.forms[arg] for arg in node.args)
+def _shl(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return a.scale(1 << b.const)
     return atom(make(ops.SHL, (known.atomized(a), known.atomized(b))))
 
 
-def shr(known: Normalizer, node: Node) -> Linear:
-    a, b = (known.forms[arg] for arg in node.args)
+def _shr(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return floordiv_const(known, a, 1 << b.const)
     return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
 
 
-def cast(known: Normalizer, node: Node) -> Linear:
+def _bitnot(known: Normalizer, a: Linear) -> Linear:
+    return a.scale(-1).shift(-1)  # ~a = -a - 1
+
+
+def _abs(known: Normalizer, a: Linear) -> Linear:
+    sign = known.sign(a)
+    if sign:
+        return a if sign > 0 else a.scale(-1)
+    first = a.ordered()[0][1]
+    return atom(make(ops.ABS, (known.atomized(a if first > 0 else a.scale(-1)),)))
+
+
+def _mul(known: Normalizer, a: Linear, b: Linear) -> Linear:
+    return known.product(a, b)
+
+
+# -- rules of operations with lazy arguments or a payload: of the node -----------------------------------------
+
+
+def _cast(known: Normalizer, node: Node) -> Linear:
     bits, signed = node.data
     a = known.forms[node.args[0]]
     offset = 1 << (bits - 1) if signed else 0
     return low_bits(known, a.shift(offset), bits).shift(-offset)  # wrap(a) = (a + h) mod 2^bits - h
-
-
-def bitnot(known: Normalizer, node: Node) -> Linear:
-    return known.forms[node.args[0]].scale(-1).shift(-1)  # ~a = -a - 1
-
-
-Rule = Callable[["Normalizer", Node], Linear]
-
-
-def _division(combine: Callable[[Normalizer, Linear, Linear], Linear]) -> Rule:
-    def rule(known: Normalizer, node: Node) -> Linear:
-        return combine(known, known.forms[node.args[0]], known.forms[node.args[1]])
-
-    return rule
-
-
-def _minmax(op: ops.Op) -> Rule:
-    def rule(known: Normalizer, node: Node) -> Linear:
-        return extremum(known, op, known.forms[node.args[0]], known.forms[node.args[1]])
-
-    return rule
 
 
 def _split_common(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
@@ -152,15 +153,6 @@ def _split_common(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
     common, a, b = without_shared(a, b)
     offset = a.const if a.const == b.const or a.terms else 0
     return common.shift(offset), a.shift(-offset), b.shift(-offset)
-
-
-def _abs(known: Normalizer, node: Node) -> Linear:
-    a = known.forms[node.args[0]]
-    sign = known.sign(a)
-    if sign:
-        return a if sign > 0 else a.scale(-1)
-    first = a.ordered()[0][1]
-    return atom(make(ops.ABS, (known.atomized(a if first > 0 else a.scale(-1)),)))
 
 
 def _select(known: Normalizer, node: Node) -> Linear:
@@ -179,10 +171,6 @@ def _select(known: Normalizer, node: Node) -> Linear:
     return common.plus(atom(e)) if common.terms or common.const else atom(e)
 
 
-def _mul(known: Normalizer, node: Node) -> Linear:
-    return known.product(known.forms[node.args[0]], known.forms[node.args[1]])
-
-
 def _asserting(known: Normalizer, node: Node) -> Linear:
     return known.form(node.args[1])
 
@@ -195,24 +183,27 @@ def _load(known: Normalizer, node: Node) -> Linear:
     return atom(make(ops.LOAD, args, symbol))
 
 
-RULES: dict[ops.Op, Rule] = {
-    ops.LOAD: _load,
+RULES: dict[ops.Op, Callable[..., Linear]] = {
     ops.MUL: _mul,
-    ops.FLOORDIV: _division(floordiv),
-    ops.FLOORMOD: _division(floormod),
-    ops.CEILDIV: _division(ceildiv),
-    ops.TRUNCDIV: _division(truncdiv),
-    ops.TRUNCMOD: _division(truncmod),
-    ops.MIN: _minmax(ops.MIN),
-    ops.MAX: _minmax(ops.MAX),
+    ops.FLOORDIV: floordiv,
+    ops.FLOORMOD: floormod,
+    ops.CEILDIV: ceildiv,
+    ops.TRUNCDIV: truncdiv,
+    ops.TRUNCMOD: truncmod,
+    ops.MIN: _minimum,
+    ops.MAX: _maximum,
     ops.ABS: _abs,
+    ops.BITAND: _bitand,
+    ops.BITOR: _bitor,
+    ops.BITXOR: _bitxor,
+    ops.BITNOT: _bitnot,
+    ops.SHL: _shl,
+    ops.SHR: _shr,
+}
+
+NODE_RULES: dict[ops.Op, Callable[[Normalizer, Node], Linear]] = {
+    ops.LOAD: _load,
     ops.SELECT: _select,
     ops.ASSERTING: _asserting,
-    ops.BITAND: bitand,
-    ops.BITOR: bitor,
-    ops.BITXOR: bitxor,
-    ops.BITNOT: bitnot,
-    ops.SHL: shl,
-    ops.SHR: shr,
-    ops.CAST: cast,
+    ops.CAST: _cast,
 }

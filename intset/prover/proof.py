@@ -11,6 +11,7 @@ import threading
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
+from intset import names
 from intset.budgets import CACHED_PROOFS
 from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
@@ -23,7 +24,6 @@ from intset.expr.text import Point, number_text
 from intset.expr.walk import free_vars
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
-from intset.names import generation
 from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
@@ -200,7 +200,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
 
     Callers look into the frame's own cache first (`prove_in`); `PROOFS` is the cache shared by all frames.
     """
-    registered = generation()
+    registered = names.generation
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
     proof = PROOFS.get(exact)
@@ -223,7 +223,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
 def prove_in(frame: Frame, goal: Cond) -> Proof:
     """The proof of `goal` in `frame`, under the configuration in force."""
     config = current()
-    known = frame.answers.get((goal, config, generation()))
+    known = frame.answers.get((goal, config, names.generation))
     return known if isinstance(known, Proof) else prove_once(frame, goal, config)
 
 

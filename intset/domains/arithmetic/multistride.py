@@ -63,7 +63,10 @@ def make(base: int, terms: Iterable[Term] = ()) -> MultiStride:
 
 def reach(terms: Iterable[Term]) -> int:
     """The largest sum the terms make."""
-    return sum(s * (e - 1) for s, e in terms)
+    total = 0
+    for s, e in terms:
+        total += s * (e - 1)
+    return total
 
 
 def lowest(a: MultiStride) -> int | None:

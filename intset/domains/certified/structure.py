@@ -283,13 +283,13 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
     terms: list[multistride.Term] = []
     seen: set[Var] = set()
     for e, k in form.terms.items():
-        own = [v for v in free_vars(e) if query.is_quantified(v)]
+        own = query.quantified.intersection(e.free_vars())
         if not own and not _has_load(e):
             fixed[e] = k
             continue
-        if any(v in seen for v in own):
+        if not seen.isdisjoint(own):
             joined = division.as_quotient(query.known, form)
-            if joined is None or not joined[1].is_const:
+            if joined is None or joined[1].terms:
                 return None
             steps = _steps_of_division(query, ops.FLOORDIV, joined[0], joined[1].const)
             return None if steps is None else (ZERO, steps)
@@ -298,7 +298,8 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
         if steps is None:
             return None
         base += k * steps[0]
-        terms.extend((k * s, extent) for s, extent in steps[1])
+        for s, extent in steps[1]:
+            terms.append((k * s, extent))  # hot
     return Linear(0, fixed), multistride.make(base, terms)
 
 
@@ -309,8 +310,7 @@ def _has_load(e: Expr) -> bool:
 def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:
     """The values of an atom as a multi-stride set; `None` for other atoms."""
     if e.op is ops.VAR:
-        limits = query.ranges[e].constant()
-        if limits is None or e.declared()[2] != 1:
+        if query.ranges[e].ends is None or e.declared()[2] != 1:
             return None
         low, high = query.known.atom_bounds(e)
         if low is None or high is None:
