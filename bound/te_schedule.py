@@ -14,8 +14,8 @@ from bound.schedule import (
     AutoInlineInjective,
     Fuse,
     IterVarAttr,
+    IterVarRelation,
     Rebase,
-    Relation,
     Schedule,
     ScheduleError,
     Singleton,
@@ -24,6 +24,7 @@ from bound.schedule import (
     Tail,
     create_schedule,
 )
+from intset.deprecation import renamed
 
 LOOPS: Final = "lowering.tvm"  # the layer above has `ScheduleOps`; its only name that is known here
 
@@ -47,8 +48,8 @@ __all__ = [
     "InferBound",
     "IterVar",
     "IterVarAttr",
+    "IterVarRelation",
     "Rebase",
-    "Relation",
     "Schedule",
     "ScheduleError",
     "ScheduleOps",
@@ -58,3 +59,4 @@ __all__ = [
     "Tail",
     "create_schedule",
 ]
+__getattr__ = renamed(globals(), {"Relation": "IterVarRelation"})

@@ -28,7 +28,8 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
-from bound.schedule.message import low, pass_down_domain
+from bound.schedule.relations import pass_down_domain
+from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured

@@ -21,7 +21,7 @@ from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
 from bound.replay.domain import AxisMap, TensorDomain, axis_map, current, domain, position_of
 from bound.schedule import Schedule
-from bound.schedule.message import with_ancestors
+from bound.schedule.relations import with_ancestors
 from bound.tensor import Tensor
 from bound.tir import walk
 from intset.errors import BudgetError

@@ -23,8 +23,7 @@ from typing import Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, extent_of
-from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split
-from bound.schedule.relations import children, parents
+from bound.schedule import IterVarRelation, Schedule, Singleton
 from bound.tensor import Tensor
 from intset.context import Context
 from intset.expr.node import Expr
@@ -53,7 +52,7 @@ class TensorDomain:
     op: Operation
     root: tuple[IterVar, ...]
     loop: tuple[IterVar, ...]
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[IterVarRelation, ...] = ()
 
     @cached_property
     def kinds(self) -> Mapping[IterVar, str]:
@@ -64,8 +63,8 @@ class TensorDomain:
         """
         kinds = {iv: _root_kind(iv) for iv in self.root}
         for relation in self.relations:
-            kind = fused_kind(kinds[iv] for iv in parents(relation))
-            kinds.update(dict.fromkeys(children(relation), kind))
+            kind = fused_kind(kinds[iv] for iv in relation.parents)
+            kinds.update(dict.fromkeys(relation.children, kind))
         return MappingProxyType(kinds)
 
     def __reduce__(self) -> tuple[type[TensorDomain], tuple[object, ...]]:
@@ -81,7 +80,7 @@ class TensorDomain:
         kinds = self.kinds
         loops = ", ".join(f"{iv.name}:{kinds[iv]}" for iv in self.loop)
         roots = ", ".join(iv.name for iv in self.root)
-        relations = "".join(f"; {_written(relation)}" for relation in self.relations)
+        relations = "".join(f"; {relation}" for relation in self.relations)
         return f"{self.op.name}[{loops}] of ({roots}){relations}"
 
     def __repr__(self) -> str:
@@ -106,16 +105,6 @@ def fused_kind(kinds: Iterable[str]) -> str:
     if REDUCTION in present:
         return REDUCTION
     return ITERATION if ITERATION in present else BROADCAST
-
-
-def _written(relation: Relation) -> str:
-    if isinstance(relation, Split):
-        size = f"factor={relation.factor}" if relation.nparts is None else f"nparts={relation.nparts}"
-        tail = "" if relation.tail == "guard" else f", {relation.tail}"
-        return f"split({relation.parent.name}, {size}{tail})"
-    if isinstance(relation, Fuse):
-        return f"fuse({relation.outer.name}, {relation.inner.name})"
-    return f"from 0 {relation.parent.name}" if isinstance(relation, Rebase) else "fuse()"
 
 
 def domain(schedule: Schedule, tensor: Tensor) -> TensorDomain:
@@ -165,12 +154,12 @@ def position_of(position: object, depth: int, name: str) -> int:
     return position if position >= 0 else depth + 1 + position
 
 
-def made_alone(relations: Sequence[Relation], axes: Iterable[IterVar]) -> set[IterVar]:
+def made_alone(relations: Sequence[IterVarRelation], axes: Iterable[IterVar]) -> set[IterVar]:
     """Return the axes and everything derived from them alone, singletons included."""
     derived = set(axes)
     for relation in relations:
-        if isinstance(relation, Singleton) or all(parent in derived for parent in parents(relation)):
-            derived.update(children(relation))
+        if isinstance(relation, Singleton) or all(parent in derived for parent in relation.parents):
+            derived.update(relation.children)
     return derived
 
 

@@ -18,9 +18,8 @@ from bound.replay.domain import BROADCAST, FORMS, REDUCTION, TensorDomain, equal
 from bound.replay.loops import Conflict, ExtendedLoops, Leaf, SharedNest
 from bound.replay.reasons import MISMATCH
 from bound.replay.transform_replay import TransformHistory, history, is_same_transform
-from bound.schedule import Fuse, Rebase, Relation, Singleton, Split, Tail
-from bound.schedule.message import pass_down_domain, with_ancestors
-from bound.schedule.relations import children, parents
+from bound.schedule import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
+from bound.schedule.relations import pass_down_domain, with_ancestors
 from intset.expr.node import Expr
 from intset.expr.range import Range
 
@@ -116,7 +115,7 @@ class _ExtentNumbering:
             self._mark(relation, domain, numbers)
         return numbers
 
-    def _mark(self, relation: Relation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
+    def _mark(self, relation: IterVarRelation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
         if isinstance(relation, Split):
             how = (numbers[relation.parent], relation.factor, relation.nparts, relation.tail)
             numbers[relation.outer] = self._number(("outer", *how))
@@ -126,8 +125,8 @@ class _ExtentNumbering:
         elif isinstance(relation, Rebase):
             numbers[relation.rebased] = numbers[relation.parent]
         elif isinstance(relation, Fuse):
-            fused = [iv for iv in parents(relation) if domain.kinds[iv] != BROADCAST]
-            fused_numbers = [numbers[iv] for iv in fused or parents(relation)[:1]]
+            fused = [iv for iv in relation.parents if domain.kinds[iv] != BROADCAST]
+            fused_numbers = [numbers[iv] for iv in fused or relation.parents[:1]]
             numbers[relation.fused] = (
                 fused_numbers[0] if len(fused_numbers) == 1 else self._number(("fuse", *fused_numbers))
             )
@@ -219,9 +218,9 @@ class _LoopExtension:
         steps = history(self.own.relations, only_here)
         self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
         self.new = dict(self.at)
-        relations: list[Relation] = []
+        relations: list[IterVarRelation] = []
         for relation in self.model.relations:
-            if any(iv in needed for iv in children(relation)) and any(iv in self.at for iv in parents(relation)):
+            if any(iv in needed for iv in relation.children) and any(iv in self.at for iv in relation.parents):
                 repeated = self._done(relation, steps)
                 if repeated is None:
                     return None
@@ -232,14 +231,14 @@ class _LoopExtension:
                 return None
             instead[leaf] = self.new[iv]
         gone = with_ancestors(self.own.relations, shared.values())
-        kept = [r for r in self.own.relations if not any(iv in gone for iv in children(r))]
+        kept = [r for r in self.own.relations if not any(iv in gone for iv in r.children)]
         return self._complete([*relations, *kept], instead, steps)
 
-    def _done(self, relation: Relation, steps: TransformHistory) -> Relation | None:
+    def _done(self, relation: IterVarRelation, steps: TransformHistory) -> IterVarRelation | None:
         """Repeat one relation of the model; `None` if that is impossible."""
         if isinstance(relation, (Rebase, Singleton)):
             return None
-        inside = [iv for iv in parents(relation) if iv in self.at]
+        inside = [iv for iv in relation.parents if iv in self.at]
         if isinstance(relation, Fuse) and len(inside) == 1:
             self.at[relation.fused] = self.at[inside[0]]
             fused = self.new[relation.fused] = relation.fused.part(f"{self.new[inside[0]].name}.fused")
@@ -249,14 +248,9 @@ class _LoopExtension:
         same = steps.step(starts[0])
         if same is None or not is_same_transform(relation, same, starts):
             return None
-        for iv, own in zip(children(relation), children(same), strict=True):
+        for iv, own in zip(relation.children, same.children, strict=True):
             self.at[iv] = self.new[iv] = own
-        if isinstance(relation, Fuse):
-            return Fuse(self.new[relation.outer], self.new[relation.inner], self.new[relation.fused])
-        if relation.tail in _WHOLE_TILES:
-            return None
-        own_ends = self.new[relation.parent], self.new[relation.outer], self.new[relation.inner]
-        return Split(*own_ends, relation.factor, relation.nparts, relation.tail)
+        return None if isinstance(relation, Split) and relation.tail in _WHOLE_TILES else relation.renamed(self.new)
 
     def _axis(self, iv: IterVar) -> IterVar:
         """Add an axis with the extent of an axis of the model."""
@@ -267,16 +261,16 @@ class _LoopExtension:
         return copy
 
     def _complete(
-        self, relations: Sequence[Relation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
+        self, relations: Sequence[IterVarRelation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
     ) -> ExtendedLoops | None:
         """Return the extended loops if the relations lead from all axes to the loops."""
         alive = dict.fromkeys((*self.own.root, *self.added))
         for relation in relations:
-            if any(iv not in alive for iv in parents(relation)):
+            if any(iv not in alive for iv in relation.parents):
                 return None
-            for iv in parents(relation):
+            for iv in relation.parents:
                 del alive[iv]
-            alive.update(dict.fromkeys(children(relation)))
+            alive.update(dict.fromkeys(relation.children))
         loop = [instead.get(iv, iv) for iv in self.own.loop]
         left = [iv for iv in alive if iv not in set(loop)]
         if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):

@@ -20,8 +20,8 @@ from bound.itervar import IterVar
 from bound.operation import Operation
 from bound.replay.domain import TensorDomain, has_one
 from bound.replay.transform_replay import Matching
-from bound.schedule import IterVarAttr, Relation
-from bound.schedule.message import with_ancestors
+from bound.schedule import IterVarAttr, IterVarRelation
+from bound.schedule.relations import with_ancestors
 
 Leaf = tuple[Operation, int]
 
@@ -86,7 +86,7 @@ class ExtendedLoops:
     loop: replacements of the operation's loops, followed by leftover axes of extent 1.
     """
 
-    relations: tuple[Relation, ...]
+    relations: tuple[IterVarRelation, ...]
     added: Mapping[IterVar, IterVar]
     loop: tuple[IterVar, ...]
 

@@ -22,7 +22,7 @@ from bound.replay.reasons import Reason
 from bound.replay.snapshot import ScheduleSnapshot, is_inlined
 from bound.replay.transform_replay import Matching, Replayed, replay_consumer_as_producer, replay_producer_as_consumer
 from bound.schedule import Schedule
-from bound.schedule.message import with_ancestors
+from bound.schedule.relations import with_ancestors
 from bound.tensor import Tensor
 from intset.expr.text import shown
 

@@ -15,7 +15,7 @@ from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay.dependencies import DependencyGraph, check_depends
 from bound.replay.domain import current
 from bound.replay.snapshot import ScheduleSnapshot
-from bound.schedule import Fuse, Rebase, Relation, Schedule, Singleton, Split, Stage
+from bound.schedule import Schedule, Stage
 from bound.schedule.dataflow import insert_after, redirect
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -122,21 +122,9 @@ def _give_loops(old: Stage, new: Stage, axes: dict[IterVar, IterVar]) -> None:
     """Copy relations, leaves, annotations, scope and position of a stage to its clone."""
     for iv in old.all_iter_vars:
         axes.setdefault(iv, _twin(iv))
-    new.relations = [_moved(relation, axes) for relation in old.relations]
+    new.relations = [relation.renamed(axes) for relation in old.relations]
     new.all_iter_vars = [axes[iv] for iv in old.all_iter_vars]
     new.leaf_iter_vars = [axes[iv] for iv in old.leaf_iter_vars]
     new.iter_var_attrs = {axes[iv]: attr for iv, attr in old.iter_var_attrs.items() if iv in axes}
     new.scope, new.double_buffered = old.scope, old.double_buffered
     new.compute_at_position = old.compute_at_position
-
-
-def _moved(relation: Relation, axes: Mapping[IterVar, IterVar]) -> Relation:
-    """Copy a relation over new axes."""
-    if isinstance(relation, Split):
-        ends = axes[relation.parent], axes[relation.outer], axes[relation.inner]
-        return Split(*ends, relation.factor, relation.nparts, relation.tail)
-    if isinstance(relation, Fuse):
-        return Fuse(axes[relation.outer], axes[relation.inner], axes[relation.fused])
-    if isinstance(relation, Rebase):
-        return Rebase(axes[relation.parent], axes[relation.rebased])
-    return Singleton(axes[relation.iter])

@@ -14,7 +14,6 @@ from bound.replay.loops import Leaf, SharedNest
 from bound.replay.reasons import FROZEN, KIND, MISMATCH
 from bound.replay.transform_replay import Matching, matching
 from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
-from bound.schedule.relations import children
 
 
 class ScheduleSnapshot(RootMaps):
@@ -128,7 +127,7 @@ class ScheduleSnapshot(RootMaps):
                 if not self.readers[op] and self.position[op] == self.before[op]:  # it counts loops that stay
                     kept = (a is b for a, b in zip(stage.leaf_iter_vars, domain.loop, strict=False))
                     self.position[op] = min(self.position[op], sum(takewhile(bool, kept)))
-                derived = [iv for relation in domain.relations for iv in children(relation)]
+                derived = [iv for relation in domain.relations for iv in relation.children]
                 stage.relations = list(domain.relations)
                 stage.all_iter_vars = [*domain.root, *derived]
                 stage.leaf_iter_vars = list(domain.loop)

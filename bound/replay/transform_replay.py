@@ -13,15 +13,14 @@ Invariant: a replay keeps the root axes, and every relation of the domain that d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bound.errors import InputError
 from bound.itervar import IterVar
 from bound.replay.domain import REDUCTION, AxisMap, TensorDomain, axis_map, made_alone, position_of
-from bound.schedule import Fuse, Rebase, Relation, Split
-from bound.schedule.message import with_ancestors
-from bound.schedule.relations import children, parents
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split
+from bound.schedule.relations import with_ancestors, with_descendants
 from intset.expr.text import shown
 
 
@@ -36,7 +35,7 @@ class ReplayMatch:
     """
 
     image: Mapping[IterVar, IterVar]
-    used: frozenset[Relation]
+    used: frozenset[IterVarRelation]
 
 
 @dataclass(eq=False)
@@ -49,21 +48,21 @@ class TransformHistory:
     alone: broadcast axes that only this domain has, and all axes derived from them alone.
     """
 
-    relations: Sequence[Relation]
+    relations: Sequence[IterVarRelation]
     alone: set[IterVar]
-    _next: dict[IterVar, Relation] = field(default_factory=dict)
+    _next: dict[IterVar, IterVarRelation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for relation in self.relations:
-            self._next.update(dict.fromkeys(parents(relation), relation))
+            self._next.update(dict.fromkeys(relation.parents, relation))
 
-    def step(self, iv: IterVar) -> Relation | None:
+    def step(self, iv: IterVar) -> IterVarRelation | None:
         """Return the relation that consumes an axis, if any."""
         return self._next.get(iv)
 
-    def forwarded(self, iv: IterVar) -> tuple[IterVar, list[Relation]]:
+    def forwarded(self, iv: IterVar) -> tuple[IterVar, list[IterVarRelation]]:
         """Forward `iv` through fusions with axes in `alone`: the final axis and the relations passed."""
-        fusions: list[Relation] = []
+        fusions: list[IterVarRelation] = []
         relation = self.step(iv)
         while isinstance(relation, (Fuse, Rebase)):
             if isinstance(relation, Rebase):
@@ -80,7 +79,7 @@ class TransformHistory:
         return iv, fusions
 
 
-def history(relations: Sequence[Relation], only_here: Iterable[IterVar]) -> TransformHistory:
+def history(relations: Sequence[IterVarRelation], only_here: Iterable[IterVar]) -> TransformHistory:
     """Index the relations of a domain; `only_here` are broadcast roots without a counterpart in the neighbour."""
     return TransformHistory(relations, made_alone(relations, only_here))
 
@@ -95,7 +94,7 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
     start: maps roots of the model to roots of the other domain.
     """
     image = dict(start)
-    used: dict[Relation, None] = {}
+    used: dict[IterVarRelation, None] = {}
     for relation in model.relations:
         if isinstance(relation, Rebase):
             if relation.parent in image:
@@ -108,7 +107,7 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
                 if not all(alone) and kept in image:
                     image[relation.fused] = image[kept]
                 continue
-        starts = parents(relation)
+        starts = relation.parents
         if not starts or any(iv not in image for iv in starts):
             continue
         ends = [own.forwarded(image[iv]) for iv in starts]
@@ -118,25 +117,22 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
         for _, fusions in ends:
             used.update(dict.fromkeys(fusions))
         used[same] = None
-        image.update(zip(children(relation), children(same), strict=True))
+        image.update(zip(relation.children, same.children, strict=True))
     for iv, axis in image.items():
         image[iv], fusions = own.forwarded(axis)
         used.update(dict.fromkeys(fusions))
     return ReplayMatch(image, frozenset(used))
 
 
-def is_same_transform(model: Relation, own: Relation, starts: Sequence[IterVar]) -> bool:
+def is_same_transform(model: IterVarRelation, own: IterVarRelation, starts: Sequence[IterVar]) -> bool:
     """Return whether `own` applies to `starts` the transform that `model` applies to its axes."""
-    if type(model) is not type(own) or len(parents(own)) != len(starts):
-        return False
-    if any(a is not b for a, b in zip(parents(own), starts, strict=True)):
-        return False
-    if isinstance(model, Split) and isinstance(own, Split):
-        return model.factor is own.factor and model.nparts is own.nparts and model.tail is own.tail
-    return True
+    same = model.is_like(own) and len(own.parents) == len(starts)
+    return same and all(a is b for a, b in zip(own.parents, starts, strict=True))
 
 
-def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[dict[IterVar, IterVar], list[Relation]]:
+def create(
+    model: TransformHistory, start: Mapping[IterVar, IterVar]
+) -> tuple[dict[IterVar, IterVar], list[IterVarRelation]]:
     """Apply the relations of the model to axes of the other domain.
 
     Returns the image of the axes that no relation consumed, and the new relations. A fusion with an axis in
@@ -147,12 +143,12 @@ def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[d
     start: maps axes of the model to equal axes of the other domain that no relation consumes yet.
     """
     image = dict(start)
-    relations: list[Relation] = []
+    relations: list[IterVarRelation] = []
     for relation in model.relations:
         if isinstance(relation, Split) and relation.parent in image:
             own = image.pop(relation.parent)
             outer, inner = (own.part(f"{own.name}.{part}") for part in ("outer", "inner"))
-            relations.append(Split(own, outer, inner, relation.factor, relation.nparts, relation.tail))
+            relations.append(replace(relation, parent=own, outer=outer, inner=inner))
             image[relation.outer], image[relation.inner] = outer, inner
         elif isinstance(relation, Fuse):
             has = [iv in image for iv in (relation.outer, relation.inner)]
@@ -165,7 +161,7 @@ def create(model: TransformHistory, start: Mapping[IterVar, IterVar]) -> tuple[d
     return image, relations
 
 
-def _fused(outer: IterVar, inner: IterVar, relations: list[Relation]) -> IterVar:
+def _fused(outer: IterVar, inner: IterVar, relations: list[IterVarRelation]) -> IterVar:
     fused = IterVar(None, f"{outer.name}.{inner.name}.fused", max(outer.iter_type, inner.iter_type))
     fused.learn_sizes((*outer.sizes, *inner.sizes))
     relations.append(Fuse(outer, inner, fused))
@@ -235,11 +231,11 @@ def _replay(
     only: broadcast roots without a counterpart, of the model and of `own`.
     """
     needed = with_ancestors(model.relations, target)
-    shown = history([r for r in model.relations if any(iv in needed for iv in children(r))], only[0])
+    shown = history([r for r in model.relations if any(iv in needed for iv in r.children)], only[0])
     match = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
     alive = dict.fromkeys(own.root)
-    before = with_ancestors(own.relations, [iv for r in match.used for iv in parents(r)])
-    applied = [r for r in own.relations if r in match.used or any(iv in before for iv in children(r))]
+    before = with_ancestors(own.relations, [iv for r in match.used for iv in r.parents])
+    applied = [r for r in own.relations if r in match.used or any(iv in before for iv in r.children)]
     for relation in applied:
         _apply(relation, alive)
     image, created = create(shown, {iv: to for iv, to in match.image.items() if to in alive})
@@ -247,7 +243,7 @@ def _replay(
         _apply(relation, alive)
     head = list(dict.fromkeys(image[iv] for iv in target if iv in image))
     for relation in own.relations:  # keep other transforms whose axes still exist
-        if relation not in applied and all(iv in alive and iv not in head for iv in parents(relation)):
+        if relation not in applied and all(iv in alive and iv not in head for iv in relation.parents):
             _apply(relation, alive)
             applied.append(relation)
     order = [*head, *(image[iv] for iv in model.loop if iv in image), *own.loop, *alive]
@@ -256,10 +252,10 @@ def _replay(
     return Replayed(TensorDomain(own.op, own.root, loop, (*kept, *created)), len(head))
 
 
-def _apply(relation: Relation, alive: dict[IterVar, None]) -> None:
-    for iv in parents(relation):
+def _apply(relation: IterVarRelation, alive: dict[IterVar, None]) -> None:
+    for iv in relation.parents:
         del alive[iv]
-    alive.update(dict.fromkeys(children(relation)))
+    alive.update(dict.fromkeys(relation.children))
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,16 +327,8 @@ def matching(producer: TensorDomain, reader: TensorDomain) -> Matching:
     axes = axis_map(producer, reader)
     model, own = history(reader.relations, axes.added), history(producer.relations, axes.squeezed)
     image = detect(model, own, axes.to_producer).image
-    mapped = _made_from_any(reader.relations, axes.to_reader.values())
+    mapped = frozenset(with_descendants(reader.relations, axes.to_reader.values()))
     return Matching(producer, reader, axes, image, mapped, frozenset(own.alone))
-
-
-def _made_from_any(relations: Sequence[Relation], roots: Iterable[IterVar]) -> frozenset[IterVar]:
-    derived = set(roots)
-    for relation in relations:
-        if any(parent in derived for parent in parents(relation)):
-            derived.update(children(relation))
-    return frozenset(derived)
 
 
 def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, position: int) -> int | None:

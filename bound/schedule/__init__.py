@@ -6,9 +6,10 @@ from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.schedule.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from bound.schedule.placing import AttachType
-from bound.schedule.relations import Fuse, Rebase, Relation, Singleton, Split, Tail
+from bound.schedule.relations import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
 from bound.schedule.schedule import Schedule, create_schedule
 from bound.schedule.stage import IterVarAttr, Stage
+from intset.deprecation import renamed
 
 __all__ = [
     "AttachType",
@@ -18,8 +19,8 @@ __all__ = [
     "Fuse",
     "IterVar",
     "IterVarAttr",
+    "IterVarRelation",
     "Rebase",
-    "Relation",
     "Schedule",
     "ScheduleError",
     "Singleton",
@@ -28,3 +29,4 @@ __all__ = [
     "Tail",
     "create_schedule",
 ]
+__getattr__ = renamed(globals(), {"Relation": "IterVarRelation"})

@@ -14,20 +14,18 @@ from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
-from bound.schedule.message import (
+from bound.schedule.placing import AttachType
+from bound.schedule.relations import (
+    IterVarRelation,
     Ranges,
-    extent,
-    low,
-    overruns,
+    Split,
     pass_down_domain,
     pass_down_index,
     pass_up_index,
     split_guards,
 )
-from bound.schedule.placing import AttachType
-from bound.schedule.relations import Relation, Split, children, parents
 from bound.schedule.scopes import check_scope
-from bound.schedule.simple import add, number
+from bound.schedule.simple import add, extent, low, number
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir import build
@@ -142,7 +140,7 @@ def _computing_tiles(
     axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
     values = pass_up_index(stage.relations, ranges, dict(zip(leaves, axis, strict=True)))
     if split_guards(stage.relations, ranges, values):
-        split = next(r for r in stage.relations if isinstance(r, Split) and overruns(r, ranges))
+        split = next(r for r in stage.relations if isinstance(r, Split) and r.overruns(ranges))
         raise ScheduleError(
             f"stage {op.name}: cache_write of tiles needs factors that divide, {split.parent.name} has none"
         )
@@ -230,10 +228,10 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     return partial.outputs
 
 
-def _family(relations: list[Relation], axis: IterVar) -> set[IterVar]:
+def _family(relations: list[IterVarRelation], axis: IterVar) -> set[IterVar]:
     """Return the axes connected with `axis` by relations."""
     touched = {axis}
-    groups = [{*parents(relation), *children(relation)} for relation in relations]
+    groups = [{*relation.parents, *relation.children} for relation in relations]
     while any(touched & group and not group <= touched for group in groups):
         touched = touched.union(*(group for group in groups if touched & group))
     return touched
@@ -303,11 +301,11 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> 
 
 def _keep_untouched(stage: Stage, new: Stage, touched: set[IterVar], axes: dict[IterVar, IterVar]) -> None:
     """Give the stage of partial results the loops that are not connected with `axis`."""
-    kept = [r for r in stage.relations if not any(iv in touched for iv in (*parents(r), *children(r)))]
+    kept = [r for r in stage.relations if not any(iv in touched for iv in (*r.parents, *r.children))]
     if not kept:
         return
     order = [axes.get(iv, iv) for iv in stage.leaf_iter_vars]
     new.relations = kept
-    new.all_iter_vars += [child for r in kept for child in children(r)]
+    new.all_iter_vars += [child for r in kept for child in r.children]
     new.leaf_iter_vars = order
     new.iter_var_attrs = {iv: replace(a) for iv, a in stage.iter_var_attrs.items() if iv not in touched}

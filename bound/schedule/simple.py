@@ -8,8 +8,21 @@ from intset.expr.build import floordiv as build_floordiv
 from intset.expr.build import floormod as build_floormod
 from intset.expr.build import minimum as build_minimum
 from intset.expr.node import Expr, IntLike, as_expr, constant_value
+from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+
+
+def extent(r: Range) -> Expr:
+    """Return the extent of a range with an upper end."""
+    assert isinstance(r.extent, Expr)
+    return r.extent
+
+
+def low(r: Range) -> Expr:
+    """Return the minimum of a range with a lower end."""
+    assert isinstance(r.min, Expr)
+    return r.min
 
 
 def number(e: IntLike) -> int | None:

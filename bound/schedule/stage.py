@@ -10,7 +10,7 @@ from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import Operation, ScanOp
 from bound.schedule.placing import AttachType, Placing
-from bound.schedule.relations import Fuse, Relation, Singleton, Split, Tail, children, parents
+from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
 from bound.tir.value import Truth
@@ -85,7 +85,7 @@ class Stage(Placing):
         self.origin_op = op
         self.all_iter_vars: list[IterVar] = list(roots)
         self.leaf_iter_vars: list[IterVar] = [iv for iv in roots if iv.iter_type is not IterType.OPAQUE]
-        self.relations: list[Relation] = []
+        self.relations: list[IterVarRelation] = []
         self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
         self.attach_type = AttachType.GROUP_ROOT
         self.attach_stage: Stage | None = None
@@ -360,8 +360,8 @@ class Stage(Placing):
 
     def _fate(self, axis: object) -> str:
         for relation in self.relations:
-            if any(parent is axis for parent in parents(relation)):
-                names = " and ".join(iv.name for iv in children(relation))
+            if any(parent is axis for parent in relation.parents):
+                names = " and ".join(iv.name for iv in relation.children)
                 done = "fused into" if isinstance(relation, Fuse) else "replaced by"
                 return f"which is no loop any more: it was {done} {names}"
         return f"which is not an axis of this stage: the loops are {self._loops()}"

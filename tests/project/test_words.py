@@ -33,7 +33,7 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Block Context Ends Line Made Maker Number Option Parts Plan Relation Split Step Symbolic Term Verdict
+    Block Context Ends Line Made Maker Number Option Parts Plan Split Step Symbolic Term Verdict
     """.split()
 )
 

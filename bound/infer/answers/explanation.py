@@ -14,7 +14,7 @@ from bound.infer.program.sharing import Sharing
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.schedule import Stage
-from bound.schedule.message import extent, low
+from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import IntSetError
 from intset.expr.build import maximum, minimum

@@ -40,8 +40,7 @@ from bound.infer.storage.storage import Storage
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
-from bound.schedule.message import extent, low
-from bound.schedule.relations import children, parents
+from bound.schedule.simple import extent, low
 from intset.budgets import STAGE_PIECES
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
@@ -206,8 +205,8 @@ def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
     """The positions of the loops of each root axis."""
     positions = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
     for relation in reversed(bounds.relations):
-        below = {k for child in children(relation) for k in positions.get(child, ())}
-        for parent in parents(relation):
+        below = {k for child in relation.children for k in positions.get(child, ())}
+        for parent in relation.parents:
             positions[parent] = positions.get(parent, set()) | below
     return {iv: positions.get(iv, set()) for iv in bounds.op.root_iter_vars}
 
@@ -217,7 +216,7 @@ def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
     for relation in bounds.relations:
         if isinstance(relation, Rebase) and relation.parent is iv:
             iv = relation.rebased
-        elif iv in parents(relation):
+        elif iv in relation.parents:
             return None
     return iv if iv in bounds.stage.leaf_iter_vars else None
 

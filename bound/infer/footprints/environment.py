@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from bound.schedule import simple
-from bound.schedule.message import low
+from bound.schedule.simple import low
 from intset.budgets import SCHEDULE, SCHEDULE_LEAST, SCHEDULE_PER_STAGE
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest

@@ -31,7 +31,8 @@ from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
 from bound.schedule import simple
-from bound.schedule.message import extent, low, with_ancestors
+from bound.schedule.relations import with_ancestors
+from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.budgets import UNION
 from intset.errors import BudgetError

@@ -14,7 +14,7 @@ from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.footprints.instances import sample_instances, transitive_ranges
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
-from bound.schedule.message import extent, low
+from bound.schedule.simple import extent, low
 from intset import config
 from intset.budgets import GUARDS, IMPLIED_GUARDS
 from intset.context import Context

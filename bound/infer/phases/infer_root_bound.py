@@ -26,8 +26,8 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import AttachPath
-from bound.schedule.message import pass_down_domain
 from bound.schedule.placing import slid_loops
+from bound.schedule.relations import pass_down_domain
 from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
 from intset.expr.range import Range

@@ -12,9 +12,9 @@ from bound.infer.phases.guards import membership_guards, without_implied
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, data_axes
 from bound.infer.phases.threads import thread_of
 from bound.itervar import IterType, IterVar
-from bound.schedule import Fuse, Rebase, Relation, Split, Stage, Tail, simple
-from bound.schedule.message import extent, low, overruns, pass_down_domain, pass_up_index
-from bound.schedule.relations import children, parents
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
+from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
+from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import floordiv, minimum, select
@@ -65,7 +65,7 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if split is None:
         return bounds.ranges[iv]
     total, width = extent(bounds.ranges[split.parent]), extent(bounds.ranges[iv])
-    if not overruns(split, bounds.ranges):
+    if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
     ends = [env.form(without_products(env, end - start)).expr() for end in chain(ops.MIN, total)]
@@ -182,7 +182,7 @@ def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
 
 
 def split_guards(
-    env: LoopEnvironment, bounds: StageBounds, relations: Sequence[Relation], values: Mapping[IterVar, Expr]
+    env: LoopEnvironment, bounds: StageBounds, relations: Sequence[IterVarRelation], values: Mapping[IterVar, Expr]
 ) -> list[Cond]:
     """Guards that keep the loops of splits inside their parents."""
     guards: list[Cond] = []
@@ -191,9 +191,9 @@ def split_guards(
         if not isinstance(relation, Split) or relation.parent not in values or shrinks(bounds, relation):
             continue
         root = above.get(relation.parent)
-        if root is not None and (overruns(relation, bounds.ranges) or runs_over(bounds, relation)):
+        if root is not None and (relation.overruns(bounds.ranges) or runs_over(bounds, relation)):
             guards += within_side(env, bounds, root, values[root])
-        elif overruns(relation, bounds.ranges):
+        elif relation.overruns(bounds.ranges):
             end = extent(bounds.ranges[relation.parent]) - 1
             value = values[relation.parent]
             if not env.is_nonneg(env.form(end - value)):
@@ -210,7 +210,7 @@ def overrun_roots(bounds: StageBounds) -> set[IterVar]:
         if isinstance(r, Split)
         and r.parent in above
         and not shrinks(bounds, r)
-        and (overruns(r, bounds.ranges) or runs_over(bounds, r))
+        and (r.overruns(bounds.ranges) or runs_over(bounds, r))
     }
 
 
@@ -230,28 +230,23 @@ def roots_above(bounds: StageBounds) -> dict[IterVar, IterVar]:
 
 def runs_over(bounds: StageBounds, split: Split) -> bool:
     """Whether a split further below overruns its parent without a guard."""
-    below_here = {split.outer, split.inner}
-    for relation in bounds.relations:
-        if any(parent in below_here for parent in parents(relation)):
-            below_here.update(children(relation))
-            if isinstance(relation, Split) and overruns_unguarded(bounds, relation):
-                return True
-    return False
+    below = with_descendants(bounds.relations, split.children)
+    further = (r for r in bounds.relations if isinstance(r, Split) and r.parent in below)
+    return any(overruns_unguarded(bounds, relation) for relation in further)
 
 
 def overruns_unguarded(bounds: StageBounds, split: Split) -> bool:
     """Whether a split computes whole tiles past the end of its parent."""
     if split.tail is not Tail.ROUND_UP:
         return False
-    total, outer, inner = (extent(bounds.ranges[iv]) for iv in (split.parent, split.outer, split.inner))
-    covered = simple.number(simple.mul(outer, inner))
-    return covered is None or covered != simple.number(total)
+    covered = split.covered(bounds.ranges)
+    return covered is None or covered != simple.number(extent(bounds.ranges[split.parent]))
 
 
 # -- how ranges have to be --------------------------------------------------------------------------------------------
 
 
-def uniform_roots(stage: Stage, relations: Sequence[Relation], with_nparts: bool = True) -> set[IterVar]:
+def uniform_roots(stage: Stage, relations: Sequence[IterVarRelation], with_nparts: bool = True) -> set[IterVar]:
     """The roots that need one extent for all instances.
 
     These are fused roots, roots split by `nparts` or with shifting tiles (their indices would not be affine), and roots
@@ -263,8 +258,8 @@ def uniform_roots(stage: Stage, relations: Sequence[Relation], with_nparts: bool
         if thread_of(stage, iv) is not None or (attr is not None and attr.iter_type in _FIXED_KINDS):
             marked.add(iv)
     for relation in reversed(relations):
-        if isinstance(relation, Fuse) or any(child in marked for child in children(relation)):
-            marked.update(parents(relation))
+        if isinstance(relation, Fuse) or any(child in marked for child in relation.children):
+            marked.update(relation.parents)
         elif isinstance(relation, Split) and (
             relation.tail in _FIXED_TAILS or (relation.factor is None and with_nparts)
         ):
@@ -276,7 +271,7 @@ _FIXED_KINDS = (IterType.UNROLLED, IterType.VECTORIZED, IterType.TENSORIZED)
 _FIXED_TAILS = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
 
 
-def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Expr:
+def rounded_up(relations: Sequence[IterVarRelation], root: IterVar, total: Expr) -> Expr:
     """The extent of a root axis, rounded up to whole tiles if its split rounds up."""
     split = _split_of_root(relations, root)
     if split is None or split.tail is not Tail.ROUND_UP:
@@ -286,13 +281,13 @@ def rounded_up(relations: Sequence[Relation], root: IterVar, total: Expr) -> Exp
     return simple.mul(simple.ceildiv(total, size), size)
 
 
-def rounds_up(relations: Sequence[Relation], root: IterVar) -> bool:
+def rounds_up(relations: Sequence[IterVarRelation], root: IterVar) -> bool:
     """Whether the split of a root axis rounds up."""
     split = _split_of_root(relations, root)
     return split is not None and split.tail is Tail.ROUND_UP
 
 
-def _split_of_root(relations: Sequence[Relation], root: IterVar) -> Split | None:
+def _split_of_root(relations: Sequence[IterVarRelation], root: IterVar) -> Split | None:
     axis = root
     for relation in relations:
         if isinstance(relation, Rebase) and relation.parent is axis:

@@ -15,9 +15,9 @@ from bound.infer.phases.initialise_leaves import LoopState
 from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
-from bound.schedule import Fuse, Rebase, Relation, Split, simple
-from bound.schedule.message import extent, low, pass_up_index
-from bound.schedule.relations import children, parents
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split, simple
+from bound.schedule.relations import pass_up_index
+from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -60,8 +60,8 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     own = {state.iv: state for state in states if state.stage is bounds.stage}
     points = {iv: low(r) for iv, r in bounds.loops.items() if constant_extent(r) == 1}
     whole = _wholly_relaxed(bounds, own, points)
-    spelled = [r for r in bounds.relations if not all(parent in whole for parent in parents(r)) or not parents(r)]
-    hidden = {child for r in bounds.relations if r not in spelled for child in children(r)}
+    spelled = [r for r in bounds.relations if not all(parent in whole for parent in r.parents) or not r.parents]
+    hidden = {child for r in bounds.relations if r not in spelled for child in r.children}
     fixed: dict[Var, Range] = {}
     start: dict[IterVar, Expr] = {}
     relaxed: dict[Var, SymbolicInterval] = {}
@@ -145,7 +145,7 @@ def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[Loo
 def _conditions(
     env: LoopEnvironment,
     bounds: StageBounds,
-    spelled: Sequence[Relation],
+    spelled: Sequence[IterVarRelation],
     values: Mapping[IterVar, Expr],
     it: Iterations,
     above: Mapping[IterVar, IterVar],

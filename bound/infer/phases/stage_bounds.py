@@ -10,7 +10,7 @@ from bound.infer.footprints.footprint import Footprint
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
-from bound.schedule import Relation, Stage
+from bound.schedule import IterVarRelation, Stage
 from bound.schedule.attach import AttachPath
 from bound.tensor import Tensor
 from intset.expr.node import Cond, Expr, Var
@@ -125,7 +125,7 @@ class StageBounds:
 
     stage: Stage
     path: AttachPath
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[IterVarRelation, ...] = ()
     outer: tuple[IterVar, ...] = ()
     aligned: frozenset[IterVar] = frozenset()
     foreign: frozenset[IterVar] = frozenset()

@@ -16,8 +16,8 @@ from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageLoo
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp
-from bound.schedule.message import low, pass_up_index
-from bound.schedule.relations import children, parents
+from bound.schedule.relations import pass_up_index
+from bound.schedule.simple import low
 from intset.expr.node import Expr, as_expr
 from intset.expr.range import Range
 
@@ -30,7 +30,7 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     kinds = _constituents(bounds)
     reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
     position = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
-    relations = tuple(r for r in bounds.relations if not reducing.intersection(children(r)))
+    relations = tuple(r for r in bounds.relations if not reducing.intersection(r.children))
     loops = [_loop(env, bounds, iv) for iv in _inside(bounds, kinds, position)]
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
@@ -58,9 +58,9 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
     leaves = (*bounds.outer, *bounds.stage.leaf_iter_vars)
     kinds = {iv: (iv in reduced, iv not in reduced) for iv in (*leaves, *bounds.op.root_iter_vars)}
     for relation in bounds.relations:
-        starts = [kinds.setdefault(iv, (False, True)) for iv in parents(relation)]
+        starts = [kinds.setdefault(iv, (False, True)) for iv in relation.parents]
         both = any(reduces for reduces, _ in starts), any(data for _, data in starts) or not starts
-        kinds.update(dict.fromkeys(children(relation), both))
+        kinds.update(dict.fromkeys(relation.children, both))
     return kinds
 
 
@@ -69,14 +69,14 @@ def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], pos
     leaves = bounds.stage.leaf_iter_vars
     first = {iv: k for k, iv in enumerate(leaves)}
     for relation in reversed(bounds.relations):
-        below = [first[iv] for iv in children(relation) if iv in first]
-        for iv in parents(relation) if below else ():
+        below = [first[iv] for iv in relation.children if iv in first]
+        for iv in relation.parents if below else ():
             first[iv] = min(below)
     fused = [
         iv
         for relation in bounds.relations
-        if kinds[children(relation)[0]][0]
-        for iv in parents(relation)
+        if kinds[relation.children[0]][0]
+        for iv in relation.parents
         if not kinds[iv][0]
     ]
     return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first.__getitem__)

@@ -14,7 +14,8 @@ from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Split, Stage, simple
-from bound.schedule.message import extent, overruns, with_ancestors
+from bound.schedule.relations import with_ancestors
+from bound.schedule.simple import extent
 from intset.expr.node import Expr
 
 
@@ -52,7 +53,7 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
         if thread is None or number is None:
             continue
         above = with_ancestors(bounds.relations, (iv,))
-        if any(isinstance(r, Split) and r.parent in above and overruns(r, bounds.ranges) for r in bounds.relations):
+        if any(isinstance(r, Split) and r.parent in above and r.overruns(bounds.ranges) for r in bounds.relations):
             idle[thread] = number
     return idle
 

@@ -23,11 +23,10 @@ from bound.operation import Operation
 from bound.replay.domain import BROADCAST
 from bound.replay.loops import ExtendedLoops, Leaf, SharedLoop, SharedNest
 from bound.replay.snapshot import ScheduleSnapshot
-from bound.schedule import AttachType, Fuse, IterVarAttr, Rebase, Relation, Schedule, Split, Stage, Tail
+from bound.schedule import AttachType, IterVarAttr, IterVarRelation, Rebase, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments
-from bound.schedule.message import with_ancestors
 from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
-from bound.schedule.relations import children, parents
+from bound.schedule.relations import with_ancestors
 from intset.expr.node import as_expr
 
 _WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # tails with excess or repeated elements
@@ -165,18 +164,18 @@ def _moved_attachment(
     return _runner(schedule, loops, node), variable[node]
 
 
-def _with_unit_loops(relations: Sequence[Relation], first: Iterable[IterVar]) -> list[Relation]:
+def _with_unit_loops(relations: Sequence[IterVarRelation], first: Iterable[IterVar]) -> list[IterVarRelation]:
     """Relations with extent 1 for leading loops run by other stages; the remaining loops cover the footprint."""
     foreign = set(first)
-    changed: list[Relation] = []
+    changed: list[IterVarRelation] = []
     for relation in reversed(relations):
         if isinstance(relation, Split) and not (relation.outer in foreign and relation.inner in foreign):
             if relation.outer in foreign:
                 relation = replace(relation, factor=None, nparts=as_expr(1), tail=Tail.GUARD)
             elif relation.inner in foreign:
                 relation = replace(relation, factor=as_expr(1), nparts=None, tail=Tail.GUARD)
-        elif any(iv in foreign for iv in children(relation)):
-            foreign.update(parents(relation))
+        elif any(iv in foreign for iv in relation.children):
+            foreign.update(relation.parents)
         changed.append(relation)
     return changed[::-1]
 
@@ -248,23 +247,11 @@ def _rename(
     sharing.aligned[stage] = frozenset(iv for iv in op.root_iter_vars if iv in above and not iv.is_reduce)
 
 
-def _with_leaf(relations: list[Relation], leaf: IterVar, loop: IterVar) -> list[Relation]:
+def _with_leaf(relations: list[IterVarRelation], leaf: IterVar, loop: IterVar) -> list[IterVarRelation]:
     """The relations with another variable for one leaf."""
-    changed: list[Relation] = []
-    replaced = False
-    for relation in relations:
-        is_result = any(child is leaf for child in children(relation))
-        replaced = replaced or is_result
-        changed.append(_with_child(relation, leaf, loop) if is_result else relation)
-    return changed if replaced else [*changed, Rebase(leaf, loop)]
-
-
-def _with_child(relation: Relation, leaf: IterVar, loop: IterVar) -> Relation:
-    if isinstance(relation, Split):
-        return replace(relation, outer=loop) if relation.outer is leaf else replace(relation, inner=loop)
-    if isinstance(relation, Fuse):
-        return replace(relation, fused=loop)
-    return Rebase(relation.parent, loop) if isinstance(relation, Rebase) else replace(relation, iter=loop)
+    if not any(child is leaf for relation in relations for child in relation.children):
+        return [*relations, Rebase(leaf, loop)]
+    return [relation.renamed({leaf: loop}) if leaf in relation.children else relation for relation in relations]
 
 
 def _join_attrs(

@@ -10,8 +10,8 @@ from bound.errors import InputError, ScheduleError
 from bound.infer.program.accesses import TensorAccess
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
-from bound.schedule import Fuse, Relation, Schedule, Split, Stage, Tail
-from bound.schedule.relations import children, parents
+from bound.schedule import Fuse, IterVarRelation, Schedule, Split, Stage, Tail
+from bound.schedule.relations import with_ancestors, with_descendants
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
@@ -100,7 +100,7 @@ class ScheduleSizes:
             access.before,
         )
 
-    def relations(self, stage: Stage) -> tuple[Relation, ...]:
+    def relations(self, stage: Stage) -> tuple[IterVarRelation, ...]:
         """The relations of a stage at the fixed sizes, with tails that its operation permits.
 
         A reduction must visit each element once and none past the end: ROUND_UP becomes GUARD, SHIFT_INWARDS is
@@ -115,7 +115,7 @@ class ScheduleSizes:
             return tuple(relations)
         return tuple(self._relation(stage, r) for r in relations)
 
-    def _relation(self, stage: Stage, relation: Relation) -> Relation:
+    def _relation(self, stage: Stage, relation: IterVarRelation) -> IterVarRelation:
         if not isinstance(relation, Split):
             return relation
         tail = relation.tail
@@ -137,21 +137,13 @@ class ScheduleSizes:
 
 def _is_of_fused(stage: Stage, split: Split) -> bool:
     """Whether a split axis descends from a fused one: values past its end denote other elements."""
-    above = {split.parent}
-    for relation in reversed(stage.relations):
-        if any(child in above for child in children(relation)):
-            if isinstance(relation, Fuse):
-                return True
-            above.update(parents(relation))
-    return False
+    above = with_ancestors(stage.relations, (split.parent,))
+    return any(isinstance(relation, Fuse) and relation.fused in above for relation in stage.relations)
 
 
 def _refuse_repeated(stage: Stage, split: Split) -> None:
     """Refuse shifting tiles inside a reduction loop: repeated elements would be accumulated twice."""
-    tiles = {split.outer, split.inner}
-    for relation in stage.relations:
-        if any(parent in tiles for parent in parents(relation)):
-            tiles.update(children(relation))
+    tiles = with_descendants(stage.relations, split.children)
     outside = None
     for leaf in stage.leaf_iter_vars:
         if leaf.is_reduce:

@@ -32,7 +32,7 @@ from bound.infer.phases.slide import (
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.infer.storage.storage import FORMS, Storage
 from bound.schedule import simple
-from bound.schedule.message import low
+from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset import config
 from intset.budgets import CIRCULAR

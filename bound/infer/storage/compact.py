@@ -32,7 +32,7 @@ from bound.infer.storage.storage import FORMS, Storage, plain
 from bound.itervar import IterType
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
-from bound.schedule.message import low
+from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset.budgets import COMPACT, SHEAR, SHEARS
 from intset.errors import BudgetError

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Final
 
-from bound.schedule.message import low
+from bound.schedule.simple import low
 from intset.errors import InputError
 from intset.expr.arguments import listed
 from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value

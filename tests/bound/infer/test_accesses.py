@@ -10,8 +10,7 @@ from bound.infer.phases.initialise_leaves import initialise_leaves, storage_rank
 from bound.infer.program.accesses import TensorAccess, accesses, create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
-from bound.schedule.message import Ranges, pass_down_domain, pass_up_index, split_guards
-from bound.schedule.relations import Relation
+from bound.schedule.relations import IterVarRelation, Ranges, pass_down_domain, pass_up_index, split_guards
 from intset.expr.evaluate import evaluate
 from intset.expr.walk import opaque_terms
 from tests.bound.corpus import CASES
@@ -93,7 +92,7 @@ def test_every_access_of_the_corpus_is_in_root_axes_and_sizes() -> None:
     assert count > 300
 
 
-def reached(relations: list[Relation], ranges: Ranges, leaves: list[IterVar], roots: list[IterVar]) -> list[Any]:
+def reached(relations: list[IterVarRelation], ranges: Ranges, leaves: list[IterVar], roots: list[IterVar]) -> list[Any]:
     """Root points visited by the loops over `leaves`, by execution."""
     points = []
     values = pass_up_index(relations, ranges, {iv: iv for iv in leaves})
