@@ -1,4 +1,4 @@
-"""Operations: what the stages of a schedule compute.
+"""Kinds of operations: what the stages of a schedule compute.
 
 Invariant: operations are immutable. Inlining, caching and `rfactor` replace an operation of the schedule by a new one.
 """
@@ -6,11 +6,10 @@ Invariant: operations are immutable. Inlining, caching and `rfactor` replace an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
 
 from bound.itervar import IterType, IterVar
 from bound.shapes import plain_sizes
-from bound.tensor import Tensor, element
+from bound.tensor import Operation, Tensor, element
 from bound.tir import walk
 from bound.tir.build import dtype_of
 from bound.tir.calls import Buffer
@@ -18,69 +17,8 @@ from bound.tir.elements import computed_range
 from bound.tir.reduce import Reduction
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
-from intset.expr.arguments import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr
 from intset.expr.range import Range
-from intset.expr.text import shown
-
-
-class Operation:
-    """A node of the dataflow graph. Equality is identity.
-
-    Attributes
-    ----------
-    name: the label in print and of its tensors.
-    tag, attrs: attached by the script; not interpreted.
-    outputs: the tensors it computes.
-    """
-
-    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
-        self.name = a_name(name, "the name of an operation")
-        self.tag = of_kind(str, tag, f"tag of {name}", "a text")
-        self.attrs = dict({} if attrs is None else mapped(attrs, f"attrs of {name}"))
-        self.outputs: tuple[Tensor, ...] = ()
-
-    @property
-    def num_outputs(self) -> int:
-        return len(self.outputs)
-
-    def output(self, index: int) -> Tensor:
-        """Return output number `index`."""
-        if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
-            raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {shown(index)}")
-        return self.outputs[index]
-
-    @property
-    def input_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors it reads, each once."""
-        return ()
-
-    @property
-    def root_iter_vars(self) -> tuple[IterVar, ...]:
-        """The axes on which a schedule starts."""
-        return ()
-
-    def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
-        """Return the smallest and the largest element of an integer output, as far as its formula tells.
-
-        Parameters
-        ----------
-        is_finished: exclude values that elements hold during the computation.
-        """
-        return None
-
-    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
-        """Return an operation that reads the values of `new` instead of its keys; itself if it reads none."""
-        return self
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self  # its formula, a value, is copied as itself, and leads to the tensors of this operation
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name})"
 
 
 class PlaceholderOp(Operation):
@@ -296,3 +234,14 @@ def _check_axes(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...])
         if var.is_reduce:
             raise InputError(f"the formula of {name} uses {var.name} without reducing over it")
         raise InputError(f"the formula of {name} uses {var.name}, an axis of another operation")
+
+
+__all__ = [
+    "ComputeOp",
+    "ExternOp",
+    "Operation",
+    "PlaceholderOp",
+    "ScanOp",
+    "extent_of",
+    "redirected",
+]

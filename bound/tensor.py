@@ -1,20 +1,78 @@
-"""`Tensor`: one output of an operation, and indexing."""
+"""`Operation`, a node of the dataflow graph; `Tensor`, one of its outputs, and indexing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, Self
 
 from bound import dtypes
+from bound.itervar import IterVar
 from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import Operand, load
+from bound.tir.value import Operand, Value, ValueOp, make
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
+from intset.expr.arguments import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr, Guest, as_expr
 from intset.expr.text import shown
 
-if TYPE_CHECKING:
-    from bound.operation import Operation
+
+class Operation:
+    """A node of the dataflow graph. Equality is identity.
+
+    Attributes
+    ----------
+    name: the label in print and of its tensors.
+    tag, attrs: attached by the script; not interpreted.
+    outputs: the tensors it computes.
+    """
+
+    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
+        self.name = a_name(name, "the name of an operation")
+        self.tag = of_kind(str, tag, f"tag of {name}", "a text")
+        self.attrs = dict({} if attrs is None else mapped(attrs, f"attrs of {name}"))
+        self.outputs: tuple[Tensor, ...] = ()
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.outputs)
+
+    def output(self, index: int) -> Tensor:
+        """Return output number `index`."""
+        if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
+            raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {shown(index)}")
+        return self.outputs[index]
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, each once."""
+        return ()
+
+    @property
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        """The axes on which a schedule starts."""
+        return ()
+
+    def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
+        """Return the smallest and the largest element of an integer output, as far as its formula tells.
+
+        Parameters
+        ----------
+        is_finished: exclude values that elements hold during the computation.
+        """
+        return None
+
+    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
+        """Return an operation that reads the values of `new` instead of its keys; itself if it reads none."""
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # its formula, a value, is copied as itself, and leads to the tensors of this operation
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
 
 
 class Tensor:
@@ -150,6 +208,11 @@ class TensorSlice(Guest):
 
     def __repr__(self) -> str:
         return f"{self.tensor.name}[{', '.join(map(shown, self.indices))}]"
+
+
+def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
+    """Return an element of a tensor of non-integers."""
+    return make(ValueOp.LOAD, indices, tensor.dtype, tensor)
 
 
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:

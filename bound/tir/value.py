@@ -31,17 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
 
 from bound import dtypes
+from bound.itervar import IterVar
 from intset.errors import InputError
 from intset.expr.intern import LOCK, WeakTable
 from intset.expr.node import Cond, Expr, Guest
 from intset.expr.text import shown
-
-if TYPE_CHECKING:
-    from bound.itervar import IterVar
-    from bound.tensor import Tensor
 
 Operand: TypeAlias = "Value | Expr | Cond"
 Number: TypeAlias = "Value | Expr"
@@ -255,11 +252,6 @@ def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -
 def constant(value: float | bool, dtype: str) -> Value:
     """Return a float or truth constant, rounded to its type."""
     return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else dtypes.rounded(value, dtype))
-
-
-def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
-    """Return an element of a tensor of non-integers."""
-    return make(ValueOp.LOAD, indices, tensor.dtype, tensor)
 
 
 _serial = iter(range(1 << 62))

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.schedule import simple
-from bound.tensor import Tensor
+from bound.tensor import Tensor, load
 from bound.tir import walk
-from bound.tir.value import Operand, Value, ValueOp, load
+from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.value import make as make_value
 from intset.errors import InputError
 from intset.expr import ops
