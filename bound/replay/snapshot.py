@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from itertools import takewhile
 
-from bound.itervar import IterType, IterVar
+from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.dependencies import RootMaps
 from bound.replay.domain import TensorDomain
@@ -163,7 +163,7 @@ def obstacle(stage: Stage) -> str | None:
         return "is a scan"
     if not isinstance(stage.op, ComputeOp):
         return "is extern" if isinstance(stage.op, ExternOp) else "is no operation made by te.compute"
-    if any(attr.iter_type is IterType.TENSORIZED for attr in stage.iter_var_attrs.values()):
+    if stage.is_tensorized:
         return "is tensorized"
     if stage.attach_type is AttachType.SCOPE and stage.attach_stage is not None:
         return f"is placed in a loop of {stage.attach_stage.name} by compute_at"

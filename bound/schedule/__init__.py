@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.schedule.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
-from bound.schedule.placing import AttachType
+from bound.schedule.attach import AttachType
+from bound.schedule.normalize import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from bound.schedule.relations import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
 from bound.schedule.schedule import Schedule, create_schedule
 from bound.schedule.stage import IterVarAttr, Stage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bound.errors import ScheduleError
 from bound.operation import Operation
-from bound.schedule.placing import AttachType, is_inside
+from bound.schedule.attach import AttachType, is_inside
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 

@@ -13,8 +13,8 @@ from bound.errors import InputError, ScheduleError
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
+from bound.schedule.attach import AttachType
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
-from bound.schedule.placing import AttachType
 from bound.schedule.relations import (
     IterVarRelation,
     Ranges,

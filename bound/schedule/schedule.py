@@ -10,9 +10,9 @@ from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.operation import Operation, ScanOp
 from bound.schedule import rewrites
+from bound.schedule.attach import AttachType
 from bound.schedule.dataflow import Reach, group_of, post_order
 from bound.schedule.normalize import normalize
-from bound.schedule.placing import AttachType
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset.expr.arguments import of_kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import Operation, ScanOp
-from bound.schedule.placing import AttachType, Placing
+from bound.schedule.attach import AttachType, Placing
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
@@ -426,6 +426,25 @@ class Stage(Placing):
 
     def _attr(self, axis: IterVar) -> IterVarAttr:
         return self.iter_var_attrs.get(axis, _NO_ATTR)
+
+    def thread_of(self, axis: IterVar) -> IterVar | None:
+        """Return the thread axis that a loop runs on; `None` for an ordinary loop."""
+        return axis if axis.thread_tag else self._attr(axis).bind_thread
+
+    def tag_of(self, axis: IterVar) -> str:
+        """Return the thread tag of a loop; empty for an ordinary loop."""
+        thread = self.thread_of(axis)
+        return "" if thread is None else thread.thread_tag
+
+    def kind_of(self, axis: IterVar) -> IterType:
+        """Return the kind of a loop, annotations included."""
+        kind = self._attr(axis).iter_type
+        return axis.iter_type if kind is None else kind
+
+    @property
+    def is_tensorized(self) -> bool:
+        """Whether an intrinsic replaces one of its loops."""
+        return any(attr.iter_type is IterType.TENSORIZED for attr in self.iter_var_attrs.values())
 
     def _annotate(self, axis: IterVar, **parts: Any) -> None:
         before = self._attr(axis)

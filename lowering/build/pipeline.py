@@ -8,7 +8,6 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, Storage
-from bound.infer.phases.threads import thread_of
 from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -83,7 +82,7 @@ class _Pipeline:
         self.wanted = frozenset(read | set(given))
         leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)
         self.numbers = {stage: k for k, stage in enumerate(bounds.schedule.stages)}
-        self.has_threads = any(thread_of(stage, iv) is not None for stage, iv in leaves)
+        self.has_threads = any(stage.thread_of(iv) is not None for stage, iv in leaves)
 
     def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Visit[Stmt]:
         """The stages `run` with their storage, then `body`.
@@ -242,7 +241,7 @@ class _Pipeline:
         """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
         if not self.has_threads:
             return {}
-        around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(self.bounds.attach_path(stage))]
+        around = [(outer.thread_of(leaf), leaf) for outer, leaf in reversed(self.bounds.attach_path(stage))]
         own = [(loop.thread, loop.iv) for loop in nest.loops]
         return {thread: leaf for thread, leaf in (*around, *own) if thread is not None}
 

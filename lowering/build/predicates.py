@@ -12,7 +12,6 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest
-from bound.infer.phases.threads import thread_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.tir import build, walk
@@ -73,7 +72,7 @@ def _shared(bounds: BoundsMap, stage: Stage, nest: StageNest) -> dict[Var, Range
     reduced = (nest.values[iv] for iv in getattr(stage.op, "reduce_axis", ()) if iv in nest.values)
     reducing = {v for value in reduced for v in value.free_vars()}
     fixed = bounds.required(stage.op.outputs[0]).fixed
-    outer = [leaf for at, leaf in bounds.attach_path(stage) if thread_of(at, leaf) is not None and leaf not in fixed]
+    outer = [leaf for at, leaf in bounds.attach_path(stage) if at.thread_of(leaf) is not None and leaf not in fixed]
     found: dict[Var, Range] = {loop.iv: loop.range for loop in nest.loops if loop.iv in reducing}
     return found | {leaf: bounds[leaf] for leaf in outer}
 
@@ -84,7 +83,7 @@ def _started(bounds: BoundsMap, stage: Stage, thread: IterVar) -> Range:
         raise ScheduleError(f"stage {stage.name}: its store predicate is on {thread.name}, which is no loop around it")
     for other in bounds.schedule.stages:
         for leaf in other.leaf_iter_vars:
-            on = thread_of(other, leaf)
+            on = other.thread_of(leaf)
             if on is not None and on.thread_tag == thread.thread_tag and leaf in bounds:
                 return bounds[leaf]
     if thread.dom is None:

@@ -14,7 +14,6 @@ from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.instances import size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.phases.threads import thread_of
 from bound.infer.program.accesses import ElementRead, implied, reads
 from bound.itervar import IterVar
 from bound.operation import ScanOp
@@ -264,8 +263,8 @@ def _stepping(bounds: StageBounds) -> set[Var]:
 
 def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
     """The loop bound to each thread axis: of the stage itself, else the innermost one around it."""
-    around = [(thread_of(outer, leaf), leaf) for outer, leaf in reversed(bounds.path)]
-    own = [(thread_of(bounds.stage, leaf), leaf) for leaf in bounds.stage.leaf_iter_vars]
+    around = [(outer.thread_of(leaf), leaf) for outer, leaf in reversed(bounds.path)]
+    own = [(bounds.stage.thread_of(leaf), leaf) for leaf in bounds.stage.leaf_iter_vars]
     return {thread: leaf for thread, leaf in (*around, *own) if thread is not None and thread is not leaf}
 
 

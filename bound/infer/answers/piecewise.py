@@ -34,10 +34,9 @@ from bound.infer.footprints.instances import instances, transitive_ranges
 from bound.infer.phases.pass_down import nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
 from bound.infer.phases.start import create_reduction_init
-from bound.infer.phases.threads import thread_of
 from bound.infer.storage.compact import LatticeRegion, improved, places_of
 from bound.infer.storage.storage import Storage
-from bound.itervar import IterType, IterVar
+from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
 from bound.schedule.simple import extent, low
@@ -194,9 +193,9 @@ def _is_simple(bounds: StageBounds) -> bool:
     stage = bounds.stage
     if not isinstance(bounds.op, ComputeOp) or stage.store_predicate is not None:
         return False
-    if any(thread_of(stage, iv) is not None for iv in stage.leaf_iter_vars):
+    if any(stage.thread_of(iv) is not None for iv in stage.leaf_iter_vars):
         return False
-    if any(attr.iter_type is IterType.TENSORIZED for attr in stage.iter_var_attrs.values()):
+    if stage.is_tensorized:
         return False
     return all(r.tail in _TAILS for r in bounds.relations if isinstance(r, Split))
 

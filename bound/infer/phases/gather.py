@@ -26,9 +26,9 @@ from bound.infer.footprints.instances import takes_two_values, transitive_ranges
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.slide import new_elements
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.phases.threads import started, thread_of
+from bound.infer.phases.threads import started
 from bound.intrin import TensorComputeOp
-from bound.itervar import IterType, IterVar
+from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.schedule.relations import with_ancestors
@@ -130,12 +130,12 @@ def gather_bound(
         footprint = new_elements(env, bounds, footprint, running)
         if isinstance(op, TensorComputeOp):
             footprint = _with_whole_tiles(env, footprint, op, shape)
-        if footprint.box is None and (is_boxed or _is_tensorized(bounds)):
+        if footprint.box is None and (is_boxed or stage.is_tensorized):
             footprint = box_around(env, footprint)
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = uniform_roots(stage, bounds.relations)
     always = uniform_roots(stage, bounds.relations, with_nparts=False)
-    threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if thread_of(stage, iv) is not None])
+    threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
     for k, iv in enumerate(data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
@@ -160,10 +160,6 @@ def gather_bound(
 
 def _is_nothing(footprint: Footprint) -> bool:
     return footprint.box is not None and any(form.is_const and form.const < 0 for form in footprint.box.where)
-
-
-def _is_tensorized(bounds: StageBounds) -> bool:
-    return any(attr.iter_type is IterType.TENSORIZED for attr in bounds.stage.iter_var_attrs.values())
 
 
 def _with_whole_tiles(

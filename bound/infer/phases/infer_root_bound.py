@@ -18,15 +18,13 @@ from bound.infer.phases.pass_up import pass_up
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.slide import enclosing_guards
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.phases.threads import tag_of, thread_of
 from bound.infer.program.accesses import ReadGraph, TensorAccess, accesses
 from bound.infer.program.sharing import Sharing
 from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
-from bound.schedule.attach import AttachPath
-from bound.schedule.placing import slid_loops
+from bound.schedule.attach import AttachPath, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
@@ -137,7 +135,7 @@ def storage_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, 
 def _fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
     rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
-    kept = [iv for stage, iv in path if iv in shared or not needs_relax(tag_of(stage, iv), rank, True)]
+    kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank, True)]
     return tuple(reversed(kept))
 
 
@@ -241,7 +239,7 @@ def enter_shared(state: InferenceState) -> None:
         roots = {iv: Range(0, rounded_up(bounds.relations, iv, e)) for iv, e in zip(axes, shape, strict=True)}
         reduced = (axis for axis in stage.op.root_iter_vars if axis not in roots)
         roots |= {axis: state.sizes.range(axis.dom) for axis in reduced if axis.dom is not None}
-        threads = [leaf for leaf in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, leaf) is not None]
+        threads = [leaf for leaf in (*bounds.outer, *stage.leaf_iter_vars) if stage.thread_of(leaf) is not None]
         bounds.ranges = pass_down_domain(bounds.relations, roots, threads)
         for leaf in stage.leaf_iter_vars[: shared[-1] + 1]:
             state.env.add(leaf, loop_range(state.env, bounds, leaf))

@@ -6,7 +6,6 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from bound.errors import ScheduleError
-from bound.infer.phases.threads import tag_of
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.schedule.attach import AttachPath
@@ -33,7 +32,7 @@ def storage_rank_of(stage: Stage, path: AttachPath) -> int:
     """The storage rank of a stage: its scope's, by default that of surrounding threads."""
     if stage.scope:
         return storage_rank(stage.scope)
-    return default_storage_rank(tuple(tag_of(at, iv) for at, iv in path))
+    return default_storage_rank(tuple(at.tag_of(iv) for at, iv in path))
 
 
 def initialise_leaves(
@@ -61,7 +60,7 @@ def initialise_leaves(
     is_inside = False
     for stage, iv in (*own, *consumer_path):
         is_inside = is_inside or iv in around
-        is_fixed = is_inside and (iv in shared or not needs_relax(tag_of(stage, iv), rank, True))
+        is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank, True))
         states.append(LoopState(stage, iv, is_fixed))
     if not is_inside and producer_path:
         at, axis = producer_path[0]

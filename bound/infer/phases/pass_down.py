@@ -10,7 +10,6 @@ from bound.infer.footprints.box import SymbolicInterval, end_forms
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.phases.guards import membership_guards, without_implied
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, data_axes
-from bound.infer.phases.threads import thread_of
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
@@ -32,7 +31,7 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
     ScheduleError: a thread axis has no extent.
     """
     stage = bounds.stage
-    threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if thread_of(stage, iv) is not None]
+    threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if stage.thread_of(iv) is not None]
     bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
     for iv in stage.leaf_iter_vars:
         if iv not in bounds.ranges:
@@ -77,7 +76,7 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
     position = {leaf: k for k, leaf in enumerate((*bounds.outer, *bounds.stage.leaf_iter_vars))}
     for relation in bounds.relations:
         if isinstance(relation, Split) and relation.inner is iv and relation.tail is Tail.SHRINK:
-            is_thread = thread_of(bounds.stage, iv) is not None
+            is_thread = bounds.stage.thread_of(iv) is not None
             ordered = relation.outer in position and iv in position and position[relation.outer] < position[iv]
             return relation if ordered and not is_thread else None
     return None
@@ -254,8 +253,7 @@ def uniform_roots(stage: Stage, relations: Sequence[IterVarRelation], with_npart
     """
     marked: set[IterVar] = set()
     for iv in stage.leaf_iter_vars:
-        attr = stage.iter_var_attrs.get(iv)
-        if thread_of(stage, iv) is not None or (attr is not None and attr.iter_type in _FIXED_KINDS):
+        if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS:
             marked.add(iv)
     for relation in reversed(relations):
         if isinstance(relation, Fuse) or any(child in marked for child in relation.children):
@@ -306,9 +304,7 @@ def nest_of(bounds: StageBounds) -> StageNest:
 
 def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
     """A loop of a stage with its thread and kind."""
-    attr = bounds.stage.iter_var_attrs.get(iv)
-    kind = iv.iter_type if attr is None or attr.iter_type is None else attr.iter_type
-    return StageLoop(iv, bounds.loops[iv], thread_of(bounds.stage, iv), kind)
+    return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
 
 
 _MAX_PARTS: Final = 8  # parts of varying length

@@ -29,7 +29,7 @@ def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: Sc
     seen: dict[IterVar, tuple[Stage | None, IterVar, Expr]] = {}
     for bounds in stages:
         for iv, limits in bounds.loops.items():
-            thread = thread_of(bounds.stage, iv)
+            thread = bounds.stage.thread_of(iv)
             if thread is None:
                 continue
             if thread.dom is not None and thread not in seen:
@@ -49,7 +49,7 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
     for iv, limits in bounds.loops.items():
-        thread, number = thread_of(bounds.stage, iv), constant_extent(limits)
+        thread, number = bounds.stage.thread_of(iv), constant_extent(limits)
         if thread is None or number is None:
             continue
         above = with_ancestors(bounds.relations, (iv,))
@@ -70,7 +70,7 @@ def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) 
             if number is None:
                 return None
             axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
-    thread = thread_of(bounds.stage, axis) if axis in bounds.stage.leaf_iter_vars else None
+    thread = bounds.stage.thread_of(axis) if axis in bounds.stage.leaf_iter_vars else None
     return None if thread is None or thread not in threads else threads[thread] * times
 
 
@@ -78,17 +78,3 @@ def _is_equal(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
     if a is b or env.form(a).same(env.form(b)):
         return True
     return bool(env.context.prove(a.eq(b)))
-
-
-def thread_of(stage: Stage, iv: IterVar) -> IterVar | None:
-    """The thread axis that a loop of `stage` runs on; `None` for an ordinary loop."""
-    if iv.thread_tag:
-        return iv
-    attr = stage.iter_var_attrs.get(iv)
-    return None if attr is None else attr.bind_thread
-
-
-def tag_of(stage: Stage, iv: IterVar) -> str:
-    """The thread tag of a loop; empty for an ordinary loop."""
-    thread = thread_of(stage, iv)
-    return "" if thread is None else thread.thread_tag

@@ -29,7 +29,6 @@ from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.infer.storage.circular import fold_axes, fold_window, window
 from bound.infer.storage.storage import FORMS, Storage, plain
-from bound.itervar import IterType
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.simple import low
@@ -77,9 +76,8 @@ def _may_fold(state: InferenceState, stage: Stage, tensor: Tensor) -> bool:
     around = [stage, *(reader for reader in state.graph.get(tensor, ()))]
     if not all(isinstance(s.op, ComputeOp) for s in around):
         return False
-    attrs = [attr for s in around for attr in s.iter_var_attrs.values()]
     is_aligned = any(attr.align is not None for attr in stage.iter_var_attrs.values())
-    return not is_aligned and not any(attr.iter_type is IterType.TENSORIZED for attr in attrs)
+    return not is_aligned and not any(s.is_tensorized for s in around)
 
 
 def compact(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var], box: Storage) -> Storage:
