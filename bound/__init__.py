@@ -4,7 +4,7 @@
 """
 
 from bound import replay, te, tir
+from bound.declare import annotate_shapes
 from bound.infer import BoundsMap, infer_bound
-from bound.shapes import annotate_shapes
 
 __all__ = ["BoundsMap", "annotate_shapes", "infer_bound", "replay", "te", "tir"]

@@ -1,4 +1,4 @@
-"""Declaration of tensors: `var`, `placeholder`, `compute`, `extern`, `scan`.
+"""Declaration of tensors: `var`, `placeholder`, `compute`, `extern`, `scan`; shapes and the variables that are sizes.
 
 A reduction range may depend on other axes: in `te.sum(A[k], axis=reduce_axis((0, i + 1)))` the row `i` sums `i + 1`
 elements. `compute` widens such a range to the hull over all rows, and adds the original range to the condition of the
@@ -8,25 +8,27 @@ reduction, so schedules can split, cache and factor it.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bound import dtypes
-from bound.intrin import TensorComputeOp, TensorIntrinCall
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
-from bound.shapes import argument, as_shape
+from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
 from bound.tensor import Tensor
-from bound.tir import build
+from bound.tir import build, walk
 from bound.tir.calls import Buffer
 from bound.tir.reduce import condition, reduction_of, with_condition
 from bound.tir.value import Operand, Truth, Value, ValueOp, parameter
 from intset.context import Context
-from intset.errors import InputError
+from intset.errors import InputError, ShapeWarning
+from intset.expr import annotate, ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
-from intset.expr.node import Expr, ShapeVar, Var, as_expr, as_int
+from intset.expr.intern import WeakTable
+from intset.expr.node import Expr, Node, ShapeVar, Var, as_expr, as_int
 from intset.expr.range import Range
 from intset.expr.text import shown
+from intset.expr.walk import postorder
 from intset.linear.canonical import Normalizer
 
 
@@ -275,3 +277,76 @@ def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:
     """Add conditions to a REDUCE value."""
     assert isinstance(value, Value) and value.op is ValueOp.REDUCE
     return with_condition(value, build.together(condition(value), *conditions))
+
+
+_ARGUMENTS: WeakTable[tuple[int, int], Var] = WeakTable()  # made by te.var: in TVM these are the sizes of shapes
+_TOLD: WeakTable[tuple[int, int], Var] = WeakTable()
+
+
+def argument(name: str) -> Var:
+    """Create a variable for `te.var`: TVM scripts use these as sizes, so no warning is given."""
+    var = Var(name)
+    _ARGUMENTS.put(var.uid, var)
+    return var
+
+
+def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
+    """Convert an extent, or a tuple of extents, to simplified expressions.
+
+    A plain `Var` counts as a size, with one warning per variable; `nonneg(n)` and extents of other tensors' shapes give
+    none.
+
+    Raises
+    ------
+    InputError: an extent is not an integer, or a negative constant.
+    """
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    a_name(name, "the name of an operation")
+    given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(extents)]
+    checked = tuple(_simple(extent) for extent, _ in given)
+    said = {var for _, sizes in given for var in sizes}
+    for k, extent in enumerate(checked):
+        if extent.is_const and extent.data < 0:
+            raise InputError(f"extent {k} of {name} must not be negative: {extent.data}")
+    for size in plain_sizes(checked):
+        if size not in said and size.uid not in _ARGUMENTS and size.uid not in _TOLD:
+            _TOLD.put(size.uid, size)
+            _tell(size, name)
+    return checked
+
+
+def _simple(extent: Expr) -> Expr:
+    """Simplify an extent without facts, unless it asserts something, which must not be lost."""
+    is_bare = not any(node.op is ops.ASSERTING for node in postorder((extent,)))
+    return Context().simplify(extent) if extent.args and is_bare else extent
+
+
+def _tell(size: Var, name: str) -> None:
+    warnings.warn(
+        f"the plain variable {size.name} is used in the shape of {name}: it is taken to be at least 0. "
+        f"Say so with te.size_var({size.name!r}) or ShapeVar({size.name!r}); to silence this, "
+        "warnings.simplefilter('ignore', intset.ShapeWarning)",
+        ShapeWarning,
+        stacklevel=4,
+    )
+
+
+def annotate_shapes(x: Any, shapes: Any) -> Any:
+    """Extend `intset.annotate_shapes` to values and computed tensors.
+
+    Parameters
+    ----------
+    x: an expression, a condition, a value, a computed tensor (meaning its formula), or a tuple or list of them.
+    shapes: as for `intset.annotate_shapes`; a tensor means its shape.
+    """
+    if isinstance(x, (tuple, list)):
+        return type(x)(annotate_shapes(part, shapes) for part in x)
+    body = getattr(getattr(x, "op", None), "body", None)
+    if hasattr(x, "value_index") and body is not None:
+        return annotate_shapes(body[x.value_index], shapes)
+    if isinstance(x, Node):
+        return annotate.annotate_shapes(x, shapes)
+    if isinstance(x, Value):
+        claims = annotate.size_claims(shapes)
+        return walk.rewrite(x, {**{form: form for form in claims.values()}, **claims})
+    raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {shown(x)}")

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.arrays import ArrayEvaluator, Cells, stored
-from bound.intrin import TensorComputeOp
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule.dataflow import post_order
 from bound.tensor import Tensor
 from bound.tir.calls import Buffer, ExternCall

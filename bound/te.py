@@ -6,13 +6,20 @@ A schedule script for TVM 0.8 to 0.19 runs after changing its import line to `fr
 from __future__ import annotations
 
 from bound import te_schedule as schedule
-from bound.declare import compute, extern, placeholder, scan, size_var, var
+from bound.declare import annotate_shapes, compute, extern, placeholder, scan, size_var, var
 from bound.errors import ScheduleError
-from bound.intrin import TensorComputeOp, TensorIntrin, decl_tensor_intrin
 from bound.itervar import IterVar, reduce_axis, thread_axis
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.operation import (
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    TensorComputeOp,
+    TensorIntrin,
+    decl_tensor_intrin,
+)
 from bound.schedule import Schedule, Stage, create_schedule
-from bound.shapes import annotate_shapes
 from bound.tensor import Tensor, TensorSlice
 from bound.tir import (
     abs,

@@ -202,9 +202,9 @@ GUARDS: Final = 400_000
 IMPLIED_GUARDS: Final = 60_000
 """`bound.infer.phases.guards`: Of the domain, for one implication."""
 SLIDE: Final = 1_000_000
-"""`bound.infer.phases.slide`: Of the domain, for one difference."""
+"""`bound.infer.phases.gather`: Of the domain, for one difference."""
 SLIDE_ENDS: Final = 300_000
-"""`bound.infer.phases.slide`: For the ends of a difference."""
+"""`bound.infer.phases.gather`: For the ends of a difference."""
 UNION: Final = 1_000_000
 """`bound.infer.phases.gather`: Of the domain, for one union."""
 COMPACT: Final = 1_000_000

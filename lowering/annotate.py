@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bound import shapes as below
+from bound import declare as below
 from intset.expr.annotate import size_claims
 from intset.expr.node import Expr, Var
 from intset.expr.walk import conjuncts
@@ -13,13 +13,13 @@ from lowering.nest.walk import statements
 
 
 def annotate_shapes(x: Any, shapes: Any = None) -> Any:
-    """Extend `bound.shapes.annotate_shapes` to lowered functions.
+    """Extend `bound.declare.annotate_shapes` to lowered functions.
 
     Each missing fact about a size becomes an assertion before the body of the function.
 
     Parameters
     ----------
-    x: a `Function`, or any argument of `bound.shapes.annotate_shapes`.
+    x: a `Function`, or any argument of `bound.declare.annotate_shapes`.
     shapes: the size variables, as in `intset.annotate_shapes`; default for functions: the variables of array shapes.
     """
     if not isinstance(x, Function):

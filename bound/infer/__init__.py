@@ -50,7 +50,7 @@ tensors, operations and stages of either schedule.
     Empty
       if the loops run over exactly the computed region. Guards over outer loops come first.
     - `nest.start`: the initialisation of a reduction, before loop `nest.loops[start.place]`, with loops, values of data
-      axes and guards (`bound.infer.phases.start`).
+      axes and guards (`bound.infer.phases.pass_down`).
 - `b.allocated(T)`: a tuple of `Range`, one a dimension: element `T[x0, x1]` is kept at `x0 - min0, x1 - min1` of an
   array of these extents. Extents contain sizes only; mins also contain the fixed leaves of the attach path. The array
   lives for one iteration of the loop at `b.attach_path(stage)[0]`; at the root, for the whole program. Placeholders and

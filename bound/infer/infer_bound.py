@@ -15,10 +15,8 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
-from bound.infer.phases.pass_down import nest_of, pass_down
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
-from bound.infer.phases.start import create_reduction_init
-from bound.infer.phases.threads import check_threads, idle_threads
+from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, check_threads, idle_threads
 from bound.infer.program import sharing as shared
 from bound.infer.program.accesses import create_read_graph
 from bound.infer.program.sizes import ScheduleSizes

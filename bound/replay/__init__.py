@@ -44,8 +44,8 @@ from bound.replay.dependencies import (
     use_chains,
 )
 from bound.replay.domain import TensorDomain, domain
+from bound.replay.loops import Reason, Repair, ReplayError
 from bound.replay.positions import propagate
-from bound.replay.reasons import Reason, Repair, ReplayError
 from bound.replay.transform_replay import (
     Replayed,
     matched_consumer_position,

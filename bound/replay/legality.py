@@ -28,8 +28,7 @@ from bound.itervar import IterType
 from bound.operation import Operation
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain
 from bound.replay.loop_extents import check_lengths
-from bound.replay.loops import Conflict, Leaf, SharedLoop, SharedNest
-from bound.replay.reasons import KIND, MISMATCH, ORDER, PERSISTENT, SELF_MAPPED
+from bound.replay.loops import KIND, MISMATCH, ORDER, PERSISTENT, SELF_MAPPED, Conflict, Leaf, SharedLoop, SharedNest
 from bound.replay.transform_replay import Matching
 from bound.schedule import IterVarAttr
 

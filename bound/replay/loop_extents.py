@@ -15,8 +15,7 @@ from typing import Final
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
 from bound.replay.domain import BROADCAST, FORMS, REDUCTION, TensorDomain, equal_sizes, same_extent
-from bound.replay.loops import Conflict, ExtendedLoops, Leaf, SharedNest
-from bound.replay.reasons import MISMATCH
+from bound.replay.loops import MISMATCH, Conflict, ExtendedLoops, Leaf, SharedNest
 from bound.replay.transform_replay import TransformHistory, history, is_same_transform
 from bound.schedule import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
 from bound.schedule.relations import pass_down_domain, with_ancestors

@@ -14,11 +14,10 @@ from typing import Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType
 from bound.operation import ComputeOp, Operation, PlaceholderOp
-from bound.replay import reasons as why
+from bound.replay import loops
 from bound.replay.dependencies import C2P, Allowed, Edge, tree
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, current, position_of, reads
-from bound.replay.loops import Conflict, Leaf, SharedNest
-from bound.replay.reasons import Reason
+from bound.replay.loops import Conflict, Leaf, Reason, SharedNest
 from bound.replay.snapshot import ScheduleSnapshot, is_inlined
 from bound.replay.transform_replay import Matching, Replayed, replay_consumer_as_producer, replay_producer_as_consumer
 from bound.schedule import Schedule
@@ -47,7 +46,7 @@ def limit(snapshot: ScheduleSnapshot, op: Operation, asked: int, best: bool) -> 
         iv = domain.loop[position]
         is_reduction = domain.kinds[iv] == REDUCTION
         if is_reduction or iv in snapshot.slid or (position in attrs and attrs[position].iter_type in kinds):
-            rule = why.REDUCTION if is_reduction else why.KIND
+            rule = loops.REDUCTION if is_reduction else loops.KIND
             allowed, reason = position, Reason(rule, op.outputs[0], iv, None, asked, position)
             break
     for reader in snapshot.readers[op]:
@@ -62,16 +61,16 @@ def _limit_of_reader(
     snapshot: ScheduleSnapshot, op: Operation, reader: Operation, asked: int, kinds: tuple[IterType, ...]
 ) -> tuple[int, str]:
     if is_inlined(snapshot.stage(reader)):
-        return 0, why.MISMATCH
+        return 0, loops.MISMATCH
     match = snapshot.match(op, reader)
-    allowed, rule = asked, why.MISMATCH
+    allowed, rule = asked, loops.MISMATCH
     if match.longest < allowed:
         allowed, rule = match.longest, rule_at(match, match.longest)
     attrs = snapshot.attrs(reader)
     for here, there in match.pairs if attrs or snapshot.slid else ():
         is_alone = match.reader.loop[there] in snapshot.slid or (there in attrs and attrs[there].iter_type in kinds)
         if here < allowed and is_alone:
-            return here, why.KIND
+            return here, loops.KIND
     return allowed, rule
 
 
@@ -79,7 +78,7 @@ def rule_at(match: Matching, position: int) -> str:
     """Return why the producer's loop at `place` does not match the consumer's."""
     roots = with_ancestors(match.producer.relations, match.producer.loop[position : position + 1])
     mapped = any(iv in roots for iv in match.axes.to_reader)
-    return why.MISMATCH if mapped else why.UNMAPPED
+    return loops.MISMATCH if mapped else loops.UNMAPPED
 
 
 def without_broadcast(domain: TensorDomain, position: int) -> int:
@@ -278,7 +277,7 @@ def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: Propaga
         own, wanted = snapshot.domains[edge.target.op].loop, max(_mapped(snapshot, edge, asked), position + 1)
         axis = own[position] if position < len(own) else None
         reader = edge.source if edge.kind == C2P else None
-        reason = Reason(rule or why.MISMATCH, edge.target, axis, reader, wanted, position)
+        reason = Reason(rule or loops.MISMATCH, edge.target, axis, reader, wanted, position)
     else:
         axis = match.producer.loop[match.longest]
         reason = Reason(rule_at(match, match.longest), edge.source, axis, edge.target, asked, match.longest)
@@ -303,7 +302,7 @@ def unmapped(
         for iv in match.reader.loop[:depth]:
             roots = with_ancestors(match.reader.relations, (iv,)) & used
             if iv not in match.mapped and roots:
-                return Reason(why.UNMAPPED, op.outputs[0], iv, reader.outputs[0], allowed + 1, allowed)
+                return Reason(loops.UNMAPPED, op.outputs[0], iv, reader.outputs[0], allowed + 1, allowed)
     return None
 
 
@@ -333,7 +332,7 @@ def propagate(
     result = carry_loops(snapshot, start, depth, lambda edge: inside is None or edge.target.op in inside)
     for op, rule in result.held.items():
         obstacle = snapshot.obstacle(op)
-        said = {why.FROZEN: "other stages are computed in them", why.KIND: "they are annotated"}
+        said = {loops.FROZEN: "other stages are computed in them", loops.KIND: "they are annotated"}
         reason = f"it {obstacle}" if obstacle else said.get(rule, "its reduction would count elements twice")
         raise ScheduleError(f"stage {op.name}: propagate would have to change its loops, but {reason}")
     snapshot.write()

@@ -10,8 +10,7 @@ from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanO
 from bound.replay.dependencies import RootMaps
 from bound.replay.domain import TensorDomain
 from bound.replay.legality import shared_loops, stored_anew
-from bound.replay.loops import Leaf, SharedNest
-from bound.replay.reasons import FROZEN, KIND, MISMATCH
+from bound.replay.loops import FROZEN, KIND, MISMATCH, Leaf, SharedNest
 from bound.replay.transform_replay import Matching, matching
 from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
 

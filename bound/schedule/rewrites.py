@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bound.errors import InputError, ScheduleError
-from bound.intrin import TensorComputeOp
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation
+from bound.operation import ComputeOp, Operation, TensorComputeOp
 from bound.schedule.attach import AttachType
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
 from bound.schedule.relations import (

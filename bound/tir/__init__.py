@@ -6,7 +6,6 @@ module shadows Python's `min`, `max`, `all`, `any`, `abs` and `round`.
 
 from __future__ import annotations
 
-import bound.tir.operators  # noqa: F401  # operands compute and print themselves by means of modules above theirs
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir.build import all_of as all

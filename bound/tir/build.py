@@ -1,7 +1,10 @@
-"""Construction of operands: conversion, type promotion, arithmetic, selection.
+"""Construction of operands: conversion, type promotion, arithmetic, selection; operators of values, and their text.
 
 Guarantee: every function accepts `Value`, `Expr`, `Cond` and Python numbers, and returns an `Expr` or `Cond` exactly if
 the result is an integer or a condition on integers.
+
+`intset` knows no tensors, so `i * A[j]` must call the reflected operator of `A[j]`: that is a `Guest`, to which
+operators of `Expr` and `Cond` defer. Every operand of a tensor program has `dtype` and `astype`, integers included.
 """
 
 from __future__ import annotations
@@ -14,7 +17,20 @@ from typing import Final, SupportsFloat, TypeGuard
 
 from bound import dtypes
 from bound.tir.opaque import integer
-from bound.tir.value import COMPARISONS, Number, Operand, Truth, Value, ValueLike, ValueOp, constant, make
+from bound.tir.value import (
+    ARITHMETIC,
+    COMPARISONS,
+    INFIX,
+    OPERATORS,
+    Number,
+    Operand,
+    Truth,
+    Value,
+    ValueLike,
+    ValueOp,
+    constant,
+    make,
+)
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
@@ -266,3 +282,67 @@ def fold(op: ValueOp, what: str, values: tuple[object, ...]) -> Number:
         raise InputError(f"{what} needs at least one value")
     first, *others = [operand(v, f"an argument of {what}") for v in values]
     return reduce(lambda a, b: arithmetic(op, a, b), others, _number(first))
+
+
+_LIMIT: Final = 2000
+_INFIX: Final = INFIX | COMPARISONS | {ValueOp.AND, ValueOp.OR}
+
+
+def to_text(value: Value) -> str:
+    """Print a value in Python's syntax; parts longer than about 2,000 characters are cut to `...`."""
+    texts: dict[Operand, str] = {}
+    roots: tuple[Operand, ...] = (value,)
+    for node in postorder(roots):
+        if isinstance(node, Value):
+            text = _node_text(node, [texts.get(arg) or str(arg) for arg in node.args])
+            texts[node] = text if len(text) <= _LIMIT else "..."
+    return texts[value]
+
+
+def _node_text(node: Value, args: list[str]) -> str:
+    op = node.op
+    if op is ValueOp.CONST:
+        return str(node.data) if node.dtype == "bool" else dtypes.decimal(node.data, node.dtype)
+    if op is ValueOp.PARAM:
+        return str(node.data[0])
+    if op is ValueOp.UNDEF:
+        return "undef()"
+    if op is ValueOp.LOAD:
+        return f"{node.data.name}[{', '.join(args)}]"
+    if op in _INFIX:
+        return f"({args[0]} {op} {args[1]})"
+    if op in ARITHMETIC or op is ValueOp.ABS or op is ValueOp.NOT:
+        return f"{op}({', '.join(args)})"
+    if op is ValueOp.NEG:
+        return f"-{args[0]}"
+    if op is ValueOp.CALL:
+        return f"{node.data}({', '.join(args)})"
+    if op is ValueOp.CAST:
+        return f"{node.dtype}({args[0]})"
+    if op is ValueOp.SELECT:
+        return f"({args[1]} if {args[0]} else {args[2]})"
+    reduction = node.data
+    axes = ", ".join(axis.name for axis in reduction.axis)
+    source = ", ".join(args[: reduction.arity])
+    where = args[reduction.arity]
+    chosen = f"[{reduction.index}]" if reduction.arity > 1 else ""
+    return f"{reduction.combiner.name}({source}, axis=[{axes}]{'' if where == 'True' else ', where=' + where}){chosen}"
+
+
+def _dtype(self: Operand) -> str:
+    return dtype_of(self)
+
+
+def _astype(self: Operand, dtype: str) -> Operand:
+    return cast(dtype, self)
+
+
+OPERATORS.binary = binary
+OPERATORS.cast = cast
+OPERATORS.logical = logical
+OPERATORS.negation = negation
+OPERATORS.text = to_text
+OPERATORS.unary = unary
+for cls in (Expr, Cond):
+    for name, member in (("dtype", property(_dtype)), ("astype", _astype)):
+        setattr(cls, name, member)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bound import dtypes
 from bound.itervar import IterVar
 from bound.tir import build, walk
-from bound.tir.machine_ranges import Ends, range_of
-from bound.tir.opaque import IntFunction
+from bound.tir.opaque import Ends, IntFunction, range_of
 from bound.tir.reduce import CommReducer, condition, initial, reduction_of, sources
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops

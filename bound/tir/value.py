@@ -47,7 +47,7 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class OperatorTable:
-    """Functions of modules above this one, which operators of values call; `tir.operators` sets them."""
+    """Functions of modules above this one, which operators of values call; `tir.build` sets them."""
 
     __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
     binary: Callable[[ValueOp, object, object], Operand]

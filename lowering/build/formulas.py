@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation
+from bound.operation import ComputeOp, Operation, TensorComputeOp
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Parameter, Reduction, condition, initial, sources

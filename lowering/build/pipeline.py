@@ -8,9 +8,8 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, Storage
-from bound.intrin import TensorComputeOp
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor, element
 from bound.tir import walk

@@ -11,7 +11,7 @@ from typing import Any, Final
 import intset
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
-from bound.tir.machine_ranges import fits_int64
+from bound.tir.opaque import fits_int64
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from bound.tir.walk import Part

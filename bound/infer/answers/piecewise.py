@@ -27,13 +27,11 @@ from typing import Final, TypeVar
 
 from bound.infer.answers.region import StageRegion
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.instances import instances, transitive_ranges
-from bound.infer.phases.pass_down import nest_of, pass_down, uniform_roots
+from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
-from bound.infer.phases.start import create_reduction_init
 from bound.infer.storage.compact import LatticeRegion, improved, places_of
 from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from bound.infer.footprints.box import Box
-from bound.infer.footprints.enumeration import enumerate_counts, enumerate_extents
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.environment import LoopEnvironment, instances
+from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.footprints.instances import instances
 from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured
 from intset.domains.sets.bounds import own_budget

@@ -20,8 +20,7 @@ from bound.infer.footprints.box import (
     with_conditions,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.instances import instances
+from bound.infer.footprints.environment import LoopEnvironment, instances
 from intset import config
 from intset.budgets import CONDITION_SHARE, FOOTPRINT, FOOTPRINT_ENDS, FOOTPRINT_SHAPE
 from intset.context import Context

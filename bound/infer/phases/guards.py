@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bound.infer.footprints.box import end_forms
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent
-from bound.infer.footprints.instances import sample_instances, transitive_ranges
+from bound.infer.footprints.environment import LoopEnvironment, constant_extent, sample_instances, transitive_ranges
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low

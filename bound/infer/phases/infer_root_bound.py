@@ -11,12 +11,10 @@ from bound.errors import ScheduleError
 from bound.infer.footprints.box import hull, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.phases.gather import gather, gather_bound, within_tensor
-from bound.infer.phases.initialise_leaves import LoopState, initialise_leaves, storage_rank_of
+from bound.infer.phases.gather import enclosing_guards, gather, gather_bound, within_tensor
 from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
-from bound.infer.phases.pass_up import pass_up
+from bound.infer.phases.pass_up import LoopState, initialise_leaves, pass_up, storage_rank_of
 from bound.infer.phases.propagate import Propagation
-from bound.infer.phases.slide import enclosing_guards
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.infer.program.accesses import ReadGraph, TensorAccess, accesses
 from bound.infer.program.sharing import Sharing

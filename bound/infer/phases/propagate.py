@@ -20,10 +20,9 @@ from bound.infer.footprints.box import (
     whole_tensor,
     with_where,
 )
-from bound.infer.footprints.enumeration import enumerate_image
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
+from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, footprint_of_region, footprint_of_shape
-from bound.infer.footprints.instances import transitive_ranges
 from bound.infer.phases.pass_up import Iterations
 from bound.infer.program.accesses import TensorAccess
 from bound.operation import PlaceholderOp

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bound.intrin import TensorComputeOp
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together

@@ -15,20 +15,20 @@ from dataclasses import replace
 from typing import Final
 
 from bound.infer.footprints.box import Box, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.environment import LoopEnvironment, instances, size_bounds
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.instances import instances, size_bounds
-from bound.infer.phases.gather import union_footprints, within_tensor
-from bound.infer.phases.infer_root_bound import InferenceState, requests_of
-from bound.infer.phases.pass_down import rounds_up
-from bound.infer.phases.slide import (
+from bound.infer.phases.gather import (
     enclosing_guards,
     in_earlier_iterations,
     in_later_iterations,
     project_variables,
     reached_footprint,
+    union_footprints,
+    within_tensor,
 )
+from bound.infer.phases.infer_root_bound import InferenceState, requests_of
+from bound.infer.phases.pass_down import rounds_up
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.infer.storage.storage import FORMS, Storage
 from bound.schedule import simple

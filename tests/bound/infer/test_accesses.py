@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from bound import te, tir
-from bound.infer.phases.initialise_leaves import initialise_leaves, storage_rank_of
+from bound.infer.phases.pass_up import initialise_leaves, storage_rank_of
 from bound.infer.program.accesses import TensorAccess, accesses, create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
