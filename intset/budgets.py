@@ -208,13 +208,13 @@ SLIDE_ENDS: Final = 300_000
 UNION: Final = 1_000_000
 """`bound.infer.phases.gather`: Of the domain, for one union."""
 COMPACT: Final = 1_000_000
-"""`bound.infer.storage.compact`: Of the domain, for one lattice."""
+"""`bound.infer.answers.compact`: Of the domain, for one lattice."""
 SHEAR: Final = 100_000
-"""`bound.infer.storage.compact`: operations of the domain for one shear."""
+"""`bound.infer.answers.compact`: operations of the domain for one shear."""
 SHEARS: Final = 4
-"""`bound.infer.storage.compact`: shears of a storage, one after another."""
+"""`bound.infer.answers.compact`: shears of a storage, one after another."""
 CIRCULAR: Final = 1_000_000
-"""`bound.infer.storage.circular`: Of the domain, for one storage."""
+"""`bound.infer.answers.storage`: Of the domain, for one storage."""
 
 # -- of passes, paddings and divisions -----------------------------------------------------------------------------
 

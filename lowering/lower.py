@@ -60,7 +60,7 @@ def lower(
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
-    compact: whether strides are folded out of the allocations (`bound.infer.storage`); by default where that is
+    compact: whether strides are folded out of the allocations (`bound.infer.answers.compact`); by default where that is
         cheaper, if what is computed is chosen, else no, or with `bounds` as they were found.
     nests: what becomes of a stage whose region is no box, or of ragged tiles: "guard", one nest with guards; "ends",
         guards are ends of loops where they can be; "split", a nest for each piece of the region, as far as there are

@@ -17,14 +17,14 @@ The phases have the names of the InferBound document:
 
     infer_bound               the pass: consumers before producers, InferRootBound and PassDownDomain for each stage
     phases/infer_root_bound   phases 1 to 4 for one stage
-      initialise_leaves       phase 1, InitialiseLeaves: fixed and relaxed loops around a read
-      pass_up                 phase 2, PassUpDomain: the consumer's iteration domain in few variables
+      pass_up                 phase 1, InitialiseLeaves: fixed and relaxed loops around a read; phase 2, PassUpDomain:
+                              the consumer's iteration domain in few variables
       propagate               phase 3, PropBoundToInputs: the footprint of every access, guards included
       gather                  phase 4, GatherBound: the union over consumers; the ranges of the roots
     phases/pass_down          PassDownDomain: the ranges of all other axes, and the remaining guards
 
-They read `program/` (accesses, sizes, shared loops) and compute with `footprints/` (boxes, else shapes of a domain).
-`storage/` maps elements to places; `answers/` serves regions, pieces, explanations and accesses outside their tensors.
+They read `accesses` and the `normalized` schedule, and compute with `footprints/` (boxes, else shapes of a domain).
+`answers/` serves, each on first use: storage, regions, pieces, explanations and accesses outside their tensors.
 
 Interface for code generators
 -----------------------------
@@ -77,9 +77,9 @@ same elements.
 from bound.infer.answers.outside import Outside
 from bound.infer.answers.piecewise import LoopOverhead, StagePiece, StagePieces
 from bound.infer.answers.region import StageRegion
+from bound.infer.answers.storage import Storage, StorageAxis
 from bound.infer.infer_bound import BoundsMap, infer_bound
 from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest
-from bound.infer.storage.storage import Storage, StorageAxis
 from intset.deprecation import renamed
 
 __all__ = [

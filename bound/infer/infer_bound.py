@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
+from bound.infer import normalized as shared
+from bound.infer.accesses import create_read_graph
+from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
+from bound.infer.answers.storage import Storage
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
+from bound.infer.normalized import ScheduleSizes
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, check_threads, idle_threads
-from bound.infer.program import sharing as shared
-from bound.infer.program.accesses import create_read_graph
-from bound.infer.program.sizes import ScheduleSizes
-from bound.infer.storage.compact import storage_of
-from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -63,7 +63,7 @@ def infer_bound(
     compute: "exact": guards restrict each nest to its required region. "box": no such guards; each instance computes
         the outer box, and reads accordingly. "auto": the cheaper one for each stage, as in `lower`. A mapping from
         tensors or stages to "exact" or "box" chooses for each; the default is "exact".
-    compact: whether storage omits strides and equations of the computed region (`storage.compact`).
+    compact: whether storage omits strides and equations of the computed region (`answers.compact`).
 
     Raises
     ------

@@ -19,14 +19,12 @@ Modules, in the order of their imports
     domain             TensorDomain: a tensor's axes from root to loop; AxisMap: root axes of a producer and a consumer
     transform_replay   replayPasC, replayCasP, matched positions
     dependencies       dependency chains, use chains, common consumers, the spanning tree
-    loops              SharedNest, the nest that positions imply, as a value
+    loops              SharedNest, the nest that positions imply, as a value; Reason, Repair, ReplayError
     loop_extents       equal extents of shared loops; stages extended to longer loops
     legality           the nest built and checked
     snapshot           ScheduleSnapshot: state that a call changes before it writes back
     positions          propagation of loops and positions; the largest legal positions
-    recompute          clones
-    compute_at         the calls and their repairs
-    reasons            Reason, Repair, ReplayError
+    compute_at         the calls, their repairs, and clones
 
 A position counts leading loops of the tensor that it belongs to. Converting it between a producer and a consumer skips
 reductions of the producer, and consumer loops without a producer axis.

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import intset
+from bound.infer.accesses import ElementRead, reached
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
-from bound.infer.program.accesses import ElementRead, reached
 from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor
 from bound.tir.value import Operand

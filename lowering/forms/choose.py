@@ -10,7 +10,7 @@ Which is cheaper is asked of the modelled nests (`lowering.forms.model`), as C w
 are attached to one another share loops, so all of them take the same form of nest; other nests are chosen apart. What
 is computed is chosen for all stages together, as boxes of one make others larger: all boxes, none, and boxes where the
 first two say that they are cheaper. In the same way storage is chosen: strides may be folded out of what is computed
-exactly (`bound.infer.storage.compact`), which touches less memory and puts neighbours next to one another, but costs
+exactly (`bound.infer.answers.compact`), which touches less memory and puts neighbours next to one another, but costs
 indices. So a schedule is lowered a number of times that does not depend on its length.
 
 Asked first is the box, which is quick to infer. Where every region is a box there is nothing to choose; where the boxes
@@ -59,7 +59,7 @@ class Form:
     ----------
     compute: "exact" or "box".
     nests: "guard", "ends", "split" or "partition" (`lowering.build.pieces`).
-    storage: "plain", or "compact" where strides are folded out of it (`bound.infer.storage`).
+    storage: "plain", or "compact" where strides are folded out of it (`bound.infer.answers.compact`).
     cost: what the model expects the stage to cost then, with what that changes in the stages that are decided together
         with it. `None` where that was not modelled, because it could not be worth it.
     """

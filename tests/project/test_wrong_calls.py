@@ -57,9 +57,9 @@ KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region C
     BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
     Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
-INSIDE = """alone answering conditions config created decided env fields is_one_loop learn_sizes made new owners part
-    place_of point_of position_of range_of replace_inputs restored rewritten same substituted under values
-    whole_own""".split()  # the package calls these
+INSIDE = """alone answering conditions config created decided env fields is_one_loop kind_of learn_sizes made new owners
+    part place_of point_of position_of range_of replace_inputs restored rewritten same substituted tag_of thread_of
+    under values whole_own""".split()  # the package calls these
 
 
 def test_every_public_name_has_a_line() -> None:

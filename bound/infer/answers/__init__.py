@@ -1,1 +1,1 @@
-"""Answers of `BoundsMap` computed on demand: regions, pieces, accesses outside tensors, explanations."""
+"""Answers of `BoundsMap` computed on demand: storage, regions, pieces, accesses outside tensors, explanations."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from bound.infer.accesses import ElementRead, implied, reads
 from bound.infer.footprints.environment import LoopEnvironment, size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.program.accesses import ElementRead, implied, reads
 from bound.itervar import IterVar
 from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage

@@ -1,6 +1,6 @@
 """Nests without membership guards: one nest for each piece of a nonconvex or skewed region.
 
-The region is written in lattice coordinates (`storage.compact`), which turns strides and equations into steps of loops,
+The region is written in lattice coordinates (`answers.compact`), which turns strides and equations into steps of loops,
 and split into disjoint convex pieces, one for each value of a bounding quotient or remainder, each in its own lattice
 coordinates again. A piece becomes nested intervals with ends over outer loops. PassDownDomain then runs once a piece,
 so splits, fuses and annotations are those of the stage.
@@ -25,15 +25,15 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, TypeVar
 
+from bound.infer.answers.compact import LatticeRegion, improved, places_of
 from bound.infer.answers.region import StageRegion
+from bound.infer.answers.storage import Storage
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
-from bound.infer.storage.compact import LatticeRegion, improved, places_of
-from bound.infer.storage.storage import Storage
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple

@@ -318,6 +318,20 @@ def transitive_ranges(env: LoopEnvironment, variables: Iterable[Expr]) -> dict[V
     return ranges
 
 
+def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
+    """Project out variables: the union of a shape over their values.
+
+    Raises
+    ------
+    BudgetError: a nonlinear term, opaque to the shape, mentions one of them.
+    """
+    left = shape.without(variables)
+    term = next((e for e in left.atoms() if any(v in variables for v in e.free_vars())), None)
+    if term is not None:
+        raise BudgetError(f"{term} is not affine")
+    return left
+
+
 # -- sampling ---------------------------------------------------------------------------------------------------------
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles

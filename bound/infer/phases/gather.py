@@ -27,7 +27,13 @@ from bound.infer.footprints.box import (
     unproved_gaps,
     whole_tensor,
 )
-from bound.infer.footprints.environment import LoopEnvironment, instances, takes_two_values, transitive_ranges
+from bound.infer.footprints.environment import (
+    LoopEnvironment,
+    instances,
+    project_variables,
+    takes_two_values,
+    transitive_ranges,
+)
 from bound.infer.footprints.extents import is_always_empty, listed, max_extent
 from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, footprint_of_shape, shape_of
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
@@ -477,20 +483,6 @@ def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var])
     after = {v: Var(f"{v.name}.after") for v in slid}
     order = _precedes([(v, after[v]) for v in slid])
     return project_variables(whole.at(after).intersect_params(env.shapes.where((), order)), after.values())
-
-
-def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
-    """Project out variables: the union of a shape over their values.
-
-    Raises
-    ------
-    BudgetError: a nonlinear term, opaque to the shape, mentions one of them.
-    """
-    left = shape.without(variables)
-    term = next((e for e in left.atoms() if any(v in variables for v in e.free_vars())), None)
-    if term is not None:
-        raise BudgetError(f"{term} is not affine")
-    return left
 
 
 def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:

@@ -8,17 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from bound.errors import ScheduleError
+from bound.infer.accesses import ReadGraph, TensorAccess, accesses
 from bound.infer.footprints.box import hull, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
+from bound.infer.normalized import ScheduleSizes, Sharing
 from bound.infer.phases.gather import enclosing_guards, gather, gather_bound, within_tensor
 from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
 from bound.infer.phases.pass_up import LoopState, initialise_leaves, pass_up, storage_rank_of
 from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.infer.program.accesses import ReadGraph, TensorAccess, accesses
-from bound.infer.program.sharing import Sharing
-from bound.infer.program.sizes import ScheduleSizes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product as pairs
 
+from bound.infer.accesses import TensorAccess
 from bound.infer.footprints.box import (
     Box,
     EndForms,
@@ -24,7 +25,6 @@ from bound.infer.footprints.environment import LoopEnvironment, transitive_range
 from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, footprint_of_region, footprint_of_shape
 from bound.infer.phases.pass_up import Iterations
-from bound.infer.program.accesses import TensorAccess
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.context import Context

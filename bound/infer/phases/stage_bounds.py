@@ -13,7 +13,7 @@ from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.program.sizes import ScheduleSizes
+from bound.infer.normalized import ScheduleSizes
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation, TensorComputeOp
 from bound.schedule import IterVarRelation, Rebase, Split, Stage, simple
@@ -45,7 +45,7 @@ class StageLoop:
 
 @dataclass(frozen=True)
 class ReductionInit:
-    """The nest that initialises a reduction before its first reduction loop (`phases.start`).
+    """The nest that initialises a reduction before its first reduction loop (`create_reduction_init`).
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from bound.infer.program.accesses import implied
+from bound.infer.accesses import implied
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, Value, ValueOp

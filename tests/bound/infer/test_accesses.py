@@ -6,8 +6,8 @@ import itertools
 from typing import Any
 
 from bound import te, tir
+from bound.infer.accesses import TensorAccess, accesses, create_read_graph
 from bound.infer.phases.pass_up import initialise_leaves, storage_rank_of
-from bound.infer.program.accesses import TensorAccess, accesses, create_read_graph
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
 from bound.schedule.relations import IterVarRelation, Ranges, pass_down_domain, pass_up_index, split_guards

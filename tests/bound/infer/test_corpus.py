@@ -9,7 +9,7 @@ import pytest
 
 from bound import infer_bound
 from bound.infer import BoundsMap
-from bound.infer.program.accesses import accesses
+from bound.infer.accesses import accesses
 from bound.operation import ExternOp
 from bound.schedule import Schedule
 from bound.schedule.stage import ScheduleError

@@ -21,14 +21,13 @@ from itertools import combinations, permutations
 from math import prod
 from typing import Final
 
+from bound.infer.answers.storage import FORMS, Storage, fold_axes, fold_window, plain, window
 from bound.infer.footprints.box import guarded
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
-from bound.infer.storage.circular import fold_axes, fold_window, window
-from bound.infer.storage.storage import FORMS, Storage, plain
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.simple import low

@@ -1,1 +1,0 @@
-"""The program behind a schedule: accesses of operations, sizes, shared loops."""

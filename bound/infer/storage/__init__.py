@@ -1,1 +1,0 @@
-"""Storage: the place of each tensor element in an array."""
