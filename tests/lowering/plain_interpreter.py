@@ -1,136 +1,212 @@
 """A reference interpreter of integer nests: a walk over statements on Python ints sharing no code with `run`.
 
-Arrays are dictionaries from indices to integers. `and`, `or` and `select` are lazy. Whatever has no value raises
-`TrapError` as soon as it is evaluated: a division by 0, an access outside an array or in its padding, an element that
-nothing wrote, a false assumption or check.
+Arrays are dictionaries from indices to integers. `and`, `or` and `select` are lazy. An `undef()`, and what is computed
+from it, is None. Whatever has no value raises `TrapError` as soon as it is evaluated: a division by 0, an access
+outside an array or in its padding, an element that nothing wrote, a false assumption or check, a condition or an index
+that is None.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from bound.tensor import Tensor
+from bound.tir.value import ValueOp
 from intset.expr import ops
 from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Padding, Seq, Stmt, Store
+from lowering.nest.undef import is_undef
 
-Array = dict[tuple[int, ...], int]
+Place = tuple[int, ...]
+Array = dict[Place, Any]
 
 
 class TrapError(Exception):
-    """The error of a program that has no meaning for the given arrays."""
+    """An evaluation without a value."""
 
 
-class _Storage:
-    """The elements of one array with the bounds of its indices."""
+class Storage:
+    """Elements of one array; bounds of its indices."""
 
     def __init__(self, limits: list[tuple[int, int]], elements: Array, padding: Padding | None) -> None:
         self.limits, self.elements, self.padding = limits, elements, padding
 
+    def places(self) -> list[Place]:
+        return list(itertools.product(*(range(low, high) for low, high in self.limits)))
 
-def ran(f: Function, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
+
+def ran(f: Function, arrays: Mapping[str, Array], sizes: Mapping[str, int], most: int = 100_000) -> dict[str, Array]:
     """The arrays after the function ran on copies of `arrays`.
 
     Parameters
     ----------
     arrays: the elements of each parameter, by its name.
     sizes: the value of each size, by its name.
+    most: the largest number of iterations; further ones are an error.
 
     Raises
     ------
     TrapError: something that is evaluated has no value.
     """
-    copies = {name: dict(array) for name, array in arrays.items()}
-    env: dict[Any, Any] = {v: sizes[v.name] for v in f.sizes}
-    for t in f.params:
-        limits = [(0, _value(e, env)) for e in t.extents]
-        env[t] = _Storage(limits, copies[t.name], f.padding.get(t))
-    _run(f.body, env)
-    return copies
+    interpreter = Interpreter(f, arrays, sizes)
+    interpreter.left = most
+    interpreter.run()
+    return {t.name: interpreter.storage[t].elements for t in f.params}
 
 
-def _run(stmt: Stmt, env: dict[Any, Any]) -> None:
-    if isinstance(stmt, Seq):
-        inner = dict(env)  # storage and names reach to the end of the sequence
-        for part in stmt.stmts:
-            if isinstance(part, Let):
-                inner[part.var] = _value(part.value, inner)
-            elif isinstance(part, Allocate):
-                limits = [(_value(r.min, inner), _value(r.min, inner) + _value(r.extent, inner)) for r in part.ranges]
-                inner[part.tensor] = _Storage(limits, {}, part.padding)
-            else:
-                _run(part, inner)
-    elif isinstance(stmt, For):
-        low, extent = _value(stmt.range.min, env), _value(stmt.range.extent, env)
-        carried = {c.var: _value(c.first, env) for c in stmt.carried}
-        for k in range(low, low + extent):
-            inner = {**env, stmt.var: k, **carried}
-            _run(stmt.body, inner)
-            carried = {c.var: _value(c.following, inner) for c in stmt.carried}
-    elif isinstance(stmt, If):
-        if _value(stmt.cond, env):
-            _run(stmt.then, env)
-        elif stmt.orelse is not None:
-            _run(stmt.orelse, env)
-    elif isinstance(stmt, Store):
-        at, storage = _place(env[stmt.tensor], stmt.indices, env)
-        storage.elements[at] = _wrapped(_value(stmt.value, env), stmt.tensor.dtype)
-    elif isinstance(stmt, (Assume, Assert)):
-        if not _value(stmt.cond, env):
+class Interpreter:
+    """One run of a function. A subclass observes it through `store`, `load` and `assume`.
+
+    Attributes
+    ----------
+    env: the values of sizes, names and loop variables in force.
+    storage: the arrays in force, by tensor.
+    loops: the loops around the current statement, outermost first.
+    path: the position of the current statement in the tree.
+    """
+
+    def __init__(self, f: Function, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
+        self.f, self.left = f, 100_000
+        self.env: dict[Any, Any] = {v: sizes[v.name] for v in f.sizes}
+        self.storage: dict[Tensor, Storage] = {}
+        self.loops: list[Any] = []
+        self.path: tuple[int, ...] = ()
+        for t in f.params:
+            limits = [(0, self.value(e)) for e in t.extents]
+            self.storage[t] = Storage(limits, dict(arrays[t.name]), f.padding.get(t))
+
+    def run(self) -> None:
+        self._run(self.f.body, ())
+
+    # -- what a subclass may observe ----------------------------------------------------------------------------------
+
+    def store(self, tensor: Tensor, place: Place, value: Any) -> None:
+        self.storage[tensor].elements[place] = value
+
+    def load(self, node: Any, tensor: Tensor, place: Place) -> Any:
+        elements = self.storage[tensor].elements
+        if place not in elements:
+            raise TrapError(f"{tensor.name}{place} holds nothing")
+        return elements[place]
+
+    def allocate(self, stmt: Allocate) -> None:
+        limits = [(low := self.value(r.min), low + self.value(r.extent)) for r in stmt.ranges]
+        self.storage[stmt.tensor] = Storage(limits, {}, stmt.padding)
+
+    def assume(self, stmt: Assume | Assert) -> None:
+        if not self.known(stmt.cond):
             raise TrapError(f"false: {stmt.cond!r}")
-    elif not isinstance(stmt, (Let, Allocate)):
-        raise NotImplementedError(type(stmt).__name__)
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _run(self, stmt: Stmt, path: tuple[int, ...]) -> None:
+        if isinstance(stmt, Seq):
+            outer = dict(self.env), dict(self.storage)  # names and storage reach to the end of the sequence
+            for k, part in enumerate(stmt.stmts):
+                self._run(part, (*path, k))
+            self.env, self.storage = outer
+            return
+        self.path = path
+        if isinstance(stmt, For):
+            self._loop(stmt, path)
+        elif isinstance(stmt, If):
+            if self.known(stmt.cond):
+                self._run(stmt.then, (*path, 0))
+            elif stmt.orelse is not None:
+                self._run(stmt.orelse, (*path, 1))
+        elif isinstance(stmt, Store):
+            place = self._place(stmt.tensor, stmt.indices)
+            self.store(stmt.tensor, place, wrapped(self.value(stmt.value), stmt.tensor.dtype))
+        elif isinstance(stmt, (Assume, Assert)):
+            self.assume(stmt)
+        elif isinstance(stmt, Let):
+            self.env[stmt.var] = self.value(stmt.value)
+        elif isinstance(stmt, Allocate):
+            self.allocate(stmt)
+        else:
+            raise NotImplementedError(type(stmt).__name__)
+
+    def _loop(self, stmt: For, path: tuple[int, ...]) -> None:
+        low, extent = self.known(stmt.range.min), self.known(stmt.range.extent)
+        carried = {c.var: self.value(c.first) for c in stmt.carried}
+        self.loops.append(stmt.var)
+        for k in range(low, low + extent):
+            self.left -= 1
+            if self.left < 0:
+                raise TrapError("too many iterations")
+            outer = self.env
+            self.env = {**outer, stmt.var: k, **carried}
+            self._run(stmt.body, (*path, 0))
+            carried = {c.var: self.value(c.following) for c in stmt.carried}
+            self.env = outer
+        self.loops.pop()
+
+    def _place(self, tensor: Tensor, indices: Any) -> Place:
+        storage = self.storage[tensor]
+        at = tuple(self.known(e) for e in indices)
+        if not all(low <= k < end for k, (low, end) in zip(at, storage.limits, strict=True)):
+            raise TrapError(f"{tensor.name}{at} is outside")
+        if storage.padding is not None:
+            outer = self.env
+            self.env = {**outer, **dict(zip(storage.padding.indices, at, strict=True))}
+            if self.known(storage.padding.cond):
+                raise TrapError(f"{tensor.name}{at} is in the padding")
+            self.env = outer
+        return at
+
+    # -- operands -----------------------------------------------------------------------------------------------------
+
+    def known(self, e: Any) -> Any:
+        """The value of a condition, an index or an end of a range."""
+        value = self.value(e)
+        if value is None:
+            raise TrapError(f"{e!r} depends on an undef()")
+        return value
+
+    def value(self, e: Any) -> Any:
+        """The value of an operand, None for an undefined one."""
+        if isinstance(e, int):
+            return e
+        op, args = e.op, e.args
+        if op in (ops.CONST, ops.BOOL, ValueOp.CONST):
+            return e.data
+        if is_undef(e):
+            return None
+        if op in (ops.VAR, ValueOp.PARAM):
+            return self.env[e]
+        if op in (ops.SELECT, ValueOp.SELECT):
+            return self.value(args[1] if self.known(args[0]) else args[2])
+        if op in (ops.AND, ValueOp.AND):
+            return all(self.known(arg) for arg in args)
+        if op in (ops.OR, ValueOp.OR):
+            return any(self.known(arg) for arg in args)
+        if op is ops.LOAD:
+            return self.load(e, e.data.tensor, self._place(e.data.tensor, args))
+        if op is ops.ASSERTING:
+            if not self.known(args[0]):
+                raise TrapError("an asserted condition is false")
+            return self.value(args[1])
+        values = [self.value(arg) for arg in args]
+        if None in values:
+            return None
+        if op in _DIVISIONS:
+            if values[1] == 0:
+                raise TrapError("a division by 0")
+            return _DIVISIONS[op](*values)
+        if op is ops.CAST:
+            bits, signed = e.data
+            return wrapped(values[0], f"{'' if signed else 'u'}int{bits}")
+        return _TOTAL[op](*values)
 
 
-def _place(storage: _Storage, indices: Any, env: dict[Any, Any]) -> tuple[tuple[int, ...], _Storage]:
-    at = tuple(_value(e, env) for e in indices)
-    if not all(low <= k < end for k, (low, end) in zip(at, storage.limits, strict=True)):
-        raise TrapError(f"{at} is outside")
-    if storage.padding is not None:
-        inner = {**env, **dict(zip(storage.padding.indices, at, strict=True))}
-        if _value(storage.padding.cond, inner):
-            raise TrapError(f"{at} is in the padding")
-    return at, storage
-
-
-def _wrapped(value: int, dtype: str) -> int:
+def wrapped(value: int | None, dtype: str) -> int | None:
+    """The value that an element of an integer type holds."""
+    if value is None:
+        return None
     bits = int("".join(c for c in dtype if c.isdigit()))
     low = 0 if dtype.startswith("u") else -(1 << (bits - 1))
     return (value - low) % (1 << bits) + low
-
-
-def _value(e: Any, env: dict[Any, Any]) -> Any:
-    if isinstance(e, int):
-        return e
-    op, args = e.op, e.args
-    if op in (ops.CONST, ops.BOOL):
-        return e.data
-    if op is ops.VAR:
-        return env[e]
-    if op is ops.SELECT:
-        return _value(args[1] if _value(args[0], env) else args[2], env)
-    if op is ops.AND:
-        return all(_value(arg, env) for arg in args)
-    if op is ops.OR:
-        return any(_value(arg, env) for arg in args)
-    if op is ops.LOAD:
-        at, storage = _place(env[e.data.tensor], args, env)
-        if at not in storage.elements:
-            raise TrapError(f"{at} holds nothing")
-        return storage.elements[at]
-    if op is ops.ASSERTING:
-        if not _value(args[0], env):
-            raise TrapError("an asserted condition is false")
-        return _value(args[1], env)
-    values = [_value(arg, env) for arg in args]
-    if op in _DIVISIONS:
-        a, b = values
-        if b == 0:
-            raise TrapError("a division by 0")
-        return _DIVISIONS[op](a, b)
-    if op is ops.CAST:
-        bits, signed = e.data
-        return _wrapped(values[0], f"{'' if signed else 'u'}int{bits}")
-    return _TOTAL[op](*values)
 
 
 _DIVISIONS: dict[Any, Any] = {

@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Iterator
 
-import pytest
-
+from bound.tensor import Tensor
 from intset import Var, evaluate
 from intset.expr.node import Expr
 from intset.expr.walk import opaque_terms
 from lowering import dataflow, parse_nest
-from tests.lowering.dataflow.instrumented import Read, Run, Stop, Written
-from tests.lowering.dataflow.random_nests import random_nest
-from tests.sweeps import daily
+from tests.lowering.dataflow.instrumented import Read, Run, Written
+from tests.lowering.plain_interpreter import TrapError
+from tests.strategies.nests import AFFINE, Nest, nests
+from tests.sweeps import sampled
 
 
 def holds(cond: object, env: dict[Var, int]) -> bool:
     return bool(evaluate(cond, {v: env[v] for v in cond.free_vars()}))
 
 
-def check(text: str, seed: int, exact: bool) -> int:
-    f = parse_nest(text)
+def places(tensor: Tensor, size: int) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(evaluate(e, dict.fromkeys(e.free_vars(), size))) for e in tensor.extents))
+
+
+def check(nest: Nest) -> int:
+    """Compare dataflow with runs of several sizes; gives the number of comparisons."""
+    f = parse_nest(nest.text)
     d = dataflow(f)
-    rng = random.Random(seed)
+    entries = random.Random(len(nest.text))
     checked = 0
     for size in (0, 1, 3, 4):
-        sizes = dict.fromkeys(f.sizes, size)
-        entry = {t.name: [rng.randint(0, 3) for _ in range(16)] for t in f.params}
+        arrays = {t.name: {place: entries.randint(0, 3) for place in places(t, size)} for t in f.params}
         try:
-            run = Run(f, sizes, entry)
-        except Stop:
+            run = Run(f, arrays, dict.fromkeys("n", size))
+        except TrapError:
             continue
+        sizes = dict.fromkeys(f.sizes, size)
         for read in run.reads:
-            check_read(d.sources(read.line)[read.label], read, sizes, exact)
+            check_read(d.sources(read.line)[read.label], read, sizes, nest.exact)
             checked += 1
         for (line, at), was_read in run.stored.items():
-            cond = d.dead(line)
             loops = list(d._site(line).loop.vars)
-            is_dead = holds(cond, {**sizes, **dict(zip(loops, at, strict=True))})
-            if exact:
-                assert is_dead is not was_read, (line, at, cond)
-            else:
-                assert not (is_dead and was_read), (line, at, cond)
+            is_dead = holds(d.dead(line), {**sizes, **dict(zip(loops, at, strict=True))})
+            assert not (is_dead and was_read), (line, at, d.dead(line))
+            assert is_dead or was_read or not nest.exact, (line, at, d.dead(line))
             checked += 1
     return checked
 
@@ -62,25 +66,11 @@ def check_read(sources: tuple[object, ...], read: Read, sizes: dict[Var, int], e
         assert evaluate(value, {v: env[v] for v in value.free_vars()}) == read.value, (read, source)
 
 
-def check_seed(seed: int, exact: bool) -> int:
-    text = random_nest(seed, exact)
-    try:
-        return check(text, seed, exact)
-    except AssertionError as error:
-        raise AssertionError(f"seed {seed}, exact {exact}: {error}\n{text}") from error
+@sampled(16, 1500, nests(kinds=AFFINE, most=7, size=8), shows={True})
+def test_sources_and_dead_stores_of_affine_nests(nest: Nest) -> bool:
+    return check(nest) > 30
 
 
-@pytest.mark.parametrize("seeds", daily([8, 20], 2))
-def test_random_nests(seeds: int) -> None:
-    assert sum(check_seed(seed, True) for seed in range(seeds)) > 40 * seeds
-
-
-@pytest.mark.parametrize("seeds", daily([6, 15], 2))
-def test_random_nests_with_data(seeds: int) -> None:
-    assert sum(check_seed(seed, False) for seed in range(seeds)) > 33 * seeds
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("exact", [True, False])
-def test_many_random_nests(exact: bool) -> None:
-    assert sum(check_seed(seed, exact) for seed in range(1000, 2500)) > 50_000
+@sampled(16, 1500, nests(kinds=AFFINE | {"data"}, most=7, size=8), shows={True})
+def test_sources_and_dead_stores_of_nests_with_data(nest: Nest) -> bool:
+    return check(nest) > 30

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
+from hypothesis import strategies as st
 
 from intset import Var
 from intset.expr.walk import substitute
@@ -25,9 +25,13 @@ from lowering import (
 from lowering.layout.index_map import IndexNumber
 from lowering.nest.ir import Function
 from lowering.nest.tensors import tensors_of
-from tests.lowering.layout.random_layouts import Laid, random_layer
+from tests.lowering.equivalence import numpy_runs
+from tests.lowering.layout.random_layouts import PACKED, Laid, random_layer
 from tests.lowering.passes.test_passes_random import OLD, PASSES
-from tests.sweeps import daily
+from tests.sweeps import sampled
+
+RANDOM = st.randoms(use_true_random=False)
+LAID = numpy_runs(kinds=PACKED, kind=Laid)
 
 
 def in_order(f: Function, rng: random.Random) -> Function:
@@ -40,45 +44,31 @@ def in_order(f: Function, rng: random.Random) -> Function:
         return f
 
 
-def check(seed: int, most: int) -> None:
-    laid = Laid(seed)
-    rng = random.Random(seed)
+@sampled(10, 3000, LAID, RANDOM)
+def test_layouts_keep_the_results(laid: Laid, rng: random.Random) -> None:
+    """Passes over random layouts keep all elements, the promised padding, and which tensors have padding."""
     laid.transform(rng.randint(1, 2))
     done: list[str] = []
     f = laid.g
     try:
-        laid.agrees(f, seed)
-        for _ in range(rng.randint(1, most)):
+        laid.agrees(f)
+        for _ in range(rng.randint(1, 2)):
             name = rng.choice(["in order", "remove_branching_through_overcompute", *PASSES, *OLD])
             done.append(name)
             if name == "in order":
                 f = in_order(f, rng)
             else:
                 f = PASSES[name](f, report=[]) if name in PASSES else OLD[name](f)
-            laid.agrees(f, seed + 17)
+            laid.agrees(f)
             assert {t.name for t in f.padding} == {t.name for t in laid.g.padding}
     except Exception as error:
         layers = {name: [(layer.map, layer.kind) for layer in some] for name, some in laid.layers.items()}
-        raise AssertionError(f"seed {seed}: {layers}, {done}: {error}\n{laid.text}\n{laid.g}\n{f}") from error
+        raise AssertionError(f"{layers}, {done}: {error}\n{laid.text}\n{laid.g}\n{f}") from error
 
 
-@pytest.mark.parametrize("start", daily(range(0, 50, 10), 5))
-def test_layouts_keep_the_meaning(start: int) -> None:
-    for seed in range(start, start + 10):
-        check(seed, 1)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 2000, 50))
-def test_layouts_keep_the_meaning_of_many(start: int) -> None:
-    for seed in range(start, start + 50):
-        check(seed, 5)
-
-
-def at_the_border(seed: int) -> None:
+@sampled(3, 500, LAID, RANDOM)
+def test_copies_at_the_border_keep_the_results(laid: Laid, rng: random.Random) -> None:
     """Random layouts of cached copies, and hoisted layouts, keep all results."""
-    laid = Laid(seed)
-    rng = random.Random(seed)
     f = laid.f
     for t in laid.f.params:
         try:
@@ -87,31 +77,10 @@ def at_the_border(seed: int) -> None:
             continue
         if rng.random() < 0.8:
             f, _ = random_layer(f, f"{t.name}C", rng)
-    try:
-        laid.agrees(f, seed)
-        h = hoist_layouts(f)
-        for draw in range(2):
-            drawn = random.Random(draw)
-            given = {name: array.copy() for name, array in laid.arrays.items()}
-            h.run(given, {"n": laid.n}, undef=lambda dtype, drawn=drawn: drawn.randint(-(10**6), 10**6))
-            runs = laid.expected
-            for name, array in given.items():
-                known = np.all([runs[0][name] == other[name] for other in runs[1:]], axis=0)
-                assert ((array == runs[0][name]) | ~known).all(), (name, array, runs[0][name])
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error}\n{laid.text}\n{f}") from error
-
-
-def test_copies_at_the_border_keep_the_meaning() -> None:
-    for seed in range(3):
-        at_the_border(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", [3, *range(3000, 3400, 50)])
-def test_copies_at_the_border_keep_the_meaning_of_many(start: int) -> None:
-    for seed in range(start, start + 50):
-        at_the_border(seed)
+    laid.agrees(f)
+    h = hoist_layouts(f)
+    for draw in range(2):
+        laid.compare(laid.after(lambda given, undef: h.run(given, {"n": laid.n}, undef=undef), laid.f, draw), h)
 
 
 SYMBOLIC = (
@@ -122,9 +91,8 @@ SYMBOLIC = (
 )
 
 
-def of_any_size(seed: int) -> None:
-    """Layouts of tensors with a symbolic size."""
-    rng = random.Random(seed)
+@sampled(4, 250, RANDOM)
+def test_layouts_of_any_size_keep_the_results(rng: random.Random) -> None:
     f = parse_nest(f"def f(A: int32[N], B: int32[N], N):\n    {rng.choice(SYMBOLIC)}")
     n = f.sizes[0]
     c, o = rng.randint(2, 4), rng.randint(0, 3)
@@ -156,9 +124,9 @@ def of_any_size(seed: int) -> None:
             found = _packed(layers["B"], b, n, size)
             if isinstance(value, int) or callable(value):
                 told = layout.pack(np.zeros(size, "bool"), True) & (found != 777)
-                assert (result == found)[told].all(), (seed, size, str(g))
+                assert (result == found)[told].all(), (size, str(g))
             result = layout.unpack(result)
-        assert (result == b).all(), (seed, size, str(g))
+        assert (result == b).all(), (size, str(g))
 
 
 def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
@@ -179,15 +147,3 @@ def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
 def at_size(m: Any, n: Var, size: int) -> IndexMap:
     """Substitute one size in a map."""
     return IndexMap(lambda i: [substitute(e, {n: size}) for e in m(i)], (size,))
-
-
-def test_any_size() -> None:
-    for seed in range(4):
-        of_any_size(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", [4, *range(100, 300, 20)])
-def test_any_size_of_many(start: int) -> None:
-    for seed in range(start, start + 20):
-        of_any_size(seed)

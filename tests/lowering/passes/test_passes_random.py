@@ -1,4 +1,4 @@
-"""Random nests through random sequences of all passes: each equals the nest it was made of."""
+"""Random nests through random sequences of all passes: each result computes what the nest computes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from lowering import (
     drop_dead,
@@ -47,9 +48,9 @@ from lowering.passes.stores.copy_elimination import forward_copies
 from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.storage.fixed import with_fixed_storage
-from tests.lowering.random_nests import Nest
-from tests.lowering.wild_nests import Wild
-from tests.sweeps import daily
+from tests.lowering.equivalence import Runs, numpy_runs, plain_runs
+from tests.strategies.nests import EVERYTHING, INTEGERS, Nest, nests
+from tests.sweeps import sampled
 
 PASSES: dict[str, Callable[..., Any]] = {
     "simplify": simplify,
@@ -63,6 +64,7 @@ PASSES: dict[str, Callable[..., Any]] = {
     "sequential_buffer_access": lambda f, report: in_order(f, report),
 }
 OLD: dict[str, Callable[[Function], Function]] = {
+    "remove_assume": remove_assume,
     "plain": lambda f: simplify(f, buffers=False),
     "drop_dead": drop_dead,
     "rebase": rebase,
@@ -86,40 +88,90 @@ def in_order(f: Function, report: list[Any]) -> Function:
     return f
 
 
-def check(seed: int, kind: type[Nest] = Nest) -> None:
-    nest = kind(seed)
-    rng = random.Random(seed)
-    f = nest.f
-    done: list[str] = []
-    for _ in range(rng.randint(2, 5)):
-        name = rng.choice([*PASSES, *PASSES, *OLD])
+CHOICES = st.randoms(use_true_random=False)
+
+
+def check(runs: Runs, rng: random.Random, names: list[str]) -> None:
+    """Apply passes of the tables one after another; each keeps results, text and the form of its report."""
+    f, done = runs.f, []
+    for name in names:
         done.append(name)
-        if name in PASSES:
-            report: list[Any] = []
-            lines = len(str(f).split("\n"))
-            g = PASSES[name](f, report=report)
-            assert all(1 < entry.line <= lines and entry.reason for entry in report)
-            assert str(g) == str(f) or any(entry.done for entry in report) or name in ("simplify", "remove_no_op"), done
-            f = g
-        else:
-            f = OLD[name](f)
-        assert str(parse_nest(str(f))) == str(f), done
+        before = f
         try:
-            nest.agrees(f, seed + 17)
+            f = reported(name, f) if name in PASSES else OLD[name](f)
+            assert str(parse_nest(str(f))) == str(f)
+            runs.agrees(f)
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {done}: {error}\n{nest.text}\n{f}") from error
-    nest.agrees(remove_assume(f), seed + 18)
-    nest.agrees(nest.f, seed + 19)
+            raise AssertionError(f"{done}: {error!r}\n{runs.text}\n{before}\n{f}") from error
 
 
-@pytest.mark.parametrize("seed", daily(range(70), 7))
-def test_passes_keep_the_meaning(seed: int) -> None:
-    check(seed)
+def reported(name: str, f: Function) -> Function:
+    """A pass whose report names statements, and whatever changed."""
+    report: list[Any] = []
+    lines = len(str(f).split("\n"))
+    g: Function = PASSES[name](f, report=report)
+    assert all(1 < entry.line <= lines and entry.reason for entry in report)
+    assert str(g) == str(f) or any(entry.done for entry in report) or name in ("simplify", "remove_no_op")
+    return g
 
 
-@pytest.mark.parametrize("seed", daily(range(30), 6))
-def test_passes_keep_the_meaning_of_wild_nests(seed: int) -> None:
-    check(seed, Wild)
+def sequence(rng: random.Random) -> list[str]:
+    return [rng.choice([*PASSES, *PASSES, *OLD]) for _ in range(rng.randint(1, 5))]
+
+
+@sampled(20, 8000, numpy_runs(), CHOICES)
+def test_passes_keep_the_results_of_all_types(runs: Runs, rng: random.Random) -> None:
+    check(runs, rng, sequence(rng))
+
+
+@sampled(30, 20_000, plain_runs(), CHOICES)
+def test_passes_keep_the_results_of_integers(runs: Runs, rng: random.Random) -> None:
+    check(runs, rng, sequence(rng))
+
+
+@sampled(40, 8000, plain_runs(kinds=INTEGERS - {"loop", "tiles", "storage"}, most=4))
+def test_what_elements_hold_decides_rightly(runs: Runs) -> None:
+    for name in ("simplify", "remove_no_op", "remove_branching_through_overcompute"):
+        check(runs, random.Random(0), [name])
+
+
+def named(f: Function) -> Function:
+    return name_values(decide_rows(f))
+
+
+# by pass: kinds of nests that it changes, and what runs before it
+AIMED: dict[str, tuple[set[str], Callable[[Function], Function], Callable[[Function], Function]]] = {
+    "sequential_buffer_access": ({"tiles"}, unique_names, lambda f: in_order(f, [])),
+    "partition_loops": ({"window", "loop"}, unique_names, partition_loops),
+    "accumulate": ({"window", "reduction"}, partition_loops, accumulate),
+    "name_values": ({"shared", "loop"}, unique_names, named),
+    "inline_values": ({"shared", "name"}, named, inline_values),
+}
+
+
+@st.composite
+def aimed(draw: st.DrawFn) -> tuple[str, Runs]:
+    """A pass, and a nest of the kinds that it changes."""
+    name = draw(st.sampled_from(list(AIMED)))
+    runs = draw(st.sampled_from((numpy_runs, plain_runs)))
+    return name, draw(runs(kinds=AIMED[name][0] | ({"floats"} if runs is numpy_runs else set())))
+
+
+@sampled(40, 2000, aimed(), st.booleans(), shows=AIMED)
+def test_a_pass_changes_its_nests_and_keeps_their_results(case: tuple[str, Runs], is_eager: bool) -> str:
+    """Passes at zero profitability thresholds too."""
+    name, runs = case
+    _, prepare, one = AIMED[name]
+    with pytest.MonkeyPatch.context() as patch:
+        if is_eager:
+            patch.setattr(profitability, "WORTH", 0.0)
+            patch.setattr(profitability, "SHORT", 1e9)
+        patch.setattr(scalar_replacement, "FEWEST", 1)
+        before = prepare(runs.f)
+        after = one(before)
+    assert str(parse_nest(str(after))) == str(after)
+    runs.agrees(after)
+    return "" if str(after) == str(before) else name
 
 
 FOR_C: dict[str, Callable[[Function], Function]] = {  # in the order in which C has them
@@ -140,29 +192,23 @@ BEFORE: list[Callable[[Function], Function]] = [
 ]
 
 
-def check_for_c(seed: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pipeline before C keeps the meaning of a nest, at zero profitability thresholds too."""
-    nest = kind(seed)
-    rng = random.Random(seed)
-    if rng.random() < 0.5:
-        monkeypatch.setattr(profitability, "WORTH", 0.0)
-        monkeypatch.setattr(scalar_replacement, "FEWEST", 1)
-    f = unique_names(nest.f)
-    f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
-    for step in FOR_C.values():
-        f = step(f)
-    monkeypatch.undo()
-    try:
-        nest.agrees(f, seed + 17)
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error}\n{nest.text}\n{f}") from error
+def prepared(f: Function, rng: random.Random) -> Function:
+    """The nest after the passes before C, at zero profitability thresholds too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if rng.random() < 0.5:
+            patch.setattr(profitability, "WORTH", 0.0)
+            patch.setattr(scalar_replacement, "FEWEST", 1)
+        f = unique_names(f)
+        f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
+        for step in FOR_C.values():
+            f = step(f)
+    return f
 
 
-@pytest.mark.parametrize("start", daily(range(0, 1600, 8), 100))
-@pytest.mark.parametrize("kind", [Nest, Wild])
-def test_what_c_is_made_of_keeps_the_meaning(start: int, kind: type[Nest], monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(start, start + 8):
-        check_for_c(seed, kind, monkeypatch)
+@sampled(24, 3000, st.one_of(numpy_runs(), plain_runs()), CHOICES)
+def test_what_c_is_made_of_keeps_the_results(runs: Runs, rng: random.Random) -> None:
+    f = prepared(runs.f, rng)
+    runs.agrees(f)
 
 
 PLANTED = {  # by pass: statements inserted into a nest, and text that the pass must remove
@@ -186,46 +232,17 @@ PLANTED = {  # by pass: statements inserted into a nest, and text that the pass 
 }
 
 
-def check_planted(seed: int, kind: type[Nest] = Nest) -> None:
+@sampled(2, 800, nests(kinds=EVERYTHING), CHOICES)
+def test_what_is_planted_goes(nest: Nest, rng: random.Random) -> None:
     """Insert statements into a nest; the pass must remove them."""
-    nest = kind(seed)
-    rng = random.Random(seed)
     array = rng.choice("ABC")
-    words = (
-        {"a": array, "u": "5", "v": "7"} if "float" not in nest.types[array] else {"a": array, "u": "0.5", "v": "1.5"}
-    )
-    lines = nest.text.split("\n")
+    u, v = ("0.5", "1.5") if "float" in nest.types[array] else ("5", "7")
+    lines = nest.text.rstrip().split("\n")
     starts = [k for k, line in enumerate(lines) if k and line[4] != " " and not line.startswith("    else")]
     place = rng.choice([*starts, len(lines)])
     for name, (text, gone) in PLANTED.items():
-        plant = [f"    {line}" for line in text.format(**words).split("\n")]
+        plant = [f"    {line}" for line in text.format(a=array, u=u, v=v).split("\n")]
         f = parse_nest("\n".join([*lines[:place], *plant, *lines[place:]]))
-        before = str(f).count(gone.format(**words))
+        before = str(f).count(gone.format(a=array, u=u, v=v))
         after = str(PASSES[name](f, report=[]))
-        assert after.count(gone.format(**words)) < before, f"seed {seed}, {name}\n{f}\n{after}"
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_what_is_planted_goes(seed: int) -> None:
-    check_planted(seed)
-
-
-@pytest.mark.nightly
-def test_what_is_planted_in_many_nests_goes() -> None:
-    for seed in range(2000, 2400):
-        check_planted(seed)
-        check_planted(seed, Wild)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 6000, 100))
-def test_passes_keep_the_meaning_of_many_wild_nests(start: int) -> None:
-    for seed in range(start, start + 100):
-        check(seed, Wild)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 6000, 100))
-def test_passes_keep_the_meaning_of_many(start: int) -> None:
-    for seed in range(start, start + 100):
-        check(seed)
+        assert after.count(gone.format(a=array, u=u, v=v)) < before, f"{name}\n{f}\n{after}"

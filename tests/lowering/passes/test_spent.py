@@ -5,7 +5,6 @@ They took 4 to 36 s once; the limit lies far between that and their present time
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +17,11 @@ from intset.expr.node import constant_value
 from lowering import lower, parse_nest, remove_branching_through_overcompute, remove_no_op
 from lowering.dataflow import account_of, dataflow
 from lowering.forms.model import SHORT, written_out
-from lowering.nest.ir import For, Function
+from lowering.nest.ir import For
 from lowering.nest.walk import range_ends, statements
 from lowering.padding.partial_evaluation import Data, PartialEvaluator
+from tests.strategies.nests import AFFINE, Nest, nests
+from tests.sweeps import sampled
 
 LIMIT = 2.5  # processor seconds, also on a slow machine
 
@@ -98,27 +99,14 @@ def reference_written_out(loop: For) -> int | None:
     return count if count is not None and count <= SHORT else None
 
 
-def random_loops(rnd: random.Random, depth: int) -> list[str]:
-    if not depth or rnd.random() < 0.2:
-        return ["A[0] = 1"]
-    lines: list[str] = []
-    for _ in range(rnd.randrange(1, 3)):
-        extent = rnd.choice(("0", "1", "2", "3", "16", "17", "n"))
-        head = rnd.choice((f"for i{depth}_{rnd.randrange(10**6)} in [0, {extent}):", "if n > 3:"))
-        lines += [head, *("    " + line for line in random_loops(rnd, depth - 1))]
-    return lines
-
-
-def test_loops_that_are_written_out() -> None:
-    rnd, seen = random.Random(5), set()
-    for _ in range(150):
-        f: Function = parse_nest("def f(A: int32[1], n):\n" + "\n".join("    " + x for x in random_loops(rnd, 4)))
-        found = written_out(f.body)
-        for stmt in statements(f.body):
-            if isinstance(stmt, For):
-                assert found[stmt] == reference_written_out(stmt)
-                seen.add(found[stmt])
-    assert {None, 0, 1, 2, 4} <= seen
+@sampled(60, 1000, nests(kinds=AFFINE | {"data"}), shows=(None, 0, 1, 2, 4))
+def test_loops_that_are_written_out(nest: Nest) -> frozenset[int | None]:
+    f = parse_nest(nest.text)
+    found = written_out(f.body)
+    for stmt in statements(f.body):
+        if isinstance(stmt, For):
+            assert found[stmt] == reference_written_out(stmt)
+    return frozenset(found.values())
 
 
 def test_deep_nests_are_read_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
@@ -16,14 +15,11 @@ from intset.expr.node import constant_value
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.ir import Assert, For, Function, Seq, Store
 from lowering.nest.walk import operands, range_ends, statements
-from lowering.passes import profitability as deciding
 from lowering.passes.affine import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
-from lowering.passes.stores import scalar_replacement as accumulating
 from lowering.passes.stores.scalar_replacement import accumulate
 from tests.bound.corpus import CASES
-from tests.sweeps import daily
 
 LENGTH = 16
 
@@ -39,65 +35,6 @@ def comparisons(f: Function) -> int:
                 found += node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=")
                 stack.extend(node.args)
     return found
-
-
-def random_nest(rng: random.Random) -> str:
-    """Loops with ends of every kind around sums of elements that are read under conditions on indices."""
-    lines = [f"def F(A: float32[{LENGTH}], B: float32[{LENGTH}, {LENGTH}], n):"]
-    names = ["i", "j", "k"][: rng.randint(1, 3)]
-    kinds = ["", "", "", " vectorized", " parallel"]
-
-    def affine() -> str:
-        terms = [f"{rng.choice((-2, -1, 1, 1, 1, 2, 3))} * {v}" for v in names if rng.random() < 0.8]
-        terms += [rng.choice(("n", "-1 * n", "min(n, 5)"))] if rng.random() < 0.3 else []
-        return " + ".join((*terms, str(rng.randint(-3, 6))))
-
-    depth = 1
-    for k, name in enumerate(names):
-        outer = names[k - 1] if k else "n"
-        low = rng.choice(("0", "0", "1", outer if k else "0"))
-        end = rng.choice(("1", "4", "7", "n", "n + 1", f"min(n, {outer} + 3)", f"max({outer} - 1, 2)"))
-        kind = rng.choice(kinds) if k == 0 or rng.random() < 0.3 else ""
-        lines.append(f"{'    ' * depth}for {name} in [{low}, {end}){kind}:")
-        depth += 1
-    pad = "    " * depth
-    for _ in range(rng.randint(1, 3)):
-        e, at = affine(), f"({rng.choice(names)}) % 16"
-        row = f"({names[0]}) % 16"
-        inside = rng.choice((f"({e} >= 0) & ({e} < {LENGTH})", f"({e} > -1) & ~({e} >= {LENGTH})"))
-        more = rng.choice(
-            ("", f" & ({affine()} >= {rng.randint(0, 4)})", f" & (~({affine()} == 2) | ({affine()} < 3))")
-        )
-        value = f"select({inside}{more}, A[{e}], {rng.randint(1, 9)}.0)"
-        old = rng.choice((f"B[{row}, {at}] * 0.5 + ", f"B[{row}, {at}] + ", ""))
-        if rng.random() < 0.3:
-            lines.append(f"{pad}if {affine()} <= {rng.randint(0, 5)}:")
-            lines.append(f"{pad}    B[{row}, {at}] = {old}{value}")
-            if rng.random() < 0.5:
-                lines += [f"{pad}else:", f"{pad}    B[{row}, 3] = B[{row}, 3] + 1.0"]
-        else:
-            lines.append(f"{pad}B[{row}, {at}] = {old}{value}")
-    return "\n".join(lines) + "\n"
-
-
-def results(f: Function, n: int) -> Any:
-    given = {"A": np.arange(1, LENGTH + 1, dtype="float32"), "B": np.ones((LENGTH, LENGTH), "float32")}
-    return run(f, given, {"n": n})["B"]
-
-
-@pytest.mark.parametrize("worth", [0.0, 1e9])
-@pytest.mark.parametrize("seed", daily(range(400), 36))
-def test_random_nests_compute_the_same_in_pieces(seed: int, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deciding, "WORTH", worth)
-    monkeypatch.setattr(deciding, "SHORT", 1e9 - worth)
-    monkeypatch.setattr(accumulating, "FEWEST", 1)
-    f = parse_nest(random_nest(random.Random(seed)))
-    parted = partition_loops(f)
-    kept = accumulate(parted)
-    for n in (0, 1, 2, 5, 9):
-        expected = results(f, n)
-        for g in (parted, kept):
-            assert np.array_equal(results(g, n), expected), f"{f}\n{g}\nat {n}"
 
 
 def test_an_element_made_of_others_of_its_tensor_is_no_variable() -> None:

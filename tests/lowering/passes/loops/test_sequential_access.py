@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
@@ -143,66 +141,3 @@ def f(A: int32[8, 4], B: int32[8, 4]):
     )
     assert "for t0 in [2, 6):\n            T[t0] = A[i, 5 - t0]" in text
     assert "for t0 in [2, 6):\n            B[i, t0 - 2] = T[t0]" in text
-
-
-def random_nest(rng: random.Random) -> str:
-    """A nest that reads A or stores to it, in tiles, triangles and gaps."""
-    tiles = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
-    names = list("ijk")[: len(tiles)]
-    flat, reach = "0", 1
-    for v, extent in sorted(zip(names, tiles, strict=True), key=lambda _: rng.random()):
-        factor = extent if rng.random() < 0.8 else max(1, extent - 1)
-        flat = f"({flat}) * {factor} + {v}" if rng.random() < 0.8 else f"({flat}) * {factor} + {extent - 1} - {v}"
-        reach *= extent
-    index = f"{flat} + {rng.randint(0, 2)}"
-    named = rng.random() < 0.2
-    lines = []
-    for k, (v, e) in enumerate(zip(names, tiles, strict=True)):
-        low, end = "0", str(e)
-        if k and rng.random() < 0.3:
-            outer = rng.choice(names[:k])
-            low, end = rng.choice([("0", f"minimum({outer} + 1, {e})"), (f"minimum({outer}, {e})", str(e))])
-        lines.append("    " * (k + 1) + f"for {v} in [{low}, {end}):")
-    level = "    " * (len(tiles) + 1)
-    if rng.random() < 0.4:
-        lines.append(f"{level}if {rng.choice(names)} + {rng.choice(names)} < {rng.randint(1, 4)}:")
-        level += "    "
-    if named:
-        lines.append(f"{level}x = {index}")
-        index = "x"
-    if rng.random() < 0.15:
-        lines.append(f"{level}if B[{rng.choice(names)}] < 3:")
-        level += "    "
-    out = rng.choice([index, rng.choice(names), "0"])
-    if rng.random() < 0.3:
-        lines.append(f"{level}B[{out}] = {rng.choice(['0', names[0]])}")
-    shape, place = f"{reach + 3}", index
-    if rng.random() < 0.4:
-        c = rng.randint(2, 4)
-        shape, place = f"{(reach + 3) // c + 1}, {c}", f"({index}) // {c}, ({index}) % {c}"
-    if rng.random() < 0.5:
-        lines.append(f"{level}B[{out}] = {rng.choice(['', f'B[{out}] + '])}A[{place}] * 2")
-    else:
-        lines.append(f"{level}A[{place}] = {rng.choice(['', f'A[{place}] + '])}B[{out}] + {names[-1]}")
-    return "\n".join([f"def f(A: int32[{shape}], B: int32[{reach + 8}]):", *lines, ""])
-
-
-def check_random(seeds: range) -> int:
-    done = 0
-    for seed in seeds:
-        text = random_nest(random.Random(seed))
-        try:
-            _, report = in_order(text, "A")
-        except LayoutError:
-            continue
-        done += report[-1].done
-    return done
-
-
-def test_random_nests() -> None:
-    assert check_random(range(25)) > 10
-
-
-@pytest.mark.nightly
-def test_many_random_nests() -> None:
-    assert check_random(range(1000, 4000)) > 1500

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import random
-
-import numpy as np
 import pytest
 
 from benchmarks.executed import Counter
 from bound import te
-from lowering import lower, parse_nest, run, to_c
+from lowering import lower, parse_nest, to_c
 from lowering.nest.ir import For, Function, Let
 from lowering.nest.walk import statements
-from lowering.passes import decide_rows, inline_values, name_values
+from lowering.passes import decide_rows, name_values
+from tests.lowering.equivalence import PlainRuns, plain_runs
 from tests.lowering.lowered import check, check_c
-from tests.sweeps import daily
+from tests.sweeps import sampled
 
 HEAD = "def F(A: float32[64, 64], B: float32[64, 64], I: int32[64], n):\n"
 
@@ -173,43 +171,14 @@ def test_rows_that_stay(value: str) -> None:
     assert str(decide_rows(f)) == str(f)
 
 
-def random_body(rng: random.Random) -> str:
-    """Loops around stores whose indices share sums, quotients and choices, some in branches."""
-    loops = ["a", "b", "c"][: rng.randint(2, 3)]
-    shared = [
-        f"({rng.choice(loops)} * {rng.randint(2, 9)} + {rng.choice(loops)} + {rng.randint(0, 3)})",
-        f"({rng.choice(loops)} + {rng.choice(loops)} * {rng.randint(2, 5)}) // {rng.randint(2, 4)}",
-        f"select({rng.choice(loops)} < 2, {rng.choice(loops)} * 3, {rng.choice(loops)} + 5)",
-        f"max({rng.choice(loops)} * 2 - 3, {rng.choice(loops)})",
-    ]
-    lines = [f"{'    ' * k}for {v} in [0, {rng.choice(('1', '3', '5', 'n'))}):" for k, v in enumerate(loops)]
-    pad = "    " * len(loops)
-    if rng.random() < 0.4:
-        lines.append(f"{pad}if {rng.choice(shared)} < 9:")
-        pad += "    "
-    for _ in range(rng.randint(1, 3)):
-        place = ", ".join(f"({rng.choice(shared)} + {rng.choice(loops)}) % 64" for _ in range(2))
-        read = ", ".join(f"{rng.choice(shared)} % 64" for _ in range(2))
-        cond = f"({rng.choice(loops)} >= 1) & ({rng.choice(shared)} < 20)"
-        lines.append(f"{pad}A[{place}] = " + rng.choice((f"B[{read}] + 1.0", f"select({cond}, B[{read}], 0.0)")))
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize("seed", daily(range(400), 20))
-def test_random_nests_say_the_same_with_names(seed: int) -> None:
-    rng = random.Random(seed)
-    f = nest(random_body(rng))
-    named = name_values(decide_rows(f))
-    given = np.arange(64 * 64, dtype="float32").reshape(64, 64)
-    n = rng.choice((0, 1, 4))
-    results = [
-        run(g, {"A": np.zeros((64, 64), "float32"), "B": given, "I": np.zeros(64, "int32")}, {"n": n})["A"]
-        for g in (f, named, inline_values(named), parse_nest(str(named)))
-    ]
-    assert all(np.array_equal(results[0], other) for other in results[1:]), f"{f}\n{named}"
-    if "if" not in str(f) and "select" not in str(f) and n:  # every branch is taken
-        old, new = (sum(Counter({"n": n}).stmt(g.body, {})) for g in (f, named))
-        assert new <= old or n == 1
+@sampled(12, 400, plain_runs(kinds=("shared", "loop"), most=4))
+def test_names_cost_nothing(runs: PlainRuns) -> None:
+    """Where every branch is taken, named values leave no more operations."""
+    named = name_values(decide_rows(runs.f))
+    if "if" not in runs.text and "select" not in runs.text:
+        for n in (2, 4):
+            old, new = (sum(Counter({"n": n}).stmt(g.body, {})) for g in (runs.f, named))
+            assert new <= old, f"{runs.text}\n{named}"
 
 
 @pytest.mark.parametrize("kind", ["vectorize", "unroll", "parallel"])
