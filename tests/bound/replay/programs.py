@@ -1,10 +1,14 @@
-"""Small programs for the tests of replay, named as in the cases."""
+"""Small programs for the tests of replay, and what their schedules show."""
 
 from __future__ import annotations
 
-from bound import te
+from collections.abc import Mapping
+from typing import Any
+
+from bound import replay, te
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from tests.lowering.lowered import check
 
 
 def given(*shape, name="T0"):
@@ -57,6 +61,16 @@ def depths(s: Schedule, *tensors: Tensor) -> list[int]:
 
 def numbers_of_loops(s: Schedule, *tensors: Tensor) -> list[int]:
     return [len(s[t].leaf_iter_vars) for t in tensors]
+
+
+def loops(s: Schedule, *tensors: Tensor) -> list[str]:
+    """What `replay.domain` prints, without the name of the tensor."""
+    return [str(replay.domain(s, t)).removeprefix(t.op.name) for t in tensors]
+
+
+def lowered(s: Schedule, sizes: Mapping[str, int] | None = None, **how: Any) -> str:
+    """The nest, after it was run and compared with the reference."""
+    return str(check(s, sizes, **how))
 
 
 def two_reductions(outer=False):

@@ -10,6 +10,8 @@ from tests.bound.replay.programs import (
     broadcast,
     depths,
     given,
+    loops,
+    lowered,
     numbers_of_loops,
     over,
     pointwise,
@@ -18,6 +20,8 @@ from tests.bound.replay.programs import (
     two_reductions,
 )
 
+WHOLE, ROWS = "[i0:i, i1:i] of (i0, i1)", "[i0:i] of (i0)"
+SPLIT = "[i0.outer:i, i0.inner:i] of (i0); split(i0, factor=128)"
 MODES = ("standard", "best_effort", "most_inlined")
 
 
@@ -31,6 +35,8 @@ def test_two_reductions_best(mode):
     o = replay.compute_at(s, ts[0], ts[1], -1, mode)
     assert (positions(s, *ts), o.position, rules(o)) == ([2, 1, 1, 0], 2, {"reduction"})
     assert depths(s, *ts) == [0, 2, 2, 1]
+    assert loops(s, *ts) == [WHOLE, *["[i0:i, r1:r] of (i0, r1)"] * 2, ROWS]
+    lowered(s)
 
 
 def test_two_reductions_standard():
@@ -54,16 +60,16 @@ def test_two_reductions_standard():
     assert list(o.clones) == [ts[0]] and positions(s, *ts, o.clones[ts[0]]) == [0, 0, 0, 0, 2]
 
 
-def test_outer_reductions():
-    s, ts = two_reductions(outer=True)
-    replay.compute_at(s, ts[0], ts[1], 1, "best_effort")
-    assert positions(s, *ts) == [1, 0, 0, 0]
+@pytest.mark.parametrize(("mode", "own"), [("best_effort", 1), ("most_inlined", 2)])
+def test_outer_reductions(mode, own):
     s, ts = two_reductions(outer=True)
     with pytest.raises(replay.ReplayError) as info:
         replay.compute_at(s, ts[0], ts[1], 1)
     assert [repair.kind for repair in info.value.repairs] == ["position", "mode", "reorder", "recompute"]
-    replay.compute_at(s, ts[0], ts[1], 1, "most_inlined")
-    assert positions(s, ts[0]) == [2]
+    replay.compute_at(s, ts[0], ts[1], 1, mode)
+    assert positions(s, *ts) == [own, 0, 0, 0]
+    assert loops(s, *ts) == [WHOLE, *["[r0:r, i0:i] of (i0, r0)"] * 2, ROWS]
+    lowered(s)
 
 
 def consumers(common, output=False):
@@ -96,15 +102,20 @@ def test_several_consumers():
     s = te.create_schedule([t.op for t in outputs])
     s[at].split(s[at].op.axis[0], 128)
     replay.compute_at(s, ts[0], at, 1)
-    assert (numbers_of_loops(s, *ts), positions(s, *ts), depths(s, *ts)) == ([2, 2, 2], [1, 0, 0], [0, 1, 1])
+    assert (loops(s, *ts), positions(s, *ts), depths(s, *ts)) == ([SPLIT] * 3, [1, 0, 0], [0, 1, 1])
+    lowered(s)
 
 
-def test_common_consumer_first():
-    ts, outputs, at = consumers(1)
+@pytest.mark.parametrize("output", [False, True])
+def test_common_consumer_first(output):
+    ts, outputs, at = consumers(1, output)
     s = te.create_schedule([t.op for t in outputs])
     s[at].split(s[at].op.axis[0], 128)
     replay.compute_at(s, ts[0], at, 1)
-    assert (positions(s, *ts), numbers_of_loops(s, *ts)) == ([1, 1, 1, 0, 0], [2, 2, 2, 2, 1])
+    assert positions(s, *ts) == ([1, 1, 1, 1, 0, 0] if output else [1, 1, 1, 0, 0])
+    assert loops(s, *ts) == [SPLIT] * (6 if output else 4) + ["[i0:i] of (i0)"] * (not output)
+    assert depths(s, *ts) == ([0, 1, 1, 1, 1, 1] if output else [0, 1, 1, 1, 0])
+    lowered(s)
 
 
 @pytest.mark.parametrize("output", [False, True])
@@ -115,18 +126,13 @@ def test_common_consumer_far(output):
     outer, _ = s[at].split(fused, 128)
     s[at].split(outer, 4)
     replay.compute_at(s, ts[0], at, 1)
-    assert numbers_of_loops(s, *ts) == [3] * len(ts)
+    made = "[i0.i1.fused.outer.outer:i, i0.i1.fused.outer.inner:i, i0.i1.fused.inner:i] of (i0, i1); fuse(i0, i1); "
+    made += "split(i0.i1.fused, factor=128); split(i0.i1.fused.outer, factor=4)"
+    assert loops(s, *ts) == [made] * len(ts)
+    lowered(s)
     assert positions(s, *ts) == [1, 1, 1, 1, 0] + [0] * output
     if output:
         assert depths(s, *ts[4:]) == [1, 1]
-
-
-def test_no_common_consumer():
-    ts, outputs, at = consumers(1, output=True)
-    s = te.create_schedule([t.op for t in outputs])
-    s[at].split(s[at].op.axis[0], 128)
-    replay.compute_at(s, ts[0], at, 1)
-    assert (positions(s, *ts), numbers_of_loops(s, *ts)) == ([1, 1, 1, 1, 0, 0], [2] * 6)
 
 
 def test_a_placeholder_is_the_producer():
@@ -141,6 +147,9 @@ def test_a_placeholder_is_the_producer():
     ts = (t1, t2, t3, t4, t5, t6, t7)
     assert o.position == 0
     assert (positions(s, *ts), depths(s, t6, t7)) == ([1, 1, 1, 1, 1, 0, 0], [1, 1])
+    made = "[i0.i1.fused.outer:i, i0.i1.fused.inner:i] of (i0, i1); fuse(i0, i1); split(i0.i1.fused, factor=128)"
+    assert loops(s, *ts, t0) == [made] * 7 + ["[T0.0:i, T0.1:i] of (T0.0, T0.1)"]
+    lowered(s)
 
 
 def transposed():
@@ -153,13 +162,17 @@ def transposed():
     return te.create_schedule(t5.op), (t5, t4, t3, t2, t1)
 
 
-def test_transposed():
+@pytest.mark.parametrize("most", [True, False])
+def test_transposed(most):
     s, ts = transposed()
-    replay.inline_most(s)
-    assert positions(s, *ts) == [3, 3, 3, 1, 3]
-    s, ts = transposed()
-    replay.inline_all_at(s, ts[0], -1, "best_effort")
-    assert positions(s, *ts) == [3, 3, 3, 1, 1]
+    if most:
+        replay.inline_most(s)
+    else:
+        replay.inline_all_at(s, ts[0], -1, "best_effort")
+    assert positions(s, *ts) == [3, 3, 3, 1, 3 if most else 1]
+    each = "[i0:i, i1:i, i2:i] of (i0, i1, i2)"
+    assert loops(s, *ts) == [each, each, "[i:i, j:i, k:i] of (i, j, k)", each, each]
+    lowered(s)
 
 
 def test_fused_in_a_chain():
@@ -239,8 +252,9 @@ def test_only_the_first_loops_are_carried():
     outer, inner = s[t2].split(t2.op.axis[0], 10)
     s[t2].split(outer, 3)
     s[t2].split(inner, 5)
-    replay.propagate(s, t2, 2)
-    assert numbers_of_loops(s, t1) == [3]
+    assert replay.propagate(s, t2, 2) == (t1,)
+    made = "[i0.outer.outer:i, i0.outer.inner:i, i0.inner:i] of (i0); split(i0, factor=10); split(i0.outer, factor=3)"
+    assert loops(s, t1) == [made]
 
 
 def test_design_rules():
@@ -322,7 +336,9 @@ def test_spanning_tree_order():
     t1 = pointwise("T1", t0)
     t2 = pointwise("T2", t1)
     s = te.create_schedule(t2.op)
-    assert [(e.kind, e.source, e.target) for e in replay.spanning_tree(s, t1)] == [("C2P", t1, t0), ("P2C", t1, t2)]
+    for _ in range(2):
+        assert [(e.kind, e.source, e.target) for e in replay.spanning_tree(s, t1)] == [("C2P", t1, t0), ("P2C", t1, t2)]
+        assert [repr(edge) for edge in replay.spanning_tree(s, t1)] == ["C2P T1->T0", "P2C T1->T2"]
 
 
 def test_read_at_a_neighbour():
@@ -366,3 +382,116 @@ def test_repairs_of_inlining(call):
         repair.apply(tried)
         assert positions(tried, ts[1]) == [1]
     assert positions(s, *ts) == [0] * 4
+
+
+def test_what_an_earlier_call_made_stays():
+    t0, t2 = given(16), given(16, name="T2")
+    t1, t3 = pointwise("T1", t0), pointwise("T3", t2)
+    t4 = pointwise("T4", t1, t3)
+    t5 = broadcast("T5", t1, 1)
+    t6 = given(16, 6, name="T6")
+    t7 = over("T7", t6, t5)
+    s = te.create_schedule([t4.op, t7.op])
+    outer, _ = s[t7].split(t7.op.axis[1], 2)
+    fused, _ = s[t7].split(s[t7].fuse(t7.op.axis[0], outer), 4)
+    s[t7].split(fused, 3)
+    replay.compute_at(s, t1, t7, 2)
+    before, was = replay.domain(s, t5), positions(s, t1, t5)
+    assert was == [2, 2]
+    replay.compute_at(s, t0, t4, -1)
+    replay.compute_at(s, t2, t4, -1)
+    assert replay.domain(s, t5) == before and all(map(int.__ge__, positions(s, t1, t5), was))
+    lowered(s)
+
+
+def test_inner_broadcast():
+    t0, t1, t2 = given(3), given(3, 4, name="T1"), given(3, 4, 2, 5, name="T2")
+    t3, t4 = broadcast("T3", t0, 1, 2, 3), broadcast("T4", t1, 2, 3)
+    t5 = pointwise("T5", t2)
+    t6, t7 = over("T6", t5, t3), over("T7", t5, t4)
+    t8 = pointwise("T8", t4)
+    t9 = pointwise("T9", t6, t7)
+    t10 = over("T10", t9, t8)
+    s = te.create_schedule(t10.op)
+    for t in (t0, t1, t2):
+        assert replay.compute_at(s, t, t10, -2).position == 0
+    assert positions(s, t3, t4, t5) == [1, 2, 3]
+    assert depths(s, t6, t7, t8) == [3, 3, 2]
+    assert loops(s, t3, t10) == [
+        "[i0:i, i1:b, i2:b, i3:b] of (i0, i1, i2, i3)",
+        "[i0:i, i1:i, i2:i, i3:i] of (i0, i1, i2, i3)",
+    ]
+    lowered(s)
+
+
+def test_a_broadcast_that_moved_inwards():
+    t0, t1 = given(3, 6), given(3, 6, 5, name="T1")
+    t2 = broadcast("T2", t0, 2)
+    t3 = over("T3", t1, t2)
+    s = te.create_schedule(t3.op)
+    _, b, c = t3.op.axis
+    _, inner = s[t3].split(b, 4)
+    s[t3].reorder(c, inner)
+    replay.compute_at(s, t0, t3, -2)
+    replay.compute_at(s, t1, t3, -2)
+    assert (positions(s, t2), depths(s, t3)) == ([2], [2])
+    assert loops(s, t2) == ["[i0:i, i1.outer:i, i2:b, i1.inner:i] of (i0, i1, i2); split(i1, factor=4)"]
+    lowered(s)
+
+
+def test_two_broadcasts():
+    t0, t1 = given(3, 6), given(3, 2, 6, 5, name="T1")
+    t2 = broadcast("T2", t0, 2)
+    t3 = broadcast("T3", t2, 1)
+    t4 = over("T4", t1, t3)
+    s = te.create_schedule(t4.op)
+    replay.compute_at(s, t0, t4, -1)
+    replay.compute_at(s, t1, t4, -1)
+    assert (positions(s, t2, t3), depths(s, t3, t4)) == ([2, 3], [3, 3])
+    assert loops(s, t2, t3) == ["[i0:i, i1:i, i2:b] of (i0, i1, i2)", "[i0:i, i1:b, i2:i, i3:b] of (i0, i1, i2, i3)"]
+    lowered(s)
+
+
+def test_from_four_axes_to_six():
+    t0 = pointwise("T0", given(2, 3, 4, 5, name="A"))
+    t1 = pointwise("T1", given(2, 3, 7, 4, 5, 6, name="B"))
+    t2 = broadcast("T2", t0, 2, 5)
+    t3 = over("T3", t1, t2)
+    s = te.create_schedule(t3.op)
+    i, j, k, m = t0.op.axis
+    s[t0].fuse(k, m)
+    s[t0].fuse(i, j)
+    assert set(replay.propagate(s, t0)) == {t1, t2, t3}
+    made = "of (i0, i1, i2, i3, i4, i5); fuse(i3, i4); fuse(i0, i1)"
+    assert loops(s, t1, t2, t3) == [
+        f"[i0.i1.fused:i, i3.i4.fused:i, i2:i, i5:i] {made}",
+        f"[i0.i1.fused:i, i3.i4.fused:i, i2:b, i5:b] {made}",
+        f"[i0.i1.fused:i, i3.i4.fused:i, i2:i, i5:i] {made}",
+    ]
+    lowered(s)
+
+
+def test_what_matches_is_left():
+    t0 = pointwise("T0", given(12, name="A"))
+    t1 = broadcast("T1", t0, 0, 2)
+    t2 = pointwise("T2", t1)
+    s = te.create_schedule(t2.op)
+    s[t0].split(t0.op.axis[0], 2)
+    s[t1].split(t1.op.axis[1], 2)
+    s[t1].split(t1.op.axis[0], 4)
+    before = replay.domain(s, t1)
+    assert replay.propagate(s, t0) == (t2,)
+    assert replay.domain(s, t1) == before
+    kinds = replay.domain(s, t1).kinds
+    assert [kinds[iv] for iv in s[t1].leaf_iter_vars] == ["b", "b", "i", "i", "b"]
+    assert loops(s, t2) == [loops(s, t1)[0]]
+    lowered(s)
+
+
+def test_within():
+    t0, t1 = pointwise("T0", given(60, name="A")), pointwise("T1", given(60, name="B"))
+    t2 = pointwise("T2", t0, t1)
+    s = te.create_schedule(t2.op)
+    s[t2].split(t2.op.axis[0], 10)
+    assert replay.propagate(s, t2, within=[t0]) == (t0,)
+    assert loops(s, t0, t1) == ["[i0.outer:i, i0.inner:i] of (i0); split(i0, factor=10)", "[i0:i] of (i0)"]

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
-from bound.reference import evaluate
-from lowering import lower, run
-from tests.bound.replay.programs import broadcast, given, over, pointwise, positions, reduced, two_reductions
-
-
-def lowered(s, output, array, **how):
-    """The nest, after it was run and compared."""
-    f = lower(s, **how)
-    out = np.zeros(evaluate(output, {array[0]: array[1]}).shape, output.dtype)
-    run(f, {array[0]: array[1], s.current(output).name: out})
-    np.testing.assert_allclose(out, evaluate(output, {array[0]: array[1]}), rtol=1e-5)
-    return str(f)
-
-
-NUMBERS = ("T0", np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9))
+from lowering import lower
+from tests.bound.replay.programs import (
+    broadcast,
+    given,
+    lowered,
+    over,
+    pointwise,
+    positions,
+    reduced,
+    two_reductions,
+)
 
 
 def test_two_reductions_in_one_loop():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
-    assert lowered(s, ts[3], NUMBERS) == (
+    assert lowered(s) == (
         "def T4(T0: float32[8, 9], T4: float32[8]):\n"
         "    for i0 in [0, 8):\n"
         "        allocate T2: float32[1] at [i0]\n"
@@ -52,7 +47,7 @@ def test_two_reductions_in_one_loop():
 def test_the_clone_runs_in_its_loop_alone():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, repair="recompute")
-    text = lowered(s, ts[3], NUMBERS)
+    text = lowered(s)
     assert "T1.clone: float32[1, 1]" in text and "T1: float32[8, 9]" in text
 
 
@@ -65,7 +60,7 @@ def test_a_guard_around_all_stages_of_a_loop():
     s[t4].split(t4.op.axis[0], 4)
     replay.compute_at(s, t1, t4, 2)
     replay.inline_most(s)
-    text = lowered(s, t4, NUMBERS)
+    text = lowered(s, {"n": 8})
     assert text.count(" if ") == 1 and text.count("for ") == 3
 
 
@@ -75,7 +70,7 @@ def test_fused_and_split_loops_run_once():
     s = te.create_schedule(t2.op)
     s[t2].split(s[t2].fuse(*t2.op.axis), 5)
     replay.compute_at(s, t1, t2, 2)
-    text = lowered(s, t2, NUMBERS)
+    text = lowered(s)
     assert text.count("for ") == 2 and text.count(" if ") == 1
     b = infer_bound(s)
     assert int(b.required(t1).count_max()) == 1 and int(b.required(t1).count_total()) == 72
@@ -90,10 +85,7 @@ def test_an_output_shares_loops():
     replay.compute_at(s, t1, t2, 2)
     b = infer_bound(s)
     assert int(b.required(t1).count_max()) == 4 and int(b.required(t1).count_total()) == 72
-    f = lower(s)
-    x, y = np.zeros((8, 9), "float32"), np.zeros((8, 9), "float32")
-    run(f, {"T0": NUMBERS[1], "T1": x, "T2": y})
-    np.testing.assert_allclose((x, y), (NUMBERS[1] + 1, NUMBERS[1] + 2), rtol=1e-5)
+    lowered(s)
 
 
 def test_what_has_no_axis_for_a_loop_is_computed_anew():
@@ -105,7 +97,7 @@ def test_what_has_no_axis_for_a_loop_is_computed_anew():
     s[t2].reorder(*t2.op.axis[::-1])
     s[t3].reorder(*t3.op.axis[::-1])
     assert replay.compute_at(s, t1, t3, 2).position == 1
-    text = lowered(s, t3, ("T0", np.arange(8, dtype="float32")))
+    text = lowered(s)
     assert text.count("for ") == 2 + ("allocate B" in text) * 2
 
 
@@ -120,7 +112,7 @@ def test_of_a_fused_broadcast_what_is_needed():
         tried = s.copy()
         replay.compute_at(tried, t1, t3, pos, "best_effort")
         assert positions(tried, t2) == [pos]
-        lowered(tried, t3, ("T0", np.arange(8, dtype="float32")))
+        lowered(tried)
         b = infer_bound(tried)
         assert b.required(t2) <= b.computed(t2)
 
@@ -129,29 +121,27 @@ def softmax():
     t0 = given(8, 9)
     t1 = reduced("T1", t0, by=te.max)
     t3 = over("T3", t0, broadcast("T2", t1, 1))
-    t6 = over("T6", t3, broadcast("T5", reduced("T4", t3), 1))
-    return t6, NUMBERS
+    return over("T6", t3, broadcast("T5", reduced("T4", t3), 1))
 
 
 def two_broadcasts():
     t1 = pointwise("T1", given(6))
     t2, t3 = broadcast("T2", t1, 0), broadcast("T3", t1, 1)
-    return te.compute((6, 6), lambda i, j: t2[0, j] + t3[i, 0], name="T4"), ("T0", np.arange(6, dtype="float32"))
+    return te.compute((6, 6), lambda i, j: t2[0, j] + t3[i, 0], name="T4")
 
 
 def transposed():
     t1 = pointwise("T1", given(8, 9))
     t2 = te.compute((9, 8), lambda i, j: t1[j, i] * 2, name="T2")
-    return pointwise("T3", t2), NUMBERS
+    return pointwise("T3", t2)
 
 
 @pytest.mark.parametrize("program", [softmax, two_broadcasts, transposed])
 @pytest.mark.parametrize("how", [{}, {"compact": True}, {"nests": "split"}])
 def test_everything_inlined_runs(program, how):
-    output, array = program()
-    s = te.create_schedule(output.op)
+    s = te.create_schedule(program().op)
     replay.inline_most(s)
-    lowered(s, output, array, **how)
+    lowered(s, **how)
     b = infer_bound(s)
     for stage in s.stages:
         t = stage.op.output(0)
@@ -170,12 +160,7 @@ def test_a_stage_in_a_loop_longer_than_its_own():
     s[t4].split(fused, 3)
     assert replay.compute_at(s, t1, t4, 2).position == 2
     assert positions(s, t1, t3) == [2, 2]
-    f = lower(s)
-    out = {t.name: np.zeros(evaluate(t, {"T0": NUMBERS[1]}).shape, "float32") for t in (t2, r, t4)}
-    run(f, {"T0": NUMBERS[1], **out})
-    for t in (t2, r, t4):
-        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": NUMBERS[1]}), rtol=1e-5)
-    text = str(f)
+    text = lowered(s)
     assert text.count("fused.outer in") == text.count("fused.inner in") == 1
     b = infer_bound(s)
     for t in (t1, t2, r, t3, t4):
@@ -195,10 +180,7 @@ def test_a_reduction_has_no_loop_of_others_inside():
     s[total].reorder(*reversed(s[total].leaf_iter_vars))
     o = replay.compute_at(s, t1, t4, 3, "best_effort")
     assert (o.position, [reason.rule for reason in o.reasons]) == (1, ["mismatch"])
-    f = lower(s)
-    out = {"S": np.zeros(9, "float32"), "T4": np.zeros((8, 5, 9), "float32")}
-    run(f, {"T0": NUMBERS[1], **out})
-    np.testing.assert_allclose(out["S"], (NUMBERS[1] + 1).sum(0), rtol=1e-5)
+    lowered(s)
 
 
 def test_a_loop_of_one_element_that_was_split():
@@ -208,7 +190,7 @@ def test_a_loop_of_one_element_that_was_split():
     s = te.create_schedule(t2.op)
     s[t2].split(t2.op.axis[0], nparts=2)
     assert replay.compute_at(s, t1, t2, 3).position == 3
-    lowered(s, t2, ("T0", np.arange(9, dtype="float32")))
+    lowered(s)
 
 
 def test_a_reduction_is_not_parallel_through_another_stage():
@@ -261,16 +243,16 @@ def test_others_are_computed_in_a_shared_loop():
     s = te.create_schedule(t4.op)
     replay.compute_at(s, t1, t4, 1)
     s[x].compute_at(s[t2], s[t2].leaf_iter_vars[0])
-    text = lowered(s, t4, NUMBERS)
+    text = lowered(s)
     assert "allocate X: float32[1, 9]" in text and text.count("for i0") == 1
 
 
 def test_a_copy_stands_alone():
     s, ts = two_reductions()
-    before = lowered(s, ts[3], NUMBERS)
+    before = lowered(s)
     copied = s.copy()
     replay.compute_at(copied, ts[0], ts[1], -1, "best_effort")
-    assert lowered(s, ts[3], NUMBERS) == before != lowered(copied, ts[3], NUMBERS)
+    assert lowered(s) == before != lowered(copied)
     again = pickle.loads(pickle.dumps(copied))
     assert [stage.compute_at_position for stage in again.stages] == [
         stage.compute_at_position for stage in copied.stages
@@ -287,7 +269,7 @@ def test_guards_of_symbolic_sizes_in_shared_loops(pos, conditions):
     s = te.create_schedule(t3.op)
     s[t3].split(s[t3].fuse(*t3.op.axis), 8)
     assert replay.compute_at(s, t1, t3, pos).position == pos
-    assert lowered(s, t3, NUMBERS).count(" if ") == conditions
+    assert lowered(s, {"n": 8, "m": 9}).count(" if ") == conditions
     b = infer_bound(s)
     assert all(len(b.nest(t).guards) <= 2 for t in (t1, t2, t3))
 
@@ -300,11 +282,7 @@ def test_a_loop_of_one_reduction_is_no_loop_of_five():
     s = te.create_schedule([wide.op, total.op])
     s[total].reorder(*reversed(s[total].leaf_iter_vars))
     replay.inline_most(s)
-    numbers = np.arange(6, dtype="float32")
-    out = {t.name: np.full(evaluate(t, {"T0": numbers}).shape, 77, "float32") for t in (wide, total)}
-    run(lower(s), {"T0": numbers, **out})
-    for t in (wide, total):
-        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": numbers}))
+    lowered(s)
 
 
 def test_an_output_in_loops_longer_than_its_own():
@@ -316,13 +294,7 @@ def test_an_output_in_loops_longer_than_its_own():
     s = te.create_schedule([t2.op, t3.op, t4.op])
     s[t4].fuse(*t4.op.axis[1:])
     replay.compute_at(s, t1, t4, 2, "best_effort")
-    numbers = np.arange(12, dtype="float32").reshape(4, 3)
-    out = {t.name: np.full(evaluate(t, {"T0": numbers}).shape, 77, "float32") for t in (t2, t3, t4)}
-    f = lower(s)
-    run(f, {"T0": numbers, **out})
-    for t in (t2, t3, t4):
-        np.testing.assert_allclose(out[t.name], evaluate(t, {"T0": numbers}))
-    assert str(f).count("for ") <= 3 and positions(s, t2, t3) == [2, 2]
+    assert lowered(s).count("for ") <= 3 and positions(s, t2, t3) == [2, 2]
 
 
 @pytest.mark.parametrize("program", ["split of 3 beside one of 15", "n", "one element, in whole tiles"])
@@ -346,10 +318,7 @@ def test_a_leaf_that_is_shared_with_a_reader_has_extent_1(program):
     for t in (r, one):
         assert all(str(b[iv].extent) == "1" for iv in s[t].leaf_iter_vars[: s[t].compute_at_position])
         assert b.required(t) <= b.computed(t)
-    array = np.arange(3, dtype="int32")
-    out = np.zeros((5, 3), "int32")
-    run(lower(s), {"T0": array, "S": out})
-    np.testing.assert_array_equal(out, evaluate(many, {"T0": array}))
+    lowered(s, {"n": 3})
 
 
 def test_an_output_of_a_reduction_over_nothing():
@@ -362,9 +331,7 @@ def test_an_output_of_a_reduction_over_nothing():
     replay.compute_at(s, t1, t4, 1)
     assert infer_bound(s).nest(t1).guards == ()
     for size in (0, 2):
-        out = {t.name: np.full(3, -9, "int32") for t in (t1, t4)}
-        run(lower(s), {"A": np.ones((3, size), "int32"), **out})
-        assert out["T1"].tolist() == [size] * 3 and out["T4"].tolist() == [2 * size + 5] * 3
+        lowered(s, {"n": size})
 
 
 def test_a_quotient_of_a_fused_loop_is_not_guarded():
@@ -395,7 +362,7 @@ def test_a_loop_that_others_run_is_none_of_a_stage(how, place):
     assert positions(s, t1, t2) == [1, 1]
     b = infer_bound(s)
     assert [str(b[s[t].leaf_iter_vars[0]].extent) for t in (t1, t2)] == ["1", "1"]
-    assert lowered(s, t3, ("T0", np.arange(5, dtype="float32")), nests="guard").count("for ") == 4
+    assert lowered(s, nests="guard").count("for ") == 4
 
 
 @pytest.mark.parametrize("tail", ["guard", "round_up", "shift_inwards"])
@@ -407,7 +374,7 @@ def test_one_element_in_tiles_inside_of_a_reduction(tail):
     s = te.create_schedule(t1.op)
     s[t1].split(t1.op.axis[0], 4, tail=tail)
     assert replay.inline_at(s, t0, 1).position == 1
-    lowered(s, t1, ("T0", np.arange(8, dtype="float32")))
+    lowered(s)
 
 
 def test_what_is_kept_at_one_place_is_read_there():
@@ -420,7 +387,7 @@ def test_what_is_kept_at_one_place_is_read_there():
     t3 = s.cache_read(t1, "global", [t2])
     replay.inline_at(s, t3, -1, "best_effort")
     replay.compute_at(s, t1, t2, -1, "best_effort")
-    assert "T1.global[0]" in lowered(s, t2, ("T0", np.arange(8, dtype="float32")))
+    assert "T1.global[0]" in lowered(s, {"n": 8})
 
 
 def test_a_stage_in_a_loop_that_stands_in_others_for_the_sake_of_a_third():
@@ -435,4 +402,4 @@ def test_a_stage_in_a_loop_that_stands_in_others_for_the_sake_of_a_third():
     replay.inline_most(s)
     b = infer_bound(s)
     assert [len(b.attach_path(t)) for t in (t1, t2, t3)] == [3, 3, 2]
-    lowered(s, t5, ("T0", np.arange(6, dtype="float32")))
+    lowered(s)

@@ -20,7 +20,7 @@ from lowering.forms.model import SHORT, written_out
 from lowering.nest.ir import For
 from lowering.nest.walk import range_ends, statements
 from lowering.padding.partial_evaluation import Data, PartialEvaluator
-from tests.strategies.nests import AFFINE, Nest, nests
+from tests.strategies.nests import Nest, nests
 from tests.sweeps import sampled
 
 LIMIT = 2.5  # processor seconds, also on a slow machine
@@ -99,7 +99,7 @@ def reference_written_out(loop: For) -> int | None:
     return count if count is not None and count <= SHORT else None
 
 
-@sampled(60, 1000, nests(kinds=AFFINE | {"data"}), shows=(None, 0, 1, 2, 4))
+@sampled(80, 1000, nests(kinds=("loop", "guard")), shows=(None, 0, 1, 2, 4))
 def test_loops_that_are_written_out(nest: Nest) -> frozenset[int | None]:
     f = parse_nest(nest.text)
     found = written_out(f.body)
