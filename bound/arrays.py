@@ -152,42 +152,49 @@ def _integer_step(node: Any, a: list[Any]) -> Any:
         return np.asarray(node.data)
     if op is ops.CAST:
         return wrap(a[0], *node.data)
-    return _integer_table()[op](*a)
+    return _elementwise()[op](*a)
 
 
 @cache
-def _integer_table() -> dict[Any, Any]:
+def _elementwise() -> dict[Any, Any]:
+    """The numpy function of each operation of integers and of values."""
     import numpy as np
 
     def truncdiv(a: Any, b: Any) -> Any:
         return a // b + ((a % b != 0) & ((a < 0) != (b < 0)))
 
+    of_both = {
+        "ADD": np.add,
+        "SUB": np.subtract,
+        "MUL": np.multiply,
+        "NEG": np.negative,
+        "ABS": np.abs,
+        "FLOORDIV": np.floor_divide,
+        "FLOORMOD": np.mod,
+        "TRUNCMOD": np.fmod,
+        "MIN": np.minimum,
+        "MAX": np.maximum,
+        "LT": np.less,
+        "LE": np.less_equal,
+        "GT": np.greater,
+        "GE": np.greater_equal,
+        "EQ": np.equal,
+        "NE": np.not_equal,
+        "NOT": np.logical_not,
+    }
     return {
-        ops.ADD: np.add,
-        ops.SUB: np.subtract,
-        ops.MUL: np.multiply,
-        ops.NEG: np.negative,
-        ops.ABS: np.abs,
-        ops.FLOORDIV: np.floor_divide,
-        ops.FLOORMOD: np.mod,
+        **{getattr(ops, name): function for name, function in of_both.items()},
+        **{ValueOp[name]: function for name, function in of_both.items()},
         ops.CEILDIV: lambda a, b: -(-a // b),
         ops.TRUNCDIV: truncdiv,
-        ops.TRUNCMOD: np.fmod,
-        ops.MIN: np.minimum,
-        ops.MAX: np.maximum,
         ops.BITAND: np.bitwise_and,
         ops.BITOR: np.bitwise_or,
         ops.BITXOR: np.bitwise_xor,
         ops.BITNOT: np.invert,
         ops.SHL: np.left_shift,
         ops.SHR: np.right_shift,
-        ops.LT: np.less,
-        ops.LE: np.less_equal,
-        ops.GT: np.greater,
-        ops.GE: np.greater_equal,
-        ops.EQ: np.equal,
-        ops.NE: np.not_equal,
-        ops.NOT: np.logical_not,
+        ValueOp.DIV: np.divide,
+        ValueOp.TRUNCDIV: lambda a, b: np.trunc(a / b),
     }
 
 
@@ -236,7 +243,7 @@ def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[...,
         return wrap(result.astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
     if op is ValueOp.REDUCE:
         raise InputError("a reduction stands inside a larger formula")
-    return _value_table()[op](*a)
+    return _elementwise()[op](*a)
 
 
 def _whole(value: Any, dtype: str) -> Any:
@@ -260,33 +267,6 @@ def _ones(value: Any, bits: int) -> Any:
         count += (rest & np.uint64(1)).astype(np.int64)
         rest = rest >> np.uint64(1)
     return count
-
-
-@cache
-def _value_table() -> dict[ValueOp, Any]:
-    import numpy as np
-
-    return {
-        ValueOp.ADD: np.add,
-        ValueOp.SUB: np.subtract,
-        ValueOp.MUL: np.multiply,
-        ValueOp.DIV: np.divide,
-        ValueOp.FLOORDIV: np.floor_divide,
-        ValueOp.FLOORMOD: np.mod,
-        ValueOp.TRUNCDIV: lambda a, b: np.trunc(a / b),
-        ValueOp.TRUNCMOD: np.fmod,
-        ValueOp.MIN: np.minimum,
-        ValueOp.MAX: np.maximum,
-        ValueOp.NEG: np.negative,
-        ValueOp.ABS: np.abs,
-        ValueOp.LT: np.less,
-        ValueOp.LE: np.less_equal,
-        ValueOp.GT: np.greater,
-        ValueOp.GE: np.greater_equal,
-        ValueOp.EQ: np.equal,
-        ValueOp.NE: np.not_equal,
-        ValueOp.NOT: np.logical_not,
-    }
 
 
 def _away_from_0(x: Any) -> Any:

@@ -20,15 +20,14 @@ from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import condition, initial, reduction_of
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, opaque_terms
 
-Conditions: TypeAlias = "tuple[Cond, ...]"
-PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction
+PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction of truth values
 ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"
 
 _MAX_PATHS: Final = 6  # conjunctions of an access; beyond it, their common conditions
@@ -43,18 +42,23 @@ class TensorAccess:
     ----------
     tensor: the tensor read.
     indices: one expression a dimension, over root axes of the operation, sizes and `extra`.
-    conditions: a conjunction, empty for an unconditional read.
+    conditions: a conjunction, empty for an unconditional read; conditions on integers, in `reads` also on data.
     extra: variables of the access and their ranges, for a region read at once.
     before: reduction or scan axes whose loops start after the read, so that it happens even if they are empty.
     """
 
     tensor: Tensor
     indices: tuple[Expr, ...]
-    conditions: Conditions = ()
+    conditions: PathCondition = ()
     extra: tuple[tuple[Var, Range], ...] = ()
     before: tuple[Var, ...] = ()
 
-    def inside(self) -> Conditions:
+    @property
+    def when(self) -> Truth:
+        """The truth value under which the read happens."""
+        return together(*self.conditions)
+
+    def inside(self) -> tuple[Cond, ...]:
         """Bounds of the data-dependent indices. Other values do not occur: they would be errors."""
         ends: list[Cond] = []
         for index, extent in zip(self.indices, self.tensor.extents, strict=True):
@@ -84,12 +88,7 @@ def _placeholder(op: PlaceholderOp) -> tuple[TensorAccess, ...]:
 
 @accesses.register
 def _compute(op: ComputeOp) -> tuple[TensorAccess, ...]:
-    if op.reduction is None:
-        return loads(op.body)
-    top = op.body[0]
-    assert isinstance(top, Value)
-    starts = loads(initial(top) or op.reduction.combiner.identity)
-    return tuple(dict.fromkeys((*loads(op.body), *(replace(start, before=op.reduce_axis) for start in starts))))
+    return tuple(dict.fromkeys(_of_formula(op, op.outputs, loads)))
 
 
 @accesses.register
@@ -228,7 +227,7 @@ def _edges(node: Any) -> Iterator[OperandEdge]:
             yield OperandEdge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True))))
 
 
-def implied(truth: Any, holds: bool) -> Conditions:
+def implied(truth: Any, holds: bool) -> tuple[Cond, ...]:
     """The integer conditions that follow from a truth value (`holds`) or from its negation."""
     if isinstance(truth, Cond):
         if truth.op is ops.BOOL:
@@ -244,58 +243,38 @@ def implied(truth: Any, holds: bool) -> Conditions:
     return implied(truth.args[0], not holds) if truth.op is ValueOp.NOT else ()
 
 
-@dataclass(frozen=True)
-class ElementRead:
-    """A read of a tensor with its exact condition.
-
-    Attributes
-    ----------
-    tensor: the tensor read.
-    index: one expression a dimension, over root axes of the operation, sizes and `extra`.
-    when: the truth value under which it happens; `True` for an unconditional read.
-    extra: variables of the read and their ranges.
-    at_start: whether the read precedes all reduction or scan loops, so that empty loops do not suppress it.
-    """
-
-    tensor: Tensor
-    index: tuple[Expr, ...]
-    when: Any
-    extra: tuple[tuple[Var, Range], ...] = ()
-    at_start: bool = False
-
-
-def reads(op: Operation, outputs: Iterable[Tensor]) -> tuple[ElementRead, ...]:
-    """The reads of an operation that computes the given `outputs`."""
+def reads(op: Operation, outputs: Iterable[Tensor]) -> tuple[TensorAccess, ...]:
+    """The reads of an operation that computes the given `outputs`, with their exact conditions."""
     if isinstance(op, ExternOp):
         return ()  # its arguments are whole tensors
     if isinstance(op, ComputeOp):
-        return _of_formula(op, frozenset(outputs))
-    conditioned = (
-        ElementRead(a.tensor, a.indices, together(*a.conditions), a.extra, bool(a.before)) for a in accesses(op)
-    )
-    return (*conditioned, *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
+        return _of_formula(op, outputs, reached)
+    return (*accesses(op), *(_of_tile(op) if isinstance(op, TensorComputeOp) else ()))
 
 
-def _of_formula(op: ComputeOp, outputs: frozenset[Tensor]) -> tuple[ElementRead, ...]:
+def _of_formula(
+    op: ComputeOp, outputs: Iterable[Tensor], below: Callable[[Iterable[Operand]], tuple[TensorAccess, ...]]
+) -> tuple[TensorAccess, ...]:
+    """The reads of a formula; of a reduction, those of its initial value precede all of its loops."""
     if op.reduction is None:
-        return reached(body for body, t in zip(op.body, op.outputs, strict=True) if t in outputs)
+        return below(op.body[tensor.value_index] for tensor in op.outputs if tensor in outputs)
     top = op.body[0]
     assert isinstance(top, Value)
-    starts = reached(initial(top) or op.reduction.combiner.identity)
-    return (*reached(op.body), *(ElementRead(r.tensor, r.index, r.when, (), True) for r in starts))
+    starts = below(initial(top) or op.reduction.combiner.identity)
+    return (*below(op.body), *(replace(start, before=op.reduce_axis) for start in starts))
 
 
-def _of_tile(op: TensorComputeOp) -> tuple[ElementRead, ...]:
+def _of_tile(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
     """Reads of the formal tensors of an intrinsic."""
     inner = op.call.intrin.op
     axes = tuple((iv, iv.dom) for iv in (*inner.axis, *inner.reduce_axis) if isinstance(iv.dom, Range))
-    return tuple(ElementRead(r.tensor, r.index, r.when, axes) for r in _of_formula(inner, frozenset(inner.outputs)))
+    return tuple(replace(read, extra=axes, before=()) for read in _of_formula(inner, inner.outputs, reached))
 
 
-def reached(roots: Iterable[Operand]) -> tuple[ElementRead, ...]:
+def reached(roots: Iterable[Operand]) -> tuple[TensorAccess, ...]:
     """The elements read below `roots`; reads inside an index or a condition precede the reads that depend on them."""
     return tuple(
-        ElementRead(tensor, node.args, _either(paths))
+        TensorAccess(tensor, node.args, () if () in paths else (_either(paths),))
         for node, paths in path_conditions(tuple(roots), _truth, lambda paths: (_either(paths),), _MAX_READ_PATHS)
         if (tensor := loaded_tensor(node)) is not None
     )
@@ -305,7 +284,7 @@ def _truth(value: Any, holds: bool) -> PathCondition:
     return (value if holds else negation(value),)
 
 
-def _either(paths: list[PathCondition]) -> Any:
+def _either(paths: list[PathCondition]) -> Truth:
     return truth(True) if () in paths else any_of(*(all_of(*path) for path in paths))
 
 

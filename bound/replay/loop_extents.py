@@ -117,18 +117,12 @@ class _ExtentNumbering:
     def _mark(self, relation: IterVarRelation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
         if isinstance(relation, Split):
             how = (numbers[relation.parent], relation.factor, relation.nparts, relation.tail)
-            numbers[relation.outer] = self._number(("outer", *how))
-            numbers[relation.inner] = self._number(("inner", *how))
-        elif isinstance(relation, Singleton):
-            numbers[relation.iter] = self._number(("one",))
-        elif isinstance(relation, Rebase):
-            numbers[relation.rebased] = numbers[relation.parent]
-        elif isinstance(relation, Fuse):
-            fused = [iv for iv in relation.parents if domain.kinds[iv] != BROADCAST]
-            fused_numbers = [numbers[iv] for iv in fused or relation.parents[:1]]
-            numbers[relation.fused] = (
-                fused_numbers[0] if len(fused_numbers) == 1 else self._number(("fuse", *fused_numbers))
-            )
+            for child, part in zip(relation.children, ("outer", "inner"), strict=True):
+                numbers[child] = self._number((part, *how))
+            return
+        real = [iv for iv in relation.parents if domain.kinds[iv] != BROADCAST] or relation.parents[:1]
+        own = [numbers[iv] for iv in real]
+        numbers[relation.children[0]] = own[0] if len(own) == 1 else self._number(("fuse", *own))
 
     def _extent(self, iv: IterVar) -> int:
         """Return the number of an extent. Linear forms with equal terms are compared by constants, others by proof."""

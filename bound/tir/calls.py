@@ -13,7 +13,7 @@ from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr.arguments import a_name, of_kind
-from intset.expr.node import Expr, IntLike, as_expr
+from intset.expr.node import Cond, Expr, IntLike, as_expr, truth
 from intset.expr.text import shown
 
 
@@ -55,22 +55,30 @@ FLOAT_PAIRS: Final = ("fmod", "atan2", "hypot", "copysign", "nextafter", "ldexp"
 PREDICATES: Final = ("isnan", "isfinite", "isinf")
 
 
-def _float_function(name: str) -> Function:
-    def function(x: object) -> Operand:
-        (value,) = build.matched(build.cast(dtypes.DEFAULT, as_expr(x)) if build.is_integer(x) else x)
-        return make(ValueOp.CALL, (value,), value.dtype, name)
+def _function(name: str, doc: str, of_integer: Callable[[Expr], Operand] | None = None, dtype: str = "") -> Function:
+    """Make a function of a float; `of_integer` gives its value of an integer, by default that of the cast integer.
 
-    return _named(function, name, f"`{name}` of a float; an integer is cast to float32.")
+    Parameters
+    ----------
+    dtype: the result type; by default that of the argument.
+    """
 
-
-def _rounding(name: str) -> Function:
     def function(x: object) -> Operand:
         if build.is_integer(x):
-            return as_expr(x)
+            if of_integer is not None:
+                return of_integer(as_expr(x))
+            x = build.cast(dtypes.DEFAULT, as_expr(x))
         (value,) = build.matched(x)
-        return make(ValueOp.CALL, (value,), value.dtype, name)
+        return make(ValueOp.CALL, (value,), dtype or value.dtype, name)
 
-    return _named(function, name, f"`{name}` of a float; an integer is itself.")
+    return _named(function, name, doc)
+
+
+def _predicate(name: str, of_integer: Cond) -> Function:
+    def constant(_: Expr) -> Operand:
+        return of_integer
+
+    return _function(name, f"Whether `{name}` holds of a float.", constant, "bool")
 
 
 def _float_pair(name: str) -> Function:
@@ -81,16 +89,6 @@ def _float_pair(name: str) -> Function:
     return _named(function, name, f"`{name}` of two floats.")
 
 
-def _predicate(name: str) -> Function:
-    def function(x: object) -> Operand:
-        if build.is_integer(x):
-            return build.const(name == "isfinite", "bool")
-        (value,) = build.matched(x)
-        return make(ValueOp.CALL, (value,), "bool", name)
-
-    return _named(function, name, f"Whether `{name}` holds of a float.")
-
-
 def _named(function: Function, name: str, doc: str) -> Function:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -98,10 +96,10 @@ def _named(function: Function, name: str, doc: str) -> Function:
 
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    **{name: _float_function(name) for name in FLOAT_FUNCTIONS},
-    **{name: _rounding(name) for name in ROUNDINGS},
+    **{name: _function(name, f"`{name}` of a float; an integer is cast to float32.") for name in FLOAT_FUNCTIONS},
+    **{name: _function(name, f"`{name}` of a float; an integer is itself.", as_expr) for name in ROUNDINGS},
     **{name: _float_pair(name) for name in FLOAT_PAIRS},
-    **{name: _predicate(name) for name in PREDICATES},
+    **{name: _predicate(name, truth(name == "isfinite")) for name in PREDICATES},
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import intset
-from bound.infer.accesses import ElementRead, reached
+from bound.infer.accesses import TensorAccess, reached
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.operation import ComputeOp, Operation
 from bound.tensor import Tensor
@@ -99,7 +99,7 @@ def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool
         named = [
             one
             for one in wanted
-            if one.tensor is read.tensor and (not by_index or all(map(_is, one.index, read.index)))
+            if one.tensor is read.tensor and (not by_index or all(map(_is, one.index, read.indices)))
         ]
         if named:
             check = Assert(_inside(read, named, by_index), _message(named[0]))
@@ -115,9 +115,9 @@ def _message(one: Outside) -> str:
     return f"{one.stage.name} reads {one.access} inside {one.tensor.name}"
 
 
-def _inside(read: ElementRead, named: Iterable[Outside], by_index: bool) -> Cond:
+def _inside(read: TensorAccess, named: Iterable[Outside], by_index: bool) -> Cond:
     """That the access is inside: in the ends that are open; of what the formula writes in another way, in all."""
     if by_index:
         return logical_and(*dict.fromkeys(end for one in named for end in one.open_ends))
-    ends = zip(read.index, read.tensor.extents, strict=True)
+    ends = zip(read.indices, read.tensor.extents, strict=True)
     return logical_and(*(cond for e, extent in ends for cond in (e >= 0, e < extent)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from bound.infer.accesses import ElementRead, implied, reads
+from bound.infer.accesses import TensorAccess, implied, reads
 from bound.infer.footprints.environment import LoopEnvironment, size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
@@ -95,9 +95,10 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
             continue
         spaces: dict[bool, _EvaluationPoints] = {}
         for read in dict.fromkeys(reads(bounds.op, _wanted(state, stage))):
-            space = spaces.get(read.at_start)
+            at_start = bool(read.before)
+            space = spaces.get(at_start)
             if space is None:
-                space = spaces[read.at_start] = _EvaluationPoints(state, bounds, read.at_start)
+                space = spaces[at_start] = _EvaluationPoints(state, bounds, at_start)
             accesses_outside += space.outside(read)
     return tuple(accesses_outside)
 
@@ -168,10 +169,10 @@ class _EvaluationPoints:
             if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
                 yield from (loop < r.min + end for end in chain(ops.MIN, r.extent))
 
-    def outside(self, read: ElementRead) -> Iterable[Outside]:
+    def outside(self, read: TensorAccess) -> Iterable[Outside]:
         """The dimensions in which a read has no proof of staying inside."""
         shape = self.state.sizes.shape(read.tensor)
-        index = [as_expr(walk.substitute(e, self.values)) for e in read.index]
+        index = [as_expr(walk.substitute(e, self.values)) for e in read.indices]
         inside: Context | None = None
         for dim, (e, extent) in enumerate(zip(index, shape, strict=True)):
             if not read.extra and self._stays(e, extent):
@@ -190,12 +191,12 @@ class _EvaluationPoints:
         room = env.form(extent).shift(-1).minus(form)
         return all(env.is_nonneg(end, self.forms) for end in (form, room))
 
-    def _inside(self, read: ElementRead) -> Context:
+    def _inside(self, read: TensorAccess) -> Context:
         extra = {var: self.state.sizes.range(r) for var, r in read.extra}
         facts = implied(walk.substitute(read.when, self.values), True)
         return self.context.extended(dict(extra), facts) if extra or facts else self.context
 
-    def _found(self, read: ElementRead, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
+    def _found(self, read: TensorAccess, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
         on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*inside.frame.conditions))
@@ -211,13 +212,13 @@ class _EvaluationPoints:
         point = self._point(read, refuted[0], inside) if refuted else None
         ends = tuple(
             end
-            for end, proof in zip((read.index[dim] >= 0, read.index[dim] < extent), proofs, strict=True)
+            for end, proof in zip((read.indices[dim] >= 0, read.indices[dim] < extent), proofs, strict=True)
             if proof.status != PROVED
         )
         return Outside(
             self.bounds.stage,
             read.tensor,
-            read.index,
+            read.indices,
             dim,
             extent,
             point,
@@ -226,7 +227,7 @@ class _EvaluationPoints:
             ends,
         )
 
-    def _point(self, read: ElementRead, proof: Proof, inside: Context) -> dict[Expr, int]:
+    def _point(self, read: TensorAccess, proof: Proof, inside: Context) -> dict[Expr, int]:
         """A counterexample over axes of the operation, followed by sizes and elements read."""
         values = proof.counterexample or {}
         point: dict[Expr, int] = {}
@@ -235,9 +236,9 @@ class _EvaluationPoints:
             if value is not None:
                 point[iv] = value
         point |= {var: values[var] for var, _ in read.extra if var in values}
-        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in free_vars(*read.index)}
+        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in free_vars(*read.indices)}
         shape = self.state.sizes.shape(read.tensor)
-        sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.index)}
+        sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.indices)}
         shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
         return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
 

@@ -49,6 +49,10 @@ class SymbolicInterval:
             return Range(low, 0)
         return Range(low, extent)
 
+    def maxima(self) -> tuple[EndForms, EndForms]:
+        """Both ends as maxima of forms: the lower end, and the negated upper end."""
+        return self.lows, tuple(form.scale(-1) for form in self.highs)
+
     def same(self, other: SymbolicInterval) -> bool:
         return _same_side(self.lows, other.lows) and _same_side(self.highs, other.highs)
 
@@ -121,12 +125,17 @@ def span(env: LoopEnvironment, limits: Range) -> SymbolicInterval:
     return SymbolicInterval((env.form(as_expr(limits.min)),), (env.form(as_expr(limits.max)),))
 
 
+def interval_of_maxima(lows: EndForms, negated_highs: EndForms) -> SymbolicInterval:
+    """The inverse of `SymbolicInterval.maxima`."""
+    return SymbolicInterval(lows, tuple(form.scale(-1) for form in negated_highs))
+
+
 def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linear]) -> SymbolicInterval | None:
     """An interval without redundant ends; `None` if an end still has more than `_MAX_FORMS` forms."""
     first, last = _largest(env, lows), _largest(env, [form.scale(-1) for form in highs])
     if len(first) > _MAX_FORMS or len(last) > _MAX_FORMS:
         return None
-    return SymbolicInterval(first, tuple(form.scale(-1) for form in last))
+    return interval_of_maxima(first, last)
 
 
 def with_where(env: LoopEnvironment, box: Box, added: Iterable[Linear]) -> Box:
@@ -236,12 +245,10 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
         assumed += [divided_by_content(gap) for gap in unproved_gaps(env, x, assumed)]
     if not (_reaches(env, x, y, assumed) and _reaches(env, y, x, assumed)):
         return None
-    lows = _lower(env, x.lows, y.lows)
-    highs = _lower(env, tuple(f.scale(-1) for f in x.highs), tuple(f.scale(-1) for f in y.highs))
+    lows, highs = (_lower(env, one, other) for one, other in zip(x.maxima(), y.maxima(), strict=True))
     if lows is None or highs is None:
         return None
-    joined = SymbolicInterval(lows, tuple(form.scale(-1) for form in highs))
-    return Box((*a.sides[:k], joined, *a.sides[k + 1 :]), tuple(assumed), a.also)
+    return Box((*a.sides[:k], interval_of_maxima(lows, highs), *a.sides[k + 1 :]), tuple(assumed), a.also)
 
 
 def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
@@ -249,12 +256,8 @@ def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
     assumed = inner.where
     if not all(env.is_nonneg(form, assumed) for form in outer.where):
         return False
-    for big, small in zip(outer.sides, inner.sides, strict=True):
-        if not _at_most(env, big.lows, small.lows):
-            return False
-        if not _at_most(env, tuple(f.scale(-1) for f in big.highs), tuple(f.scale(-1) for f in small.highs)):
-            return False
-    return True
+    pairs = zip(outer.sides, inner.sides, strict=True)
+    return all(_at_most(env, a, b) for big, small in pairs for a, b in zip(big.maxima(), small.maxima(), strict=True))
 
 
 def _at_most(env: LoopEnvironment, a: EndForms, b: EndForms) -> bool:
@@ -303,10 +306,9 @@ def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
     """A box around several boxes, and whether it is the smallest one wherever no box is empty."""
     sides, tight = [], True
     for intervals in zip(*(box.sides for box in boxes), strict=True):
-        lows, first = _hull_side(env, [side.lows for side in intervals])
-        highs, last = _hull_side(env, [tuple(f.scale(-1) for f in side.highs) for side in intervals])
-        sides.append(SymbolicInterval(lows, tuple(form.scale(-1) for form in highs)))
-        tight = tight and first and last
+        ends = [_hull_side(env, choices) for choices in zip(*(side.maxima() for side in intervals), strict=True)]
+        sides.append(interval_of_maxima(*(end for end, _ in ends)))
+        tight = tight and all(is_tight for _, is_tight in ends)
     same = all(_same_side(box.where, boxes[0].where) and box.also == boxes[0].also for box in boxes)
     return Box(tuple(sides), boxes[0].where if same else (), boxes[0].also if same else ()), tight
 
