@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -22,6 +22,8 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.expr.walk import postorder
+
+Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,7 @@ class ArrayEvaluator:
     functions: numpy functions by name, for calls without a known meaning.
     """
 
-    def __init__(
-        self, env: Mapping[Any, Any], tensors: Mapping[Tensor, Cells], functions: Mapping[str, Callable[..., Any]]
-    ) -> None:
+    def __init__(self, env: Mapping[Any, Any], tensors: Mapping[Tensor, Cells], functions: Functions) -> None:
         self.known: dict[Any, Cells] = {var: Cells(array) for var, array in env.items()}
         self.tensors = tensors
         self.functions = functions
@@ -208,16 +208,7 @@ def wrap(value: Any, bits: int, signed: bool) -> Any:
     return np.where(low >= 1 << (bits - 1), low - (1 << bits), low) if signed else low
 
 
-def stored(value: Any, dtype: str) -> Any:
-    """Convert values as a tensor of the given type stores them."""
-    import numpy as np
-
-    if dtypes.is_int(dtype):
-        return wrap(value, dtypes.bits(dtype), dtypes.signed(dtype)).astype(dtype)
-    return np.asarray(value).astype(dtype)
-
-
-def _value_step(node: Value, a: list[Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
     import numpy as np
 
     op, dtype = node.op, node.dtype

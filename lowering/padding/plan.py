@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bound.reference import Functions
+from bound.arrays import Functions
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.config import Configured, all_as_configured

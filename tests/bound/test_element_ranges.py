@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bound import infer_bound, te, tir
-from bound.reference import evaluate
 from lowering import lower
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import check, random_array
 
 INDEX = te.placeholder((40,), "int32", name="INDEX", value_range=(3, 9))

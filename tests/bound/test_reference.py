@@ -9,11 +9,11 @@ import pytest
 
 from bound import te, tir
 from bound.operation import PlaceholderOp
-from bound.reference import evaluate
 from bound.schedule import Schedule
 from intset.errors import InputError, UndefinedError
 from intset.expr.evaluate import evaluate as value_of
 from tests.bound.corpus import CASES
+from tests.bound.reference import evaluate
 
 RNG = np.random.default_rng(7)
 
@@ -93,7 +93,7 @@ def test_a_reduction_in_pieces_equals_one_in_a_piece(monkeypatch: pytest.MonkeyP
     kept = [r for r in range(2, 35) if r % 3 != 1]
     expected = (x[:, kept] * 2).max(1)
     close(evaluate(c, {a: x}), expected)
-    monkeypatch.setattr("bound.reference._POINTS", 24)
+    monkeypatch.setattr("tests.bound.reference._POINTS", 24)
     close(evaluate(c, {a: x}), expected)
 
 

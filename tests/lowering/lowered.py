@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from bound.operation import PlaceholderOp
-from bound.reference import evaluate
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.evaluate import evaluate as value_of
 from lowering import Function, lower, narrow, run, to_c
 from tests.bound.corpus import CASES
+from tests.bound.reference import evaluate
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
 SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")

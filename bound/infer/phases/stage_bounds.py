@@ -71,20 +71,6 @@ class StageNest:
     guards: tuple[Cond, ...]
     start: ReductionInit | None = None
 
-    @property
-    def data_guards(self) -> tuple[Cond, ...]:
-        """The guards without reduction loops."""
-        return tuple(guard for guard in self.guards if not self._reduces(guard))
-
-    @property
-    def reduce_guards(self) -> tuple[Cond, ...]:
-        """The guards over reduction loops."""
-        return tuple(guard for guard in self.guards if self._reduces(guard))
-
-    def _reduces(self, guard: Cond) -> bool:
-        reducing = {loop.iv for loop in self.loops if loop.iv.is_reduce}
-        return any(v in reducing for v in guard.free_vars())
-
 
 @dataclass(frozen=True, eq=False)
 class SlidingWindow:

@@ -10,10 +10,10 @@ import numpy as np
 
 from bound import replay, te, tir
 from bound.errors import ScheduleError
-from bound.reference import evaluate
 from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
 from lowering import lower, run
+from tests.bound.reference import evaluate
 
 KINDS = (
     *("pointwise", "pointwise", "join", "join", "join", "reduce", "reduce", "reduce_all", "best", "broadcast"),

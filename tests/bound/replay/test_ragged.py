@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bound import infer_bound, replay, te, tir
-from bound.reference import evaluate
 from bound.tensor import Tensor
 from lowering import lower, run
+from tests.bound.reference import evaluate
 from tests.bound.replay.random_dags import MODES
 
 TAILS = ("guard", "shrink", "round_up", "shift_inwards")

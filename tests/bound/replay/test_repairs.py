@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bound import replay, te
-from bound.reference import evaluate
 from lowering import lower, run
+from tests.bound.reference import evaluate
 from tests.bound.replay.programs import given, pointwise, positions, reduced, two_reductions
 
 

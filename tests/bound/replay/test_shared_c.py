@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from bound import replay, te, tir
-from bound.reference import evaluate
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from lowering import lower, run, to_c
 from lowering.build.pieces import NESTS
+from tests.bound.reference import evaluate
 from tests.bound.replay.programs import broadcast, given, over, pointwise, reduced, two_reductions
 from tests.bound.replay.random_dags import Dag
 from tests.lowering.lowered import compile_c

@@ -13,7 +13,6 @@ import pytest
 
 import intset
 from bound import te
-from bound.reference import evaluate as reference
 from intset import (
     POS_INF,
     Context,
@@ -29,6 +28,7 @@ from intset import (
 )
 from intset.expr.node import truth
 from lowering import lower, run
+from tests.bound.reference import evaluate as reference
 
 x, y, u, v = (Var(name) for name in "xyuv")
 n = ShapeVar("n")

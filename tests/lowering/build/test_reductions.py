@@ -10,11 +10,11 @@ import pytest
 
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
-from bound.reference import evaluate
 from bound.tensor import Tensor
 from intset import ShapeVar, Var
 from lowering import lower, run
 from tests.bound.claims import check_claims
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import check, random_array
 from tests.sweeps import daily
 

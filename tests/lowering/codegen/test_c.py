@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bound import te, tir
-from bound.reference import evaluate as reference
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError
 from lowering import Function, lower, narrow, to_c
 from lowering.passes import Width
 from tests.bound.corpus import CASES
+from tests.bound.reference import evaluate as reference
 from tests.lowering.lowered import (
     c_name,
     check_c,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bound import dtypes, te, tir
-from bound.reference import evaluate
 from intset import ceildiv, floordiv, floormod, select, truncdiv, truncmod
 from intset.errors import UndefinedError
 from lowering import lower, run, to_c
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import close, run_c
 from tests.sweeps import daily
 

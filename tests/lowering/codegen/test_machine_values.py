@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bound import dtypes, te, tir
-from bound.reference import evaluate
 from intset.errors import InputError, UndefinedError
 from lowering import lower, parse_nest, run, simplify
 from lowering.padding.states import number_of
+from tests.bound.reference import evaluate
 from tests.lowering.random_values import LENGTH, Values
 
 FORMULAS = 16

@@ -11,13 +11,13 @@ import pytest
 import lowering
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from bound.reference import evaluate
 from intset import InputError, ParseError, Range
 from lowering import lower, parse_nest, run, simplify, undef
 from lowering.build.function import nest_of
 from lowering.nest.ir import Function
 from lowering.nest.printer import function_lines, statement_lines
 from tests.bound.corpus import CASES
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import of_corpus
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled

@@ -6,11 +6,11 @@ The oracle of the tests: slow, obvious, and strict about undefined values.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bound import dtypes
-from bound.arrays import ArrayEvaluator, Cells, stored
+from bound.arrays import ArrayEvaluator, Cells, Functions, wrap
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule.dataflow import post_order
 from bound.tensor import Tensor
@@ -26,8 +26,6 @@ from intset.expr.text import shown
 
 # Points evaluated at once: a reduction over more is done in pieces.
 _POINTS: Final = 1 << 20
-
-Functions = Mapping[str, Callable[..., Any]]
 
 
 def evaluate(
@@ -352,6 +350,15 @@ def _filled(cells: Cells, shape: tuple[int, ...], dtype: str) -> Cells:
 
     value = np.broadcast_to(stored(cells.value, dtype), shape)
     return Cells(value, None if cells.bad is None else np.broadcast_to(cells.bad, shape))
+
+
+def stored(value: Any, dtype: str) -> Any:
+    """Convert values as a tensor of the given type stores them."""
+    import numpy as np
+
+    if dtypes.is_int(dtype):
+        return wrap(value, dtypes.bits(dtype), dtypes.signed(dtype)).astype(dtype)
+    return np.asarray(value).astype(dtype)
 
 
 def _mask(cells: Cells) -> Any:
