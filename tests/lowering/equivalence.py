@@ -1,4 +1,4 @@
-"""Random nests with inputs and their results: the one oracle for passes, layouts and what C is made of.
+"""Random nests with inputs and their results: the oracle for passes and layouts.
 
 `PlainRuns` compares nests of int32 in the reference interpreter, for every size; `NumpyRuns` compares nests of all
 types in the interpreter on numpy arrays. Both strategies reject nests that trap.
@@ -90,7 +90,7 @@ class NumpyRuns:
     ----------
     text, f: the nest.
     n: the size.
-    arrays: the elements before each run, by the name of the parameter.
+    arrays: the initial elements of each parameter.
     expected: the arrays after each run.
 
     Raises
@@ -117,7 +117,7 @@ class NumpyRuns:
         return self.after(lambda given, undef: run(f, given, {"n": self.n}, _HOST, undef=undef), f, draw)
 
     def after(self, step: Callable[[dict[str, Any], Any], object], f: Function, draw: int) -> dict[str, Any]:
-        """The arrays after a step that stores to copies of them."""
+        """Apply a step to copies of the arrays; gives the copies."""
         drawn = random.Random(draw)
         copies = {name: array.copy() for name, array in self.arrays.items()}
         with np.errstate(all="ignore"):

@@ -1,9 +1,9 @@
 """A reference interpreter of integer nests: a walk over statements on Python ints sharing no code with `run`.
 
-Arrays are dictionaries from indices to integers. `and`, `or` and `select` are lazy. An `undef()`, and what is computed
-from it, is None. Whatever has no value raises `TrapError` as soon as it is evaluated: a division by 0, an access
-outside an array or in its padding, an element that nothing wrote, a false assumption or check, a condition or an index
-that is None.
+Arrays are dictionaries from indices to integers. `and`, `or` and `select` are lazy. The value None stands for
+`undef()`; it propagates. Whatever has no value raises `TrapError` as soon as it is evaluated: a division by 0, an
+access outside an array or in its padding, an element that nothing wrote, a false assumption or check, a condition or an
+index that is None.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Interpreter:
         return value
 
     def value(self, e: Any) -> Any:
-        """The value of an operand, None for an undefined one."""
+        """Evaluate an operand; None is `undef()`."""
         if isinstance(e, int):
             return e
         op, args = e.op, e.args

@@ -34,14 +34,14 @@ _EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sq
 
 
 def _with_sign(a: Any, b: Any) -> Any:
-    """A number with the sign of another; what is no number has none that machines agree on."""
+    """A number with the sign of another; machines disagree about the sign of NaN."""
     return tir.copysign(a, tir.Select(b == b + 0.0, b, tir.const(1.0, b.dtype)))
 
 
 class Values:
     """Formulas at an index `i` over vectors of each type, with values at the ends of the types.
 
-    Numbers that a division by 0 or a conversion to an integer makes undefined are left out.
+    Divisions by 0 and conversions of large numbers to integers do not occur.
     """
 
     def __init__(self, seed: int, floats: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ class Values:
                 return tir.Select(self.condition(i, depth - 1), inner(), inner())
 
     def _extremum(self, a: Any, b: Any) -> Any:
-        """The smaller or larger of two; which zero numpy takes of 0.0 and -0.0 is left open, so none is -0.0."""
+        """The smaller or larger of two; numpy may take either of 0.0 and -0.0, so neither occurs as -0.0."""
         return self.rng.choice((te.min, te.max))(a + 0.0, b + 0.0)
 
     def integer(self, i: Any, depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""Right calls of everything that is public, one a line, and what their names stand for."""
+"""Correct calls of all public names, one a line, with values for the names in them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def files() -> dict[str, str]:
 
 
 def installed(folder: Path) -> None:
-    """The metadata that installing the package in a folder leaves beside it."""
+    """Write the metadata of an installed package into a folder."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()

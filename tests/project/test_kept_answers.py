@@ -1,4 +1,4 @@
-"""Objects that outlive the call that made them: one answer, wherever and in whatever order they are asked."""
+"""An object that outlives its call gives the same answer in any block, thread and order of questions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OTHER: dict[str, Any] = {"domain": "interval", "points": 1}
 
 @dataclass
 class Made:
-    """An object, what bears on it from outside, and arguments for its methods that need some.
+    """An object with arguments for its methods.
 
     Attributes
     ----------
-    blocks: contexts that its maker was given, each with a fact that a block may add to it.
-    given: arguments by the name of the method; `None` for one that is not asked.
+    blocks: its contexts, each with a fact for a block to add.
+    given: arguments by the name of the method; `None` for a method to skip.
     """
 
     it: Any
@@ -238,14 +238,14 @@ def plan() -> Made:
 
 
 def derived_context() -> Made:
-    """A context shares the scope of the one it is made from, but not the blocks that are entered later."""
+    """An extended context shares the scope of its parent; later blocks stay apart."""
     ctx = sizes()
     own = ctx.extended()
     return Made(_Asked(own), [(ctx, i < 1)])
 
 
 class _Asked:
-    """Questions to a context, whose budgets are those of who asks."""
+    """Questions to a context; the budgets are the caller's."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -290,9 +290,8 @@ MAKERS: dict[str, Callable[[], Made]] = {
     "Plan": plan,
     "Context": derived_context,
 }
-# Classes that compute when they are asked, and whose answers read neither facts nor budgets, or that do not outlive one
-# call, or are reached through an object of the table alone. A class that keeps answers and is new belongs in the table,
-# or here.
+# Classes outside the table although they cache: their answers read neither facts nor budgets, or live for one call, or
+# belong to an object of the table. A new class with a cache goes into the table, or into this list.
 INSIDE: dict[str, str] = {
     "intset": """Assuming using weighed Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds
         WhereNonempty ExprParser ScopedBlock
@@ -312,14 +311,14 @@ INSIDE: dict[str, str] = {
 
 
 def names_of(made: Made) -> list[str]:
-    """The public names that are asked, without those that need arguments nobody gave."""
+    """The public names that can be called: without arguments, or with arguments from the table."""
     own = [name for name in dir(type(made.it)) if not name.startswith("_")]
     special = [name for name in ("__repr__", "__call__") if name in made.given or name == "__repr__"]
     return [name for name in (*own, *special) if made.given.get(name, ()) is not None]
 
 
 def answered(made: Made, name: str) -> str:
-    """An answer as text; a refusal is one."""
+    """Convert an answer or a refusal to text."""
     try:
         found = getattr(made.it, name)
         if callable(found):
@@ -343,7 +342,7 @@ def shown(found: Any, depth: int = 0) -> str:
 
 @contextmanager
 def disturbed(made: Made, rng: random.Random) -> Iterator[None]:
-    """Blocks that have nothing to do with an object that was made outside of them."""
+    """Blocks whose facts and configuration must not reach an object made outside."""
     with ExitStack() as blocks:
         for ctx, fact in (*made.blocks, *((made.it.ctx, i < 1) for _ in [0] if hasattr(made.it, "ctx"))):
             if rng.random() < 0.9:
@@ -433,7 +432,7 @@ _MAKING = {"__init__", "__set_name__", "__new__", "__setstate__", "__post_init__
 
 
 def lazy_classes() -> dict[str, set[str]]:
-    """By package, the classes that keep what a method computes: a cached property, or an attribute set later."""
+    """For each package, the classes with a cached property or an attribute that a method sets."""
     found: dict[str, set[str]] = {}
     for package in (intset, bound, lowering):
         folder = Path(str(package.__file__)).parent

@@ -1,4 +1,4 @@
-"""What is kept of programs that were asked and dropped."""
+"""Memory of dropped programs is freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed: three packages with their types and the command, where type checkers look for them."""
+"""An installation has three packages with types, and the command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("setuptools", minversion="77", reason="builds the package wi
 
 PACKAGES = ("intset", "bound", "lowering")
 
-# A user's script and what mypy is to say of it: of names that it cannot see it says nothing like this.
+# A user's script with the types that mypy reveals; without the package's types it reveals `Any`.
 SCRIPT = """\
 from bound import te
 from intset import Context, Range, Var
@@ -37,7 +37,7 @@ COMPLAINTS = {8: "attr-defined", 9: "attr-defined", 10: "arg-type"}
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, with folders beside the packages that must not be shipped."""
+    """Copy the project and add folders that no wheel may ship."""
     copy = tmp_path_factory.mktemp("copy") / "project"
     copy.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):

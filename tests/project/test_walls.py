@@ -1,4 +1,4 @@
-"""The walls between modules: imports without circles, also inside functions, and few of those."""
+"""Imports between modules have no cycles, also inside functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trees() -> dict[str, ast.Module]:
 
 @functools.cache
 def nodes(name: str) -> tuple[ast.AST, ...]:
-    """Every node of a module, found once for all tests that look at them."""
+    """The syntax nodes of a module, cached for all tests."""
     return tuple(ast.walk(trees()[name]))
 
 
@@ -48,8 +48,8 @@ class Import(NamedTuple):
 
 
 def imports(name: str) -> Iterator[Import]:
-    """Every import of a module of this project, but for those that only types need; a module that calls `importlib`
-    imports each module that its strings name."""
+    """The imports between modules of this project, without those for types alone. A call of `importlib` imports each
+    module that the strings of its caller name."""
     yield from (one for one in _found(name, trees()[name], False) if not one.is_typing)
     if "import_module" in text(name):
         for node in nodes(name):
@@ -133,12 +133,12 @@ def test_circles_are_found() -> None:
 
 
 def test_imports_inside_functions_are_seen() -> None:
-    """islpy's own module is imported by nobody else; what a table of strings names is imported by who loads it."""
+    """A table of module names counts as imports of the module that loads them."""
     late = {(one.module, one.target) for one in every_import() if one.is_late}
     assert ("bound.te_schedule", "lowering.tvm") in late and ("intset", "intset.context") in late
 
 
-HOOKS = {  # found by name: TVM's face of the loops, and what knows what they cost
+HOOKS = {  # loaded by name: the interface of TVM, and the cost model of loops
     ("bound.te_schedule", "lowering.tvm"),
     ("bound.infer.infer_bound", "lowering.forms.choose"),
 }
@@ -153,7 +153,7 @@ def test_no_circle_of_imports() -> None:
 
 
 def test_few_imports_below_module_level() -> None:
-    """Of this project's modules; what they lead to is heavy, or `import intset` is to be light."""
+    """Late imports load heavy modules, or keep `import intset` light."""
     late = [one for one in every_import() if one.is_late]
     assert len(late) <= 40, late
     for one in late:
@@ -162,7 +162,7 @@ def test_few_imports_below_module_level() -> None:
 
 @functools.cache
 def is_heavy(name: str) -> bool:
-    """Whether a module imports a heavy library at its top, or one that does."""
+    """Whether a module imports a heavy library at module level, directly or through others."""
     seen, waiting = {name}, [name]
     while waiting:
         top = waiting.pop()
@@ -184,7 +184,7 @@ def test_types_know_one_another_in_small_knots() -> None:
 
 
 def test_isl_is_named_by_the_registry_alone() -> None:
-    """In its two halves; no string names it either."""
+    """Only two modules of the registry import the isl domain, and no other string names it."""
     inside = "intset.domains.isl"
     importers = {one.module for one in every_import() if one.target.startswith(inside)}
     assert {name for name in importers if not name.startswith(inside)} == {
@@ -199,7 +199,7 @@ def test_isl_is_named_by_the_registry_alone() -> None:
 
 
 def test_names_of_domains_are_not_compared() -> None:
-    """What a domain is called matters to the registry; what it can do is its type."""
+    """Only the registry knows domains by name; other code asks their types."""
     from intset.names import BUILT_IN
 
     wrong = []

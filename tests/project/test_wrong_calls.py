@@ -1,4 +1,4 @@
-"""Everything that is public, called with something wrong in the place of each argument: an error of the package."""
+"""A wrong argument of any public call raises an error of the package."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_the_lines_are_right(name: str) -> None:
             str(eval(line, dict(space())))
 
 
-# What is no call with arguments that a user makes: kinds and constants, what their methods of operators are, answers.
+# Public names without calls that a user makes: kinds, constants, methods of operators, answers.
 KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region Case Finding Question Report Setting
     BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
     Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
 INSIDE = """alone answering conditions config created decided env fields is_one_loop kind_of learn_sizes made new owners
     part place_of point_of position_of range_of replace_inputs restored rewritten same substituted tag_of thread_of
-    under values whole_own""".split()  # the package calls these
+    under values whole_own""".split()  # called by the package alone
 
 
 def test_every_public_name_has_a_line() -> None:

@@ -185,7 +185,7 @@ class Nest:
         return rng.choice(ends)
 
     def _guard(self, scope: Scope) -> list[str]:
-        """A branch; sometimes with the other one, or followed by a branch of the opposite condition."""
+        """A branch; sometimes with `else`, or followed by a branch on the opposite condition."""
         cond = self._condition(scope)
         lines = [f"if {cond}:", *self._body(scope)]
         if self._chance(25):
@@ -207,7 +207,7 @@ class Nest:
         return [f"allocate {name}: {dtype}[{self.size}]", *lines, *after]
 
     def _known(self, scope: Scope) -> list[str]:
-        """Stores of values that a pass can know, then a loop that they may decide."""
+        """Stores of simple values, then a loop with conditions on them."""
         rng, v, w = self.rng, self._fresh("v"), self._fresh("w")
         name = rng.choice(self._integers(scope) or ["M"])
         if len(scope.arrays.get(name, ("", (0, 0)))[1]) > 1:
@@ -233,7 +233,7 @@ class Nest:
         return [*lines, f"for {w} in [0, 5):", *_in(decided)]
 
     def _assumption(self, scope: Scope) -> list[str]:
-        """An assumption that follows from a store or a guard before it."""
+        """An assumption implied by a preceding store or guard."""
         rng, name = self.rng, self.rng.choice(self._integers(scope) or [""])
         cond = self._condition(scope)
         if not name or self._chance(20):
@@ -376,7 +376,7 @@ class Nest:
     # -- operands -----------------------------------------------------------------------------------------------------
 
     def _alike(self, a: str, b: str) -> bool:
-        """Whether values of two types may be stored to each other without a conversion."""
+        """Whether stores between two types need no conversion."""
         return a == b if "float" in a + b else True
 
     def _integers(self, scope: Scope, dims: int | None = None) -> list[str]:
@@ -447,7 +447,7 @@ class Nest:
         return f"select({guard}, {value}, {self.rng.randint(0, 3)})"
 
     def _guarded(self, scope: Scope) -> tuple[str, str]:
-        """A condition, and a value that only the condition keeps from a trap."""
+        """A value that may trap, after a condition that prevents it."""
         rng, v = self.rng, self.rng.choice(list(scope.ranges))
         k, e = rng.randint(0, 3), self._number(scope)
         ways = [(f"{v} != {k}", f"{rng.randint(2, 7)} // ({v} - {k})")]

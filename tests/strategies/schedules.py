@@ -74,7 +74,7 @@ def random_step(
 
 
 class Program:
-    """A DAG of tensors and a schedule of it.
+    """A DAG of tensors with a schedule.
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ class Program:
                 self._try(lambda stage=stage: self._step(stage))
 
     def _try(self, step: Callable[[], object]) -> None:
-        """A step that the schedule refuses is left out."""
+        """Skip a step that the schedule refuses."""
         try:
             step()
         except ScheduleError:
@@ -415,7 +415,7 @@ class Program:
         return None
 
     def _attach(self, producer: Stage) -> None:
-        """Attach a stage around all its consumers; with `others`, now and then where that may be refused."""
+        """Attach a stage around all its consumers; with `others` sometimes at a place that may be refused."""
         rng, s = self.rng, self.schedule
         loops = [
             (stage, iv)
@@ -498,7 +498,7 @@ def _span(row: Row, extents: tuple[Any, ...]) -> tuple[Any, Any]:
 
 
 def _end(pick: Callable[..., Any], ends: Iterable[Any]) -> Any:
-    """The least or the largest of ends, as a number where all are."""
+    """The smallest or largest end; a number if all ends are numbers."""
     values = list(ends)
     by_number = min if pick is te.min else max
     return reduce(pick, values) if any(isinstance(e, Expr) for e in values) else by_number(values)

@@ -316,7 +316,7 @@ def _fold(env: LoopEnvironment, apart: Shape, k: int, folds: Mapping[int, Expr])
     last = numbers.end(0, 1)
     if isinstance(last, Expr) and last.is_const:
         if last.data > _MAX_LISTED:
-            return last + 1
+            return as_expr(last.data + 1)
         distances = [d for (d,) in numbers.listed() if d > 0]
         return as_expr(next(f for f in range(1, last.data + 2) if not any(d % f == 0 for d in distances)))
     longest = alone.end(0, 1)

@@ -92,6 +92,17 @@ def test_what_is_new_is_the_difference_of_two_needs() -> None:
     assert b.required(B).at({y: 4}).count() == 15, "what is required stays"
 
 
+@pytest.mark.parametrize("reach", [4, 2100])  # fewer and more differences than are tested one by one
+def test_a_window_of_one_far_element_keeps_all_between(reach: int) -> None:
+    A = te.placeholder((2 * reach,), name="A")
+    B = te.compute((2 * reach,), lambda i: A[i] + 1, name="B")
+    C = te.compute((reach,), lambda i: B[i] + B[i + reach - 1], name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].store_root()
+    assert str(infer_bound(s).allocated(B)[0].extent) == str(reach)
+
+
 @pytest.mark.parametrize("tile", [1, 3, 4, 13, 20])
 def test_chains_in_which_each_stage_slides(tile: int) -> None:
     A = te.placeholder((17, 4), name="A")

@@ -69,7 +69,7 @@ def loops(s: Schedule, *tensors: Tensor) -> list[str]:
 
 
 def lowered(s: Schedule, sizes: Mapping[str, int] | None = None, **how: Any) -> str:
-    """The nest, after it was run and compared with the reference."""
+    """Lower a schedule, compare a run with the reference; gives the nest."""
     return str(check(s, sizes, **how))
 
 

@@ -1,4 +1,4 @@
-"""A run of a nest that records for each element who wrote it, and for each store whether its value was read."""
+"""A run of a nest that records the writer of each element, and whether each stored value is read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Run(Interpreter):
     Attributes
     ----------
     reads: the reads, in order.
-    stored: for each store, by its line and loops, whether its value was read, or is kept at the end.
+    stored: whether the value of a store, by line and loops, is read or remains at the end.
     """
 
     def __init__(self, f: Function, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:

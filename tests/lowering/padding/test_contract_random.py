@@ -78,7 +78,7 @@ def test_contracts_hold(nest: Nest, rng: random.Random, by_dataflow: bool) -> bo
         try:
             run(f, arrays, undef=lambda dtype, draw=draw: draw.randrange(-20, 20))
         except CheckError:
-            return False  # an assumption of the nest does not hold here
+            return False  # the nest assumes something false
         for t in f.outputs:
             state = c.gives.get(t.name)
             for place in grids[t.name].padding if isinstance(state, PadValue) else ():

@@ -139,7 +139,7 @@ def named(f: Function) -> Function:
     return name_values(decide_rows(f))
 
 
-# by pass: kinds of nests that it changes, and what runs before it
+# pass: (kinds of nests, preparation, the pass)
 AIMED: dict[str, tuple[set[str], Callable[[Function], Function], Callable[[Function], Function]]] = {
     "sequential_buffer_access": ({"tiles"}, unique_names, lambda f: in_order(f, [])),
     "partition_loops": ({"window", "loop"}, unique_names, partition_loops),
@@ -151,7 +151,7 @@ AIMED: dict[str, tuple[set[str], Callable[[Function], Function], Callable[[Funct
 
 @st.composite
 def aimed(draw: st.DrawFn) -> tuple[str, Runs]:
-    """A pass, and a nest of the kinds that it changes."""
+    """A pass with a nest of its kinds."""
     name = draw(st.sampled_from(list(AIMED)))
     runs = draw(st.sampled_from((numpy_runs, plain_runs)))
     return name, draw(runs(kinds=AIMED[name][0] | ({"floats"} if runs is numpy_runs else set())))

@@ -173,7 +173,7 @@ def test_rows_that_stay(value: str) -> None:
 
 @sampled(12, 400, plain_runs(kinds=("shared", "loop"), most=4))
 def test_names_cost_nothing(runs: PlainRuns) -> None:
-    """Where every branch is taken, named values leave no more operations."""
+    """Named values never add operations to a nest without branches."""
     named = name_values(decide_rows(runs.f))
     if "if" not in runs.text and "select" not in runs.text:
         for n in (2, 4):
