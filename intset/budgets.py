@@ -285,6 +285,10 @@ CONDITION_CASES: Final = 100
 """`intset.linear.elimination.cases`: Cases of one condition."""
 TIGHTENING_ROUNDS: Final = 4
 """`intset.linear.assumptions`: Rounds of tightening ranges by facts; the result of every round is sound."""
+MULTIPLE_CHAIN: Final = 4
+"""`intset.linear.multiples`: Links of a chain of divisibilities, `k | m`, `m | n`, ..., in one division."""
+MULTIPLE_TERMS: Final = 8
+"""`intset.linear.multiples`: Terms of an equation that may state a divisibility."""
 STATED_ENDS: Final = 4
 """`intset.ranges`: Facts used for one end of one variable; further ones stay facts."""
 VARIABLE_CHANGES: Final = 400

@@ -16,6 +16,7 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear
+from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -31,6 +32,7 @@ class Assumptions(NamedTuple):
     nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
     atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
     limits: Limits = NOTHING  # symbolic ends of variables
+    multiples: Multiples = NOTHING  # divisibilities
 
 
 NO_ASSUMPTIONS = Assumptions()
@@ -38,15 +40,22 @@ NO_ASSUMPTIONS = Assumptions()
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     """A normalizer for the points of `base` that satisfy all `conditions`; `empty` is set if no point does."""
+    conditions = tuple(conditions)
+    parts = [part for condition in conditions for part in base.clauses(condition)]
+    impossible = base.empty
+    equations = [form for part in parts if isinstance(part, tuple) for kind, form in (part,) if kind is ops.EQ]
+    if equations and not impossible and (more := learned(base, equations)) is not None:
+        base, impossible = _with_multiples(base, more[0]), not more[1]
+        parts = [part for condition in conditions for part in base.clauses(condition)]
+        again = {part[1].key() for part in parts if isinstance(part, tuple)}
+        parts += [(ops.EQ, form) for form in equations if form.key() not in again]  # what a multiple has absorbed
     ranges: dict[Var, Interval] = dict(base.ranges)
     nonneg: list[Linear] = list(base.assumptions.nonneg)
     atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
-    limits = base.assumptions.limits
     current = base
     forms: list[Clause] = []
     choices: list[Cond] = []
-    impossible = base.empty
-    for part in [part for condition in conditions for part in base.clauses(condition)]:
+    for part in parts:
         if isinstance(part, tuple):
             forms.append(sharpened(base, *part))
         elif part.op is ops.OR:
@@ -75,11 +84,21 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
             break  # a second round over one inequality is a no-op: it moves each term away from the end it reads
         if round_ + 1 < TIGHTENING_ROUNDS:
-            current = type(base)(
-                dict(ranges), Assumptions(base.assumptions.nonneg, dict(atoms), limits), base.depth + 1
-            )
-    known = type(base)(ranges, Assumptions(tuple(nonneg), atoms, limits), base.depth + 1, empty=impossible)
+            current = type(base)(dict(ranges), base.assumptions._replace(atoms=dict(atoms)), base.depth + 1)
+    facts = base.assumptions._replace(nonneg=tuple(nonneg), atoms=atoms)
+    known = type(base)(ranges, facts, base.depth + 1, empty=impossible)
     known.is_box = is_box
+    return known
+
+
+def _with_multiples(base: Normalizer, multiples: Multiples) -> Normalizer:
+    """`base` with these divisibilities, under which its facts are read again."""
+    assumptions = base.assumptions._replace(multiples=multiples)
+    known = type(base)(base.ranges, assumptions, base.depth, base.empty)
+    nonneg = [known.form(form.expr()) for form in assumptions.nonneg]
+    nonneg = [form for form in nonneg if form.terms]
+    known = type(base)(base.ranges, assumptions._replace(nonneg=tuple(nonneg)), base.depth, base.empty)
+    known.is_box = base.is_box
     return known
 
 

@@ -13,6 +13,7 @@ from intset.budgets import LONGEST_VALUE
 from intset.expr import ops
 from intset.expr.node import Expr
 from intset.linear.form import factors, take_out
+from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -182,8 +183,9 @@ def _constant_division_bounds(known: Normalizer, e: Any) -> Interval:
         return (None if low is None else low // c, None if high is None else high // c)
     if low is not None and high is not None and low // c == high // c:
         return (low % c, high % c)
-    g = gcd(inner.content(), c)  # x % c = x (mod g)
-    return (inner.const % g, c - g + inner.const % g)
+    step, offset = step_of_sum(known, inner)
+    g = gcd(step, c)  # x % c = x (mod g)
+    return (offset % g, c - g + offset % g)
 
 
 def _select_bounds(known: Normalizer, e: Expr) -> Interval:

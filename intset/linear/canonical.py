@@ -32,6 +32,7 @@ from intset.linear.form import (
     product,
     short_spine,
 )
+from intset.linear.multiples import folded
 from intset.linear.rules import NODE_RULES, RULES
 
 
@@ -161,11 +162,11 @@ class Normalizer:
         low, high = self.bounds(form)
         if low is not None and low >= least:
             return True
-        if high is not None and high < least or not self._tells_more(form):
+        if high is not None and high < least or not self.tells_more(form):
             return False
         return symbolic.is_nonneg(self, form.shift(-least))
 
-    def _tells_more(self, form: Linear) -> bool:
+    def tells_more(self, form: Linear) -> bool:
         """Whether the symbolic bound can improve on intervals: the sum has sizes or products."""
         if len(form.terms) < 2:
             return False
@@ -186,7 +187,7 @@ class Normalizer:
             return 1
         if high is not None and high <= 0:
             return -1
-        if not self._tells_more(form):
+        if not self.tells_more(form):
             return 0
         return 1 if symbolic.is_nonneg(self, form) else -1 if symbolic.is_nonneg(self, form.scale(-1)) else 0
 
@@ -314,6 +315,8 @@ class Normalizer:
                         stack.extend(waiting)
                         continue
                 form = self._combine(*total)
+                if any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
+                    form = folded(self, form)
                 if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
                     form = form.as_written()  # atoms in text order; long sums by their parts
                 if len(form.terms) > REWRITTEN_TERMS:

@@ -22,12 +22,11 @@ from collections.abc import Iterator
 from math import gcd
 from typing import TYPE_CHECKING
 
-from intset.budgets import EXPANDED_TERMS, QUOTIENT_TERMS, REGROUPED_REMAINDERS
+from intset.budgets import EXPANDED_TERMS, REGROUPED_REMAINDERS
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import (
     ZERO,
-    Key,
     Linear,
     RemainderOrigin,
     accumulate,
@@ -35,9 +34,9 @@ from intset.linear.form import (
     constant,
     factors,
     monomial_of,
-    order_key,
     take_out,
 )
+from intset.linear.multiples import exact_quotient, folded, split_exactly, step_of
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -50,6 +49,8 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         if c == 0:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
+    if (share := split_exactly(known, dividend, divisor)) is not None:
+        return share[0].plus(floordiv(known, share[1], divisor))
     quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
         return quotient
@@ -117,6 +118,8 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         return form
     if (single := _one_period(known, form, c)) is not None:
         return constant(single)
+    if (share := split_exactly(known, form, constant(c))) is not None:
+        return share[0].plus(floordiv_const(known, share[1], c))
     outer, inner = whole_part(form, c)
     if not inner.terms:
         return outer
@@ -176,19 +179,23 @@ def as_quotient(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None
 
 
 def _drop_small_part(known: Normalizer, form: Linear, c: int) -> Linear | None:
-    """`(g*h + s) // c` as `(h + k) // (c/g)`, when g divides c and s stays within one period of g."""
-    if len(form.terms) < 2:
+    """`(g*h + s) // c` as `(h + k) // (c/g)`, when g divides c and s stays within one period of g.
+
+    Known multiples may make terms divisible by g: `(a + 2) // 16` is `a // 16` where 8 divides `a`.
+    """
+    if len(form.terms) < 2 and not form.const:
         return None
-    shared = {gcd(k, c) for k in form.terms.values()}
-    shared.discard(1)
-    for g in sorted(shared, reverse=True):
-        coarse = {t: k for t, k in form.terms.items() if k % g == 0}
-        if len(coarse) == len(form.terms):
-            continue
-        fine = Linear(form.const, {t: k for t, k in form.terms.items() if k % g})
+    steps = {t: gcd(k * step_of(known, t)[0], c) for t, k in form.terms.items()}
+    for g in sorted(set(steps.values()) - {1}, reverse=True):
+        coarse = {t: k for t, k in form.terms.items() if k * step_of(known, t)[0] % g == 0}
+        offset = sum(k * step_of(known, t)[1] for t, k in coarse.items())
+        fine = Linear(form.const + offset, {t: k for t, k in form.terms.items() if t not in coarse})
         step = _one_period(known, fine, g)
-        if step is not None:
+        if step is None or not fine.terms and step * g - offset == form.const:
+            continue
+        if offset == 0 and all(k % g == 0 for k in coarse.values()):
             return floordiv_const(known, Linear(step, {t: k // g for t, k in coarse.items()}), c // g)
+        return floordiv_const(known, Linear(step * g - offset, coarse), c)
     return None
 
 
@@ -250,7 +257,7 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
         factored = _as_factor(dividend, divisor, known)
         if factored[0].terms or factored[0].const:
             return factored
-        quotient_of_all = _exact_quotient(dividend, divisor)
+        quotient_of_all = exact_quotient(dividend, divisor)
         if quotient_of_all is not None:
             return quotient_of_all, ZERO
     for monomial, coefficient in divisor.terms.items():
@@ -280,34 +287,6 @@ def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Li
     return Linear(whole, {e: k for e, k in quotient.items() if k}), Linear(dividend.const, rest)
 
 
-def _exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
-    """The polynomial q with `dividend = q*divisor`, by polynomial division in lexicographic order; `None` for an
-    inexact division or a quotient of more than `QUOTIENT_TERMS` terms."""
-    lead = min(divisor.terms, key=_lexicographic)
-    own, scale = factors(lead), divisor.terms[lead]
-    quotient = ZERO
-    for _ in range(QUOTIENT_TERMS):
-        if not dividend.terms:
-            return None if dividend.const else quotient
-        first = min(dividend.terms, key=_lexicographic)
-        left = factors(first)
-        if dividend.terms[first] % scale or not all(take_out(left, e) for e in own):
-            return None
-        k = dividend.terms[first] // scale
-        part = Linear(0, {monomial_of(left): k}) if left else constant(k)
-        quotient = quotient.plus(part)
-        dividend = dividend.minus(part.times(divisor))
-    return None
-
-
-def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
-    """The key of a monomial in lexicographic order, where a word precedes its own prefixes."""
-    return (*sorted(order_key(e) for e in factors(monomial)), _AFTER_ALL)
-
-
-_AFTER_ALL = (1 << 200,)
-
-
 MAX_TERMS = 2 * EXPANDED_TERMS
 
 
@@ -321,8 +300,8 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
     if divisor.terms:
-        return dividend.minus(known.product(quotient, divisor))
-    remainder = dividend.plus(quotient, -c)
+        return folded(known, dividend.minus(known.product(quotient, divisor)))
+    remainder = folded(known, dividend.plus(quotient, -c))
     for e in quotient.terms:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
             remainder.origin = RemainderOrigin(e, c)

@@ -14,6 +14,7 @@ from intset.expr import ops
 from intset.expr.node import Node, make
 from intset.linear.division import ceildiv, floordiv, floordiv_const, floormod, truncdiv, truncmod
 from intset.linear.form import ZERO, Linear, atom, constant, form_key
+from intset.linear.multiples import folded
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -135,7 +136,7 @@ def _abs(known: Normalizer, a: Linear) -> Linear:
 
 
 def _mul(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return known.product(a, b)
+    return folded(known, known.product(a, b))
 
 
 # -- rules of operations with lazy arguments or a payload: of the node -----------------------------------------

@@ -148,12 +148,15 @@ def splits(
 ) -> Iterator[Cond]:
     """Candidate split conditions, most promising first."""
     below = postorder([premise.cond for column in columns for premise in column.premises])
+    chained: dict[Expr, None] = {}
     for node in below:  # equations `node == simple` of the linear form, as two inequalities
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
             simple = known.canonical(node)
             if simple is not node:
                 yield node - simple >= 1
                 yield simple - node >= 1
+                chained.update(dict.fromkeys(_chained_quotients(simple)))
+    yield from (quotient >= 0 for quotient in chained)
     yield from dict.fromkeys(node.args[0] for node in below if node.op is ops.SELECT)
     yield from dict.fromkeys(node.args[0] >= 0 for node in below if node.op in (ops.TRUNCDIV, ops.TRUNCMOD))
     yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
@@ -171,6 +174,16 @@ def splits(
     fractional = _fractional(columns, effort)
     if fractional is not None:
         yield _expression({fractional[0]: 1}, expander) >= fractional[1]
+
+
+def _chained_quotients(simple: Expr) -> Iterator[Expr]:
+    """The quotients that are multiplied by one another, as in `s // k = m//k * (s//m)`.
+
+    It follows from `m = k*(m//k)` times the other one.
+    """
+    for product in postorder((simple,)):
+        if product.op is ops.MUL and all(arg.op is ops.FLOORDIV for arg in product.args):
+            yield from product.args
 
 
 def _eliminated(goal: Poly, equations: Sequence[Poly]) -> Poly:

@@ -19,10 +19,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from intset.expr import ops
-from intset.expr.node import Node
+from intset.expr.node import Node, PlainVar
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.multiples import known_multiples
 from intset.simplify.shapes import (
     UPPER,
     ChoiceShape,
@@ -92,6 +93,10 @@ def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
 
 def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
+    if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
+        known_multiples(known, v) for v in dividend.variables
+    ):
+        return None
     ends = _ends_inside(dividend, known)
     if ends is None or _is_one_period(ends, c):
         return None

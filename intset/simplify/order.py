@@ -187,7 +187,7 @@ class OrderDecider:
             return bool(canonical.data)
         if canonical.op in ops.COMPARISONS:
             clause = self.known.compared.get(canonical)
-            if clause is not None and self._may_be_bounded(clause[1]):
+            if clause is not None and (self._may_be_bounded(clause[1]) or self.known.tells_more(clause[1])):
                 return self.judged(*clause)
         return None
 

@@ -29,7 +29,6 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.expr.walk import conjuncts, opaque_terms
 from intset.infinity import POS_INF
-from intset.linear.assumptions import Assumptions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.regions.account import Account
@@ -74,7 +73,7 @@ class LoopEnvironment:
         self._limits = dict(frame.known.assumptions.limits)
         facts = frame.known.assumptions
         self._plain = Normalizer({})
-        self._bounds = Normalizer(self._numeric, Assumptions(facts.nonneg, facts.atoms, self._limits))
+        self._bounds = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
         # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}

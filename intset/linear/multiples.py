@@ -1,0 +1,332 @@
+"""Known multiples: `x = d*q + r` for terms whose remainder a fact or a declaration states.
+
+Division by a divisor of `d` takes the exact share of such terms out of the dividend; a sum that contains `d*q` is
+written with `x` again. So one pair of directions closes divisibility under sums, products, multiples and chains:
+
+    k | s, k | t    :  (c*s - t) // k = c*(s // k) - t // k        and  (c*s - t) % k = 0
+    8 | a           :  a // 4 = 2*(a // 8),  (a + 3) % 8 = 3,  a // 8 * 8 = a
+    k | m, m | s    :  s // k = m//k * (s//m)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple
+
+from intset.budgets import MULTIPLE_CHAIN, MULTIPLE_TERMS, QUOTIENT_TERMS
+from intset.expr import ops
+from intset.expr.node import Expr, Var, const, make
+from intset.linear.form import (
+    ZERO,
+    Key,
+    Linear,
+    accumulate,
+    atom,
+    constant,
+    factors,
+    monomial_of,
+    order_key,
+    take_out,
+)
+
+if TYPE_CHECKING:
+    from intset.linear.canonical import Normalizer
+
+
+class Multiple(NamedTuple):
+    """The equation `term = divisor*quotient + rest`.
+
+    Invariant: it holds at every point of the scope that has it, and `quotient` is an integer there.
+    """
+
+    term: Expr
+    divisor: Linear
+    quotient: Linear
+    rest: Linear
+
+
+Multiples = Mapping[Expr, tuple[Multiple, ...]]  # by term, and by quotient where that is a floor quotient
+
+
+def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
+    """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
+    stated = known.assumptions.multiples.get(e)
+    if stated is not None:
+        return stated
+    if isinstance(e, Var) and e not in known.ranges:
+        step = e.declared()[2]
+        return () if step == 1 else (_modulo(e, step, 0),)
+    return ()
+
+
+def _modulo(e: Expr, m: int, r: int) -> Multiple:
+    """`e % m == r`, for 0 <= r < m."""
+    return Multiple(e, constant(m), atom(make(ops.FLOORDIV, (e, const(m)))), constant(r))
+
+
+def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
+    """(m, r) such that every value of the atom or monomial is r modulo m; m = 1 where nothing is known."""
+    for one in known_multiples(known, e):
+        if one.divisor.is_const and one.rest.is_const:
+            return one.divisor.const, one.rest.const
+    if e.op is ops.MUL:
+        m, r = 1, 0
+        for f in factors(e):
+            own = step_of(known, f)
+            if own[1] == 0:
+                m *= own[0]
+        return m, r
+    return 1, 0
+
+
+def step_of_sum(known: Normalizer, form: Linear) -> tuple[int, int]:
+    """(m, r) such that every value of the form is r modulo m; m = 0 for a constant."""
+    m, r = 0, form.const
+    for e, k in form.terms.items():
+        step, offset = step_of(known, e)
+        m, r = gcd(m, k * step), r + k * offset
+    return m, r % m if m else r
+
+
+# -- division -----------------------------------------------------------------------------------------------------
+
+
+def exact_share(known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN) -> Linear | None:
+    """`dividend / divisor` where known multiples make it exact; else `None`."""
+    share = split_exactly(known, dividend, divisor, chain)
+    return share[0] if share is not None and not share[1].terms and not share[1].const else None
+
+
+def split_exactly(
+    known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN
+) -> tuple[Linear, Linear] | None:
+    """(q, r) with `dividend = divisor*q + r`, from terms that known multiples make divisible; `None` without any."""
+    quotient, rest = ZERO, None
+    for e, k in dividend.terms.items():
+        share = _term_share(known, e, k, divisor, chain)
+        if share is not None:
+            quotient = quotient.plus(share[0])
+            rest = (dividend if rest is None else rest).minus(Linear(0, {e: k})).plus(share[1])
+    return None if rest is None else (quotient, rest)
+
+
+def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int) -> tuple[Linear, Linear] | None:
+    """(q, r) with `k*e = divisor*q + r`."""
+    for part, beside in _parts(known, e, k):
+        for one in known_multiples(known, part):
+            whole = beside.times(one.divisor)
+            share = exact_quotient(whole, divisor)
+            if share is None and chain and not divisor.is_const:
+                share = exact_share(known, whole, divisor, chain - 1)
+            if share is not None:
+                return share.times(one.quotient), beside.times(one.rest)
+    return None
+
+
+def _parts(known: Normalizer, e: Expr, k: int) -> Iterator[tuple[Expr, Linear]]:
+    """(part, c) with `k*e = c*part`: the monomial itself, each of its factors, and the products that facts speak of."""
+    yield e, constant(k)
+    if e.op is ops.MUL:
+        products = [part for part in known.assumptions.multiples if part.op is ops.MUL and part is not e]
+        for part in (*dict.fromkeys(factors(e)), *products):
+            others = factors(e)
+            if all([take_out(others, one) for one in factors(part)]):  # noqa: C419  # every factor is taken out
+                yield part, Linear(0, {monomial_of(others): k})
+
+
+# -- polynomial division -----------------------------------------------------------------------------------------
+
+
+def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
+    """The polynomial q with `dividend = q*divisor`, by polynomial division in lexicographic order; `None` for an
+    inexact division or a quotient of more than `QUOTIENT_TERMS` terms."""
+    if divisor.is_const:
+        exact = divisor.const and dividend.const % divisor.const == 0 and dividend.content() % divisor.const == 0
+        return dividend.divided(divisor.const) if exact else None
+    lead = min(divisor.terms, key=_lexicographic)
+    own, scale = factors(lead), divisor.terms[lead]
+    quotient = ZERO
+    for _ in range(QUOTIENT_TERMS):
+        if not dividend.terms:
+            return None if dividend.const else quotient
+        first = min(dividend.terms, key=_lexicographic)
+        left = factors(first)
+        if dividend.terms[first] % scale or not all(take_out(left, e) for e in own):
+            return None
+        k = dividend.terms[first] // scale
+        part = Linear(0, {monomial_of(left): k}) if left else constant(k)
+        quotient = quotient.plus(part)
+        dividend = dividend.minus(part.times(divisor))
+    return None
+
+
+def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
+    """The key of a monomial in lexicographic order, where a word precedes its own prefixes."""
+    return (*sorted(order_key(e) for e in factors(monomial)), _AFTER_ALL)
+
+
+_AFTER_ALL = (1 << 200,)
+
+
+# -- sums ---------------------------------------------------------------------------------------------------------
+
+
+def folded(known: Normalizer, form: Linear) -> Linear:
+    """`form` with each `c*d*q` written as `c*(x - r)`, for the known multiples `x = d*q + r`."""
+    for _ in range(len(form.terms)):
+        shorter = _folded_once(known, form)
+        if shorter is None:
+            break
+        form = shorter
+    return form
+
+
+def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
+    for e, k in form.terms.items():
+        for part in factors(e):
+            if part.op is not ops.FLOORDIV:
+                continue
+            for one in _multiples_by_quotient(known, part):
+                others = factors(e)
+                take_out(others, part)
+                beside = Linear(0, {monomial_of(others): k}) if others else constant(k)
+                times = _times(beside, one.divisor)
+                if times is None:
+                    continue
+                terms = dict(form.terms)
+                accumulate(terms, times.times(one.divisor).times(one.quotient), -1)
+                whole = times.times(atom(one.term).minus(one.rest))
+                accumulate(terms, whole, 1)
+                if len(one.divisor.terms) < 2 or len(terms) < len(form.terms):
+                    return Linear(form.const + whole.const, terms)
+    return None
+
+
+def _multiples_by_quotient(known: Normalizer, quotient: Expr) -> tuple[Multiple, ...]:
+    stated = known.assumptions.multiples.get(quotient)
+    if stated is not None:
+        return stated
+    e, c = quotient.args
+    if isinstance(e, Var) and c.op is ops.CONST and e not in known.ranges and e.declared()[2] == c.data > 1:
+        return (_modulo(e, c.data, 0),) if e not in known.assumptions.multiples else ()
+    return ()
+
+
+def _times(form: Linear, divisor: Linear) -> Linear | None:
+    """How often a term contains the divisor, or its first term; `None` for not once."""
+    if divisor.is_const:
+        if not form.terms:
+            k = int(form.const / divisor.const) if abs(form.const) < 1 << 50 else form.const // divisor.const
+            return constant(k) if k else None
+        ((e, k),) = form.terms.items()
+        k = k // divisor.const if k > 0 else -(-k // divisor.const)
+        return Linear(0, {e: k}) if k else None
+    if len(divisor.terms) > 1 or divisor.const:
+        lead = next(iter(divisor.terms))
+        return exact_quotient(form, Linear(0, {lead: divisor.terms[lead]}))
+    return exact_quotient(form, divisor)
+
+
+# -- facts --------------------------------------------------------------------------------------------------------
+
+
+def learned(known: Normalizer, equations: Iterable[Linear]) -> tuple[Multiples, bool] | None:
+    """The multiples of a scope with those of further equations `form == 0`, and whether no two contradict each other.
+
+    `None` if the equations state no multiple.
+    """
+    consistent = True
+    table: dict[Expr, tuple[Multiple, ...]] | None = None
+    for form in equations:
+        if len(form.terms) <= MULTIPLE_TERMS:
+            for one in _of_equation(known, form):
+                table = dict(known.assumptions.multiples) if table is None else table
+                consistent &= _note(known, table, one)
+    return None if table is None else (table, consistent)
+
+
+def _of_equation(known: Normalizer, form: Linear) -> Iterator[Multiple]:
+    """The multiples that `form == 0` states: `y - d*(y // d) = r`, or a variable that is a constant times a sum."""
+    for e, k in form.terms.items():
+        for part in factors(e):
+            if part.op is ops.FLOORDIV and (stated := _stated_remainder(known, form, part, 1 if k < 0 else -1)):
+                yield stated
+                return
+    for e, k in form.terms.items():
+        if e.op is ops.VAR and abs(k) == 1:
+            rest = Linear(0, {t: -c * k for t, c in form.terms.items() if t is not e})
+            g = rest.content()
+            if g > 1:
+                r = -form.const * k
+                is_circular = any(_mentions(t, e) for t in rest.terms)
+                yield _modulo(e, g, r % g) if is_circular else Multiple(e, constant(g), rest.divided(g), constant(r))
+                return
+
+
+def _stated_remainder(known: Normalizer, form: Linear, quotient: Expr, sign: int) -> Multiple | None:
+    """The multiple stated by `sign*form = y - d*quotient - r`, with `quotient = y // d`, solved for a term of y."""
+    y, d = (known.form(arg) for arg in quotient.args)
+    r = y.minus(d.times(atom(quotient))).minus(form.scale(sign))
+    if quotient in r.terms or any(quotient in factors_of for factors_of in map(factors, r.terms)):
+        return None
+    if len(y.terms) == 1 and d.is_const and r.is_const:
+        ((e, k),) = y.terms.items()
+        m, value = d.const, r.const - y.const  # k*e = value (mod m)
+        g = gcd(k, m)
+        if m < 1 or value % g:
+            return None
+        m = abs(m // g)
+        return _modulo(e, m, value // g * pow(k // g, -1, m) % m) if m > 1 else None
+    for e, k in y.terms.items():
+        if abs(k) == 1:
+            others = Linear(y.const, {t: c for t, c in y.terms.items() if t is not e})
+            rest = r.minus(others).scale(k)
+            if not any(_mentions(t, e) for t in (*rest.terms, *d.terms)):
+                return Multiple(e, d, atom(quotient).scale(k), rest)
+    return None
+
+
+def _mentions(e: Expr, part: Expr) -> bool:
+    return e is part or any(v in e.free_vars() for v in part.free_vars())
+
+
+def _note(known: Normalizer, table: dict[Expr, tuple[Multiple, ...]], one: Multiple) -> bool:
+    """Add a multiple to the table; False if it contradicts another one.
+
+    Numeric remainders of one term are combined into one, by the Chinese remainder theorem.
+    """
+    e = one.term
+    have = table.get(e) or known_multiples(known, e)
+    if _is_floor(one.quotient) and one.divisor.is_const and one.rest.is_const:
+        for other in have:
+            if other.divisor.is_const and other.rest.is_const and _is_floor(other.quotient):
+                both = _chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
+                if both is None:
+                    return False
+                have = tuple(m for m in have if m is not other)
+                table.pop(next(iter(other.quotient.terms)), None)
+                one = _modulo(e, *both)
+                break
+    table[e] = (one, *have)
+    if _is_floor(one.quotient):
+        quotient = next(iter(one.quotient.terms))
+        table[quotient] = (one,)
+    return True
+
+
+def _is_floor(quotient: Linear) -> bool:
+    """Whether the quotient is a floor quotient, which a sum may fold."""
+    if quotient.const or len(quotient.terms) != 1:
+        return False
+    ((e, k),) = quotient.terms.items()
+    return e.op is ops.FLOORDIV and k == 1
+
+
+def _chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
+    """(lcm, value) of two congruences; `None` where they contradict each other."""
+    g = gcd(m, n)
+    if (s - r) % g:
+        return None
+    lcm = m // g * n
+    return lcm, (r + m * ((s - r) // g * pow(m // g, -1, n // g))) % lcm

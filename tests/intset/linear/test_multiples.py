@@ -1,0 +1,149 @@
+"""Divisibility in the linear tier: the closure of stated remainders under sums, products, multiples and chains."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import Context, Range, ShapeVar, Var, evaluate, using
+from intset.errors import ContradictionWarning, EvaluationError
+from intset.expr.node import Cond, Expr
+from intset.linear.canonical import Normalizer
+
+a, b = Var("a"), Var("b")
+k, m, s, t, c = (ShapeVar(name, lower=1) for name in "kmstc")
+q = ShapeVar("q", multiple_of=8)
+
+
+@pytest.mark.parametrize(
+    ("facts", "goal"),
+    [
+        ([s % k, t % k], ((s + t) % k).eq(0)),
+        ([s % k, t % k], (s * t % k).eq(0)),
+        ([s % k], (s * t % k).eq(0)),
+        ([s % k, t % k], ((c * s - m * t) % k).eq(0)),
+        ([s % k], (s // k * k).eq(s)),
+        ([s % k, t % k], ((s + t) // k).eq(s // k + t // k)),
+        ([s % k], ((s + t) // k).eq(s // k + t // k)),
+        ([m % k, s % m], (s % k).eq(0)),
+        ([m % k, s % m, t % s], ((t + s) % k).eq(0)),
+        ([a % 8], (a % 4).eq(0)),
+        ([a % 8], (a // 4).eq(a // 8 * 2)),
+        ([a % 8], (a // 16).eq((a + 2) // 16)),
+        ([a % 8], ((a + 3) // 8).eq(a // 8)),
+        ([a % 8, b % 12], ((a + b) % 4).eq(0)),
+        ([a % 8 - 3], (a % 4).eq(3)),
+        ([a % 3 - 2, a % 5 - 4], (a % 15).eq(14)),
+        ([(a + b) % 8], ((a + b * 9) % 8).eq(0)),
+        ([(3 * a) % 8], (a % 8).eq(0)),
+        ([s * t % k], (s * t * c % k).eq(0)),
+        ([s % (k + 1)], ((s + t * k + t) % (k + 1)).eq(0)),
+        ([a - 8 * b], (a // 8).eq(b)),
+        ([], ((q + 3) % 8).eq(3)),
+        ([], (q // 8 * 8 * s).eq(q * s)),
+        ([q % 12], (q % 24).eq(0)),
+    ],
+    ids=str,
+)
+def test_divisibility_is_closed_in_the_linear_tier(facts: list[Expr], goal: Cond) -> None:
+    ctx = Context({a: None, b: None}, assume=[fact.eq(0) for fact in facts])
+    with using(tiers=("linear",)):
+        proof = ctx.prove(goal)
+        assert proof.status == "proved", proof
+        assert ctx.prove(~goal).status != "proved"
+    if len(facts) < 3:  # the certificate of a chain of three would need products of four premises
+        assert proof.certificate().check()
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [(a % 8, "0"), ((a + 3) % 8, "3"), (a // 8 * 8, "a"), (a * b % 8, "0"), (a % 4, "0"), (a // 4 * 4 + 1, "a + 1")],
+    ids=str,
+)
+def test_simplify_writes_with_stated_remainders(e: Expr, text: str) -> None:
+    ctx = Context({a: Range(0, 1000), b: Range(0, 100)}, assume=[(a % 8).eq(0)])
+    assert str(ctx.simplify(e)) == text
+
+
+def test_a_remainder_by_another_divisor_keeps_the_common_part() -> None:
+    ctx = Context({a: None}, assume=[(a % 8).eq(0)])
+    assert ctx.bounds(a % 12).is_tight and str(ctx.bounds(a % 12)) == "(0, 8)"
+    assert [v in ctx.value_set(a % 12) for v in range(9)] == [v % 4 == 0 for v in range(9)]
+
+
+def random_sum(rng: random.Random) -> Expr:
+    terms = rng.sample([a, b, k, m, a * b, a * k, b * m], rng.choice((1, 1, 2, 3)))
+    return sum((e * rng.choice((1, 1, 1, 2, 3, 4, -1, 6)) for e in terms[1:]), terms[0] * rng.choice((1, 1, 2, 3)))
+
+
+def random_fact(rng: random.Random) -> Cond:
+    d = rng.choice((2, 3, 4, 6, 8, k, m, k * 2, k + 1))
+    e = rng.choice((a, b, m, a, b, random_sum(rng)))
+    kind = rng.randrange(8)
+    if kind == 0:
+        return a.eq(rng.choice((2, 3, 4)) * rng.choice((b, b // 2, m)) + rng.choice((0, 0, 1, -2)))
+    if kind == 1:
+        return rng.choice((a // 2 <= b, a + b <= m * 4, a >= 3, b // 3 >= 1))
+    return ((e + rng.choice((0, 0, 0, 1, -3, 5))) % d).eq(rng.choice((0, 0, 0, 1, 2)))
+
+
+def random_question(rng: random.Random) -> Expr:
+    d = rng.choice((2, 3, 4, 5, 6, 8, 12, k, m, k * m, k + 1))
+    e = random_sum(rng) + rng.choice((0, 0, 1, -1, 3))
+    e = rng.choice((e // d, e % d, e % d, e // d * d, e - e // d * d))
+    return e if rng.random() < 0.6 else e * rng.choice((1, 2, 4, k)) - random_sum(rng) % rng.choice((2, 4, 6, k, m))
+
+
+SIDES = (range(13), range(-5, 6), range(1, 5), range(1, 7))
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int) -> None:
+    used = 0
+    for seed in range(first, first + 50):
+        rng = random.Random(seed)
+        facts = [random_fact(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+        asked = [random_question(rng) for _ in range(4)]
+        points = []
+        for values in itertools.product(*SIDES):
+            point = dict(zip((a, b, k, m), values, strict=True))
+            try:
+                if all(evaluate(fact, point) for fact in facts):
+                    points.append(point)
+            except EvaluationError:
+                continue
+        ctx = Context({a: Range(0, 13), b: Range(-5, 11), k: Range(1, 4), m: Range(1, 6)}, assume=facts)
+        if not points or ctx.frame.known.empty:
+            assert not points or not ctx.frame.known.empty, (seed, facts)
+            continue
+        known: Normalizer = ctx.frame.known
+        used += bool(known.assumptions.multiples)
+        for e in asked:
+            form = known.form(e)
+            simple, shown = ctx.simplify(e), known.regroup(form).expr()
+            low, high = known.bounds(form)
+            goal = e.eq(rng.choice((0, 1)))
+            with using(tiers=("linear",)):
+                status = ctx.prove(goal).status
+            values = []
+            for point in points:
+                try:
+                    value = evaluate(e, point)
+                except EvaluationError:
+                    continue
+                values.append(value)
+                assert evaluate(simple, point) == value, (seed, facts, e, simple, point)
+                assert evaluate(shown, point) == value, (seed, facts, e, shown, point)
+                assert (low is None or low <= value) and (high is None or value <= high), (seed, facts, e, low, high)
+            if values and status != "unknown":
+                true = all(value == goal.args[1].data for value in values)
+                assert (status == "proved") is true, (seed, facts, goal)
+    assert used >= 25
+
+
+def test_facts_that_contradict_one_another_are_no_fault() -> None:
+    with pytest.warns(ContradictionWarning):
+        Context({a: Range(0, 100)}, assume=[(a % 4).eq(1), (a % 8).eq(2)]).simplify(a % 4)
