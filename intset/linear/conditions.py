@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from intset.expr import ops
 from intset.expr.node import Cond, Node, make, truth
 from intset.expr.walk import conjuncts
-from intset.linear.form import Linear, accumulate
+from intset.linear.form import Linear, accumulate, reads_positive
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -64,8 +64,8 @@ def _stated(known: Normalizer, verdict: Clause | bool) -> Cond:
     if isinstance(verdict, bool):
         return truth(verdict)
     kind, form = verdict
-    positive = Linear(max(form.const, 0), {t: k for t, k in form.terms.items() if k > 0})
-    negative = Linear(max(-form.const, 0), {t: -k for t, k in form.terms.items() if k < 0})
+    positive = Linear(max(form.const, 0), {t: k for t, k in form.terms.items() if reads_positive(t, k)})
+    negative = Linear(max(-form.const, 0), {t: -k for t, k in form.terms.items() if not reads_positive(t, k)})
     cond: Cond = make(kind, (positive.expr(), negative.expr()))
     known.compared[cond] = verdict
     known.conds[cond] = cond

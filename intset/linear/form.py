@@ -309,7 +309,7 @@ def _in_text(form: Linear) -> list[Expr]:
     positive: list[Expr] = []
     negative: list[Expr] = []
     for e, k in terms.items():
-        (positive if k > 0 else negative).append(e)
+        (positive if reads_positive(e, k) else negative).append(e)
     if form.const < 0 or not positive or not negative:
         return sorted(terms, key=order_key)
     for monomials in (positive, negative):
@@ -323,23 +323,55 @@ def _to_expr(form: Linear) -> Expr:
         return const(form.const)
     if form.const and len(form.terms) == 1 and (beside := _beside_constant(form)) is not None:
         return beside
-    terms, ordered, offset = form.terms, _in_text(form), form.const
-    first = ordered[0]
-    coefficient = terms[first]
+    ordered, offset = [_signed(e, form.terms[e]) for e in _in_text(form)], form.const
+    first, coefficient = ordered[0]
     if coefficient > 0:
         total = first if coefficient == 1 else first * coefficient
     elif offset > 0:
         total, offset = const(offset) - (first if coefficient == -1 else first * -coefficient), 0
     else:
         total = -first if coefficient == -1 else first * coefficient
-    for monomial in ordered[1:]:
-        coefficient = terms[monomial]
+    for monomial, coefficient in ordered[1:]:
         size = abs(coefficient)
         magnitude = monomial if size == 1 else monomial * size
         total = total + magnitude if coefficient > 0 else total - magnitude
     if offset:
         total = total + offset if offset > 0 else total - -offset
     return total
+
+
+def reads_positive(monomial: Expr, k: int) -> bool:
+    """Whether the term `k * monomial` is written without a minus."""
+    return k > 0 or monomial.args != () and _negated(monomial) is not None
+
+
+def _signed(monomial: Expr, k: int) -> tuple[Expr, int]:
+    """The term `k * monomial` as it is written: `-n // 4 * -4` as `ceildiv(n, 4) * 4`."""
+    if k < 0 and monomial.args and (negated := _negated(monomial)) is not None:
+        return negated, -k
+    return monomial, k
+
+
+def _negated(monomial: Expr) -> Expr | None:
+    """`-monomial` with one quotient of a negative sum as a ceiling, `-(-x // d) = ceildiv(x, d)`; else `None`."""
+    if monomial.op is ops.MUL:
+        for a, b in (monomial.args, monomial.args[::-1]):
+            if (negated := _negated(b)) is not None:
+                product_: Expr = make(ops.MUL, (a, negated) if b is monomial.args[1] else (negated, a))
+                return product_
+        return None
+    if monomial.op is not ops.FLOORDIV:
+        return None
+    dividend, divisor = monomial.args
+    inner = short_spine(dividend)
+    if inner is None or not inner[1] or any([k > 0 for k in inner[1].values()]):  # noqa: C419  # hot
+        return None
+    offset, leaves = inner[0], {e: -k for e, k in inner[1].items()}
+    if divisor.op is ops.CONST and offset == divisor.data - 1:
+        quotient: Expr = make(ops.FLOORDIV, (Linear(0, leaves).expr(), divisor))  # -((c - 1 - x) // c) = x // c
+        return quotient
+    ceiling: Expr = make(ops.CEILDIV, (Linear(-offset, leaves).expr(), divisor))
+    return ceiling
 
 
 def _beside_constant(form: Linear) -> Expr | None:
