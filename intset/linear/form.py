@@ -340,6 +340,16 @@ def _to_expr(form: Linear) -> Expr:
     return total
 
 
+def _leads_negative(e: Expr) -> bool:
+    """Whether the first term of a written sum is negative, as it is only where all are."""
+    above = e
+    while e.op is ops.ADD or e.op is ops.SUB:
+        above, e = e, e.args[0]
+    if e.op is ops.CONST:
+        return above.op is ops.SUB
+    return e.op is ops.NEG or e.op is ops.MUL and e.args[1].op is ops.CONST and e.args[1].data < 0
+
+
 def reads_positive(monomial: Expr, k: int) -> bool:
     """Whether the term `k * monomial` is written without a minus."""
     return k > 0 or monomial.args != () and _negated(monomial) is not None
@@ -363,7 +373,7 @@ def _negated(monomial: Expr) -> Expr | None:
     if monomial.op is not ops.FLOORDIV:
         return None
     dividend, divisor = monomial.args
-    inner = short_spine(dividend)
+    inner = short_spine(dividend) if _leads_negative(dividend) else None
     if inner is None or not inner[1] or any([k > 0 for k in inner[1].values()]):  # noqa: C419  # hot
         return None
     offset, leaves = inner[0], {e: -k for e, k in inner[1].items()}

@@ -51,7 +51,8 @@ Multiples = Mapping[Expr, tuple[Multiple, ...]]  # by term, and by quotient wher
 
 def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
     """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
-    stated = known.assumptions.multiples.get(e)
+    multiples = known.assumptions.multiples
+    stated = multiples.get(e) if multiples else None
     if stated is not None:
         return stated
     if isinstance(e, Var) and e not in known.ranges:
@@ -67,6 +68,8 @@ def _modulo(e: Expr, m: int, r: int) -> Multiple:
 
 def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
     """(m, r) such that every value of the atom or monomial is r modulo m; m = 1 where nothing is known."""
+    if e in known.ranges and not known.assumptions.multiples:
+        return 1, 0
     for one in known_multiples(known, e):
         if one.divisor.is_const and one.rest.is_const:
             return one.divisor.const, one.rest.const
@@ -103,7 +106,10 @@ def split_exactly(
 ) -> tuple[Linear, Linear] | None:
     """(q, r) with `dividend = divisor*q + r`, from terms that known multiples make divisible; `None` without any."""
     quotient, rest = ZERO, None
+    multiples, ranges = known.assumptions.multiples, known.ranges
     for e, k in dividend.terms.items():
+        if not multiples and (e in ranges or e.op is not ops.VAR and e.op is not ops.MUL):
+            continue  # fast path: nothing is stated, and nothing declared
         share = _term_share(known, e, k, divisor, chain)
         if share is not None:
             quotient = quotient.plus(share[0])
