@@ -285,6 +285,8 @@ CONDITION_CASES: Final = 100
 """`intset.linear.elimination.cases`: Cases of one condition."""
 TIGHTENING_ROUNDS: Final = 4
 """`intset.linear.assumptions`: Rounds of tightening ranges by facts; the result of every round is sound."""
+COALESCED_SUMS: Final = 8
+"""`intset.coalescing`: Sums of one question that become variables."""
 MULTIPLE_CHAIN: Final = 4
 """`intset.linear.multiples`: Links of a chain of divisibilities, `k | m`, `m | n`, ..., in one division."""
 MULTIPLE_TERMS: Final = 8

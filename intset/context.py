@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from intset import config as configuration
 from intset import names
 from intset.budgets import SIMPLIFY_ROUNDS
+from intset.coalescing import coalesced
 from intset.domains.protocols import Domain
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
@@ -365,7 +366,12 @@ class Context:
         cached = frame.answers.get(key)
         if cached is not None:
             return cached
-        answer = self._answered(what, frame, exprs, kept, chosen)
+        simpler = coalesced(frame, exprs, kept) if frame.facts else None
+        answer = self._answered(what, frame, exprs, kept, chosen) if simpler is None else None
+        if simpler is not None:
+            answer = self._answered(what, *simpler, kept, chosen)
+            if not _is_certified(answer):
+                answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
         if not _is_certified(answer) and (narrower := frame.tightened) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":

@@ -1,0 +1,136 @@
+"""Coalesced sums: the guard of a split is the end of one variable, whatever is split and in which order."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from intset import POS_INF, Bounds, Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate
+
+n, m, t = (ShapeVar(name, lower=1) for name in "nmt")
+io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))
+SPLIT = {io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "facts", "e", "last"),
+    [
+        (SPLIT, [io * 4 + ii < n], io * 4 + ii, n - 1),
+        ({**SPLIT, k: Range(0, m)}, [io * 4 + ii < n], (io * 4 + ii) * m + k, n * m - 1),
+        ({**SPLIT, k: Range(0, m)}, [io * 4 + ii < n], io * 4 * m + ii * m + k + 3, n * m + 2),
+        (
+            {**SPLIT, jo: Range(0, ceildiv(m, 8)), ji: Range(0, 8), k: Range(0, t)},
+            [io * 4 + ii < n, jo * 8 + ji < m],
+            ((io * 4 + ii) * m + jo * 8 + ji) * t + k,
+            n * m * t - 1,
+        ),
+        (
+            {io: Range(0, ceildiv(n, 7)), im: Range(0, 4), ii: Range(0, 2), k: Range(0, m)},
+            [io * 7 + im * 2 + ii < n, im * 2 + ii < 7],
+            (io * 7 + im * 2 + ii) * m + k,
+            n * m - 1,
+        ),
+        ({io: Range(0, ceildiv(n, t)), ii: Range(0, t)}, [io * t + ii < n], (io * t + ii) * m, n * m - m),
+        (
+            {io: Range(0, 4), ii: Range(0, ceildiv(n, 4))},
+            [io * ceildiv(n, 4) + ii < n],
+            io * ceildiv(n, 4) + ii,
+            n - 1,
+        ),
+    ],
+    ids=str,
+)
+def test_the_flatten_of_a_split_ends_where_the_tensor_does(ranges, facts, e: Expr, last: Expr) -> None:
+    contexts = [Context(ranges, assume=facts)]
+    if t not in e.free_vars():
+        conditions = [cond for v, r in ranges.items() for cond in (v >= r.min, v < r.min + r.extent)]
+        contexts.append(Context.from_constraints(list(ranges), [*conditions, *facts]))
+    for ctx in contexts:
+        bounds = ctx.bounds(e)
+        assert bounds.is_tight and ctx.prove(bounds[1].eq(last)) and bounds.certificate().check()
+
+
+class SplitLoops:
+    """Random loops that were split, some with guards, over sizes; and an index over the split axes."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.ranges: dict[Var, Range] = {}
+        self.facts = []
+        axes: list[Expr] = []
+        for name in "ij"[: rng.choice((1, 2))]:
+            size = rng.choice((n, m, n + 1, rng.randrange(2, 9)))
+            axes.append(self._axis(rng, name, size, rng.choice((1, 1, 2))))
+        e = axes[0]
+        for axis in axes[1:]:
+            e = e * rng.choice((m, n, 5)) + axis
+        self.e = rng.choice((e, e, e * m + rng.choice((0, 2)), e // 3, e % 4, axes[0] - axes[-1] * 2, -e))
+
+    def _axis(self, rng: random.Random, name: str, size, depth: int) -> Expr:
+        factor = rng.choice((2, 3, 4, t))
+        inner: Expr = Var(f"{name}{depth}")
+        if depth > 1 and isinstance(factor, int) and rng.random() < 0.6:
+            inner = self._axis(rng, name, factor, 1)
+        else:
+            self.ranges[inner] = Range(0, factor)
+        outer = Var(f"{name}{depth}o")
+        self.ranges[outer] = Range(0, ceildiv(size, factor))
+        total = outer * factor + inner
+        if rng.random() < 0.8:
+            self.facts.append(total < size if rng.random() < 0.9 else total < size - 1)
+        if rng.random() < 0.15:
+            self.facts.append(rng.choice((outer >= 1, total >= 1, total + outer <= size + 3)))
+        return total
+
+    def values(self, sizes) -> set[int]:
+        values = set()
+        spans = []
+        for limits in self.ranges.values():
+            low, extent = (
+                evaluate(end, sizes) if isinstance(end, Expr) else end for end in (limits.min, limits.extent)
+            )
+            spans.append(range(low, low + extent))
+        for point in itertools.product(*spans):
+            env = {**sizes, **dict(zip(self.ranges, point, strict=True))}
+            if all(evaluate(fact, env) for fact in self.facts):
+                values.add(evaluate(self.e, env))
+        return values
+
+
+def end_at(end, sizes) -> float:
+    if isinstance(end, Expr):
+        return evaluate(end, sizes)
+    return float("inf") if end is POS_INF else float("-inf")
+
+
+@pytest.mark.parametrize("first", range(0, 90, 15))
+def test_random_splits_against_enumeration(first: int) -> None:
+    tight = 0
+    for seed in range(first, first + 15):
+        loops = SplitLoops(seed)
+        ctx = Context(loops.ranges, assume=loops.facts)
+        bounds: Bounds = ctx.bounds(loops.e)
+        values_set = ctx.value_set(loops.e)
+        tight += bounds.is_tight
+        for sizes in ({n: a, m: b, t: c} for a in (1, 2, 5, 6) for b in (1, 3, 4) for c in (1, 2, 4)):
+            true = loops.values(sizes)
+            if not true:
+                continue
+            low, high = (end_at(end, sizes) for end in bounds)
+            assert low <= min(true) and max(true) <= high, (seed, loops.ranges, loops.facts, loops.e, bounds, sizes)
+            if bounds.is_tight:
+                assert (low, high) == (min(true), max(true)), (seed, loops.ranges, loops.facts, loops.e, bounds, sizes)
+            if values_set.is_exact:
+                at = values_set.at(sizes)
+                near = range(min(true) - 3, max(true) + 4)
+                assert {v for v in near if v in at} == true, (
+                    seed,
+                    loops.ranges,
+                    loops.facts,
+                    loops.e,
+                    values_set,
+                    sizes,
+                )
+    assert tight >= 8
