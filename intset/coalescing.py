@@ -7,20 +7,23 @@ the end of a range (Polychronopoulos, *Loop coalescing*, ICPP 1987). Coefficient
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from intset.budgets import COALESCED_SUMS
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
 from intset.expr.walk import free_vars, opaque_terms
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
+from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant
 from intset.linear.polynomial import linear_of, poly_of, split
 from intset.linear.symbolic import ends_of
 from intset.ranges import ranges_from_facts
+
+N = TypeVar("N", bound=Node)
 
 
 class MixedRadix(NamedTuple):
@@ -38,15 +41,15 @@ class MixedRadix(NamedTuple):
     others: Linear
     least: Linear
     reach: Linear
-    variables: frozenset[Expr]
+    variables: frozenset[Var]
 
 
-def coalesced(frame: Frame, exprs: Sequence[Expr], kept: Sequence[Var]) -> tuple[Frame, tuple[Expr, ...]] | None:
-    """The frame and the expressions with mixed-radix sums as single variables; `None` if no guard speaks of one.
+def coalesced(frame: Frame, roots: Sequence[N], kept: Sequence[Var]) -> tuple[Frame, tuple[N, ...]] | None:
+    """The frame and the expressions or conditions with mixed-radix sums as variables; `None` if no guard speaks of one.
 
     Guarantee: for all values of parameters and kept variables, the expressions take the same tuples of values.
     """
-    asked = tuple(exprs)
+    asked = tuple(roots)
     changed = False
     for _ in range(COALESCED_SUMS):
         if (step := _once(frame, asked, kept)) is None:
@@ -58,13 +61,13 @@ def coalesced(frame: Frame, exprs: Sequence[Expr], kept: Sequence[Var]) -> tuple
     return (frame, asked) if changed else None
 
 
-def _once(frame: Frame, exprs: tuple[Expr, ...], kept: Sequence[Var]) -> tuple[Frame, tuple[Expr, ...]] | None:
-    tried: list[frozenset[Expr]] = []
+def _once(frame: Frame, roots: tuple[N, ...], kept: Sequence[Var]) -> tuple[Frame, tuple[N, ...]] | None:
+    tried: list[frozenset[Var]] = []
     for total in sorted(_guarded_sums(frame, kept), key=lambda total: len(total.variables)):
         if total.variables in tried:
             continue
         tried.append(total.variables)
-        replaced = _replaced(frame, exprs, total)
+        replaced = _replaced(frame, roots, total)
         if replaced is not None:
             return replaced
     return None
@@ -104,12 +107,11 @@ def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedR
     unit, sign = units[0], waiting[units[0]].const
     least, reach, others = constant(0), constant(0), constant(0)
     while waiting:
-        for v, k in waiting.items():
-            direction = known.sign(k)
-            if direction and known.is_nonneg(reach.shift(1).plus(k, -direction)):
-                break
-        else:
+        ready = ((v, s) for v, k in waiting.items() if (s := known.sign(k)) and _has_no_gap(known, reach, k.scale(s)))
+        if (step := next(ready, None)) is None:
             return None
+        v, direction = step
+        k = waiting.pop(v)
         first, last = ends_of(known, v)
         if first is None or last is None:
             return None
@@ -118,35 +120,40 @@ def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedR
         reach = reach.plus(known.product(k.scale(direction * sign), last.minus(first)))
         if v is not unit:
             others = others.plus(known.product(k, atom(v)))
-        del waiting[v]
     return MixedRadix(unit, others, least, reach, frozenset(variables))
 
 
-def _replaced(frame: Frame, exprs: tuple[Expr, ...], total: MixedRadix) -> tuple[Frame, tuple[Expr, ...]] | None:
+def _has_no_gap(known: Normalizer, reach: Linear, step: Linear) -> bool:
+    """Whether steps of this size over runs of this reach leave no value out."""
+    return known.is_nonneg(reach.shift(1).minus(step))
+
+
+def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Frame, tuple[N, ...]] | None:
     """The frame and the expressions over one variable for the sum; `None` if its variables occur outside it."""
     x = Var("+".join(sorted(str(v) for v in total.variables)))
     new: dict[Expr, Expr] = {total.unit: x - total.others.expr()}
     ranges = {v: limits for v, limits in frame.ranges.items() if v not in total.variables}
     ranges[x] = Range(total.least.expr(), total.reach.shift(1).expr())
     base = Frame(ranges, ()).base
-    facts = [
-        Fact(frame.ranges[v].extent >= 1, DERIVED) for v in total.variables if isinstance(frame.ranges[v].extent, Expr)
-    ]
+    facts = [Fact(extent >= 1, DERIVED) for v in total.variables if isinstance(extent := frame.ranges[v].extent, Expr)]
     for fact in frame.facts:
-        condition = fact.condition.substitute(new)
-        if not total.variables.isdisjoint(condition.free_vars()):
-            condition = base.cond(condition)
-        if not total.variables.isdisjoint(condition.free_vars()):
+        condition = _over_the_sum(fact.condition, new, total, base)
+        if condition is None:
             return None
         facts.append(Fact(condition, fact.provenance))
-    asked = []
-    for e in exprs:
-        moved = e.substitute(new)
-        if not total.variables.isdisjoint(moved.free_vars()):
-            moved = base.form(moved).expr()
-        if not total.variables.isdisjoint(moved.free_vars()):
-            return None
-        asked.append(moved)
-    if any(not total.variables.isdisjoint(cond.free_vars()) for cond in frame.defined):
+    asked = [_over_the_sum(root, new, total, base) for root in roots]
+    if any(one is None for one in asked) or any(_mentions(cond, total) for cond in frame.defined):
         return None
-    return Frame(ranges, tuple(facts), frame.defined, frame.requires), tuple(asked)
+    return Frame(ranges, tuple(facts), frame.defined, frame.requires), tuple(one for one in asked if one is not None)
+
+
+def _over_the_sum(root: N, new: Mapping[Expr, Expr], total: MixedRadix, base: Normalizer) -> N | None:
+    """`root` over the variable for the sum; `None` if other uses of the summed variables remain."""
+    moved: Any = root.substitute(dict(new))
+    if _mentions(moved, total):
+        moved = base.cond(moved) if isinstance(moved, Cond) else base.form(moved).expr()
+    return None if _mentions(moved, total) else moved
+
+
+def _mentions(root: Node, total: MixedRadix) -> bool:
+    return not total.variables.isdisjoint(root.free_vars())

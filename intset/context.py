@@ -367,11 +367,9 @@ class Context:
         if cached is not None:
             return cached
         simpler = coalesced(frame, exprs, kept) if frame.facts else None
-        answer = self._answered(what, frame, exprs, kept, chosen) if simpler is None else None
-        if simpler is not None:
-            answer = self._answered(what, *simpler, kept, chosen)
-            if not _is_certified(answer):
-                answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
+        answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
+        if simpler is not None and not _is_certified(answer):
+            answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
         if not _is_certified(answer) and (narrower := frame.tightened) is not None:
             answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":

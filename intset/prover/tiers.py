@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from intset.budgets import BITWISE_NODES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
 from intset.check.polynomials import BITWISE, Expander
+from intset.coalescing import coalesced
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
 from intset.domains.certified.witness import Point, aim
@@ -112,16 +113,23 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
 
 def linear_tier(question: ProofQuestion) -> Verdict:
     canonical = question.canonical
-    if canonical.op is ops.BOOL and canonical.data:
-        return Verdict(PROVED)
-    if _all_nonneg(question, canonical) or _is_identity(question.goal):
+    if _holds_by_signs(question) or _is_identity(question.goal):
         return Verdict(PROVED)
     for point in _guesses(question, canonical):
         if question.refutes(point):
             return Verdict(REFUTED, point)
     if holds_by_cases(question.frame.known, canonical):
         return Verdict(PROVED)
+    if question.frame.facts and (simpler := coalesced(question.frame, (question.goal,), ())) is not None:
+        frame, (goal,) = simpler
+        if not frame.known.empty and _holds_by_signs(ProofQuestion(frame, goal, question.config)):
+            return Verdict(PROVED)
     return Verdict(UNKNOWN, reason="the linear form does not decide it")
+
+
+def _holds_by_signs(question: ProofQuestion) -> bool:
+    canonical = question.canonical
+    return canonical.op is ops.BOOL and bool(canonical.data) or _all_nonneg(question, canonical)
 
 
 def _is_identity(goal: Cond) -> bool:
