@@ -64,8 +64,8 @@ def _stated(known: Normalizer, verdict: Clause | bool) -> Cond:
     if isinstance(verdict, bool):
         return truth(verdict)
     kind, form = verdict
-    positive = Linear(max(form.const, 0), {t: k for t, k in form.terms.items() if reads_positive(t, k)})
-    negative = Linear(max(-form.const, 0), {t: -k for t, k in form.terms.items() if not reads_positive(t, k)})
+    positive = Linear(max(form.const, 0), {t: k for t, k in form.terms.items() if k > 0 or reads_positive(t, k)})
+    negative = Linear(max(-form.const, 0), {t: -k for t, k in form.terms.items() if k < 0 and not reads_positive(t, k)})
     cond: Cond = make(kind, (positive.expr(), negative.expr()))
     known.compared[cond] = verdict
     known.conds[cond] = cond

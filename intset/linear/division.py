@@ -36,7 +36,7 @@ from intset.linear.form import (
     monomial_of,
     take_out,
 )
-from intset.linear.multiples import exact_quotient, folded, split_exactly, step_of
+from intset.linear.multiples import exact_quotient, folded, may_know, split_exactly, step_of
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -49,7 +49,7 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         if c == 0:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
-    if (share := split_exactly(known, dividend, divisor)) is not None:
+    if may_know(known, dividend) and (share := split_exactly(known, dividend, divisor)) is not None:
         return share[0].plus(floordiv(known, share[1], divisor))
     quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
@@ -118,7 +118,8 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         return form
     if (single := _one_period(known, form, c)) is not None:
         return constant(single)
-    if (share := split_exactly(known, form, constant(c))) is not None:
+    knows = may_know(known, form)
+    if knows and (share := split_exactly(known, form, constant(c))) is not None:
         return share[0].plus(floordiv_const(known, share[1], c))
     outer, inner = whole_part(form, c)
     if not inner.terms:
@@ -132,7 +133,9 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
     elif (nested := as_quotient(known, inner)) is not None:
         quotient = floordiv(known, nested[0], nested[1].scale(c))
     else:
-        quotient = _drop_small_part(known, inner, c) or atom(make(ops.FLOORDIV, (known.atomized(inner), const(c))))
+        quotient = _drop_small_part(known, inner, c, knows) or atom(
+            make(ops.FLOORDIV, (known.atomized(inner), const(c)))
+        )
     return quotient if outer is ZERO else outer.plus(quotient)
 
 
@@ -178,17 +181,24 @@ def as_quotient(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None
     return inner.plus(known.product(form.minus(atom(quotient)), divisor)), divisor
 
 
-def _drop_small_part(known: Normalizer, form: Linear, c: int) -> Linear | None:
+def _drop_small_part(known: Normalizer, form: Linear, c: int, knows: bool) -> Linear | None:
     """`(g*h + s) // c` as `(h + k) // (c/g)`, when g divides c and s stays within one period of g.
 
-    Known multiples may make terms divisible by g: `(a + 2) // 16` is `a // 16` where 8 divides `a`.
+    Known multiples (`knows`: there may be some) make terms divisible by g: `(a + 2) // 16 = a // 16` where 8 divides a.
     """
     if len(form.terms) < 2 and not form.const:
         return None
-    steps = {t: gcd(k * step_of(known, t)[0], c) for t, k in form.terms.items()}
-    for g in sorted(set(steps.values()) - {1}, reverse=True):
-        coarse = {t: k for t, k in form.terms.items() if k * step_of(known, t)[0] % g == 0}
-        offset = sum(k * step_of(known, t)[1] for t, k in coarse.items())
+    steps: dict[Expr, int] = form.terms
+    rests: dict[Expr, int] = {}
+    if knows:
+        of_terms = {t: step_of(known, t) for t in form.terms}
+        steps = {t: k * of_terms[t][0] for t, k in form.terms.items()}
+        rests = {t: k * of_terms[t][1] for t, k in form.terms.items()}
+    shared = {gcd(step, c) for step in steps.values()}
+    shared.discard(1)
+    for g in sorted(shared, reverse=True):
+        coarse = {t: k for t, k in form.terms.items() if steps[t] % g == 0}
+        offset = sum([rests[t] for t in coarse]) if rests else 0
         fine = Linear(form.const + offset, {t: k for t, k in form.terms.items() if t not in coarse})
         step = _one_period(known, fine, g)
         if step is None or not fine.terms and step * g - offset == form.const:

@@ -309,7 +309,7 @@ def _in_text(form: Linear) -> list[Expr]:
     positive: list[Expr] = []
     negative: list[Expr] = []
     for e, k in terms.items():
-        (positive if reads_positive(e, k) else negative).append(e)
+        (positive if k > 0 or e.args and reads_positive(e, k) else negative).append(e)
     if form.const < 0 or not positive or not negative:
         return sorted(terms, key=order_key)
     for monomials in (positive, negative):
@@ -323,7 +323,8 @@ def _to_expr(form: Linear) -> Expr:
         return const(form.const)
     if form.const and len(form.terms) == 1 and (beside := _beside_constant(form)) is not None:
         return beside
-    ordered, offset = [_signed(e, form.terms[e]) for e in _in_text(form)], form.const
+    terms, offset = form.terms, form.const
+    ordered = [(e, k) if (k := terms[e]) > 0 or not e.args else _signed(e, k) for e in _in_text(form)]
     first, coefficient = ordered[0]
     if coefficient > 0:
         total = first if coefficient == 1 else first * coefficient

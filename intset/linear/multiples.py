@@ -49,6 +49,17 @@ class Multiple(NamedTuple):
 Multiples = Mapping[Expr, tuple[Multiple, ...]]  # by term, and by quotient where that is a floor quotient
 
 
+def may_know(known: Normalizer, form: Linear) -> bool:
+    """Whether some term may have a known multiple: a quick test, before the terms are looked up."""
+    if known.assumptions.multiples:
+        return True
+    ranges = known.ranges
+    for e in form.terms:  # noqa: SIM110  # a generator is slower here
+        if e not in ranges and (e.op is ops.VAR or e.op is ops.MUL):
+            return True
+    return False
+
+
 def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
     """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
     multiples = known.assumptions.multiples
@@ -68,8 +79,6 @@ def _modulo(e: Expr, m: int, r: int) -> Multiple:
 
 def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
     """(m, r) such that every value of the atom or monomial is r modulo m; m = 1 where nothing is known."""
-    if e in known.ranges and not known.assumptions.multiples:
-        return 1, 0
     for one in known_multiples(known, e):
         if one.divisor.is_const and one.rest.is_const:
             return one.divisor.const, one.rest.const
@@ -86,6 +95,8 @@ def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
 def step_of_sum(known: Normalizer, form: Linear) -> tuple[int, int]:
     """(m, r) such that every value of the form is r modulo m; m = 0 for a constant."""
     m, r = 0, form.const
+    if not may_know(known, form):
+        return form.content(), r
     for e, k in form.terms.items():
         step, offset = step_of(known, e)
         m, r = gcd(m, k * step), r + k * offset
@@ -104,12 +115,12 @@ def exact_share(known: Normalizer, dividend: Linear, divisor: Linear, chain: int
 def split_exactly(
     known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN
 ) -> tuple[Linear, Linear] | None:
-    """(q, r) with `dividend = divisor*q + r`, from terms that known multiples make divisible; `None` without any."""
+    """(q, r) with `dividend = divisor*q + r`, from terms that known multiples make divisible; `None` without any.
+
+    Precondition, for speed alone: `may_know(known, dividend)`.
+    """
     quotient, rest = ZERO, None
-    multiples, ranges = known.assumptions.multiples, known.ranges
     for e, k in dividend.terms.items():
-        if not multiples and (e in ranges or e.op is not ops.VAR and e.op is not ops.MUL):
-            continue  # fast path: nothing is stated, and nothing declared
         share = _term_share(known, e, k, divisor, chain)
         if share is not None:
             quotient = quotient.plus(share[0])
@@ -180,12 +191,21 @@ _AFTER_ALL = (1 << 200,)
 
 def folded(known: Normalizer, form: Linear) -> Linear:
     """`form` with each `c*d*q` written as `c*(x - r)`, for the known multiples `x = d*q + r`."""
+    if not known.assumptions.multiples and not _has_quotient_of_size(known, form):
+        return form
     for _ in range(len(form.terms)):
         shorter = _folded_once(known, form)
         if shorter is None:
             break
         form = shorter
     return form
+
+
+def _has_quotient_of_size(known: Normalizer, form: Linear) -> bool:
+    for e in form.terms:
+        if e.op is ops.MUL or e.op is ops.FLOORDIV and e.args[0].op is ops.VAR and e.args[0] not in known.ranges:
+            return True
+    return False
 
 
 def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
@@ -303,6 +323,8 @@ def _note(known: Normalizer, table: dict[Expr, tuple[Multiple, ...]], one: Multi
     Numeric remainders of one term are combined into one, by the Chinese remainder theorem.
     """
     e = one.term
+    if any(not other.rest.is_const for t in one.rest.terms for other in table.get(t, ())):
+        return True  # kept out: two such equations could lead from one term to the other and back
     have = table.get(e) or known_multiples(known, e)
     if _is_floor(one.quotient) and one.divisor.is_const and one.rest.is_const:
         for other in have:

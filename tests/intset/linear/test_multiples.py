@@ -144,6 +144,11 @@ def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int)
     assert used >= 25
 
 
+def test_sums_that_state_remainders_in_a_circle_end() -> None:
+    ctx = Context({a: None, b: None}, assume=[((a + b) % k).eq(0), ((b + a + k) % k).eq(0), ((b * 3 + a) % k).eq(0)])
+    assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
+
+
 def test_facts_that_contradict_one_another_are_no_fault() -> None:
     with pytest.warns(ContradictionWarning):
         Context({a: Range(0, 100)}, assume=[(a % 4).eq(1), (a % 8).eq(2)]).simplify(a % 4)
