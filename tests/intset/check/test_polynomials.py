@@ -15,16 +15,18 @@ from intset.check.polynomials import Expander
 from intset.check.smt_text import _is_unsat, unsat_text
 from intset.expr.node import Cond, Expr
 from intset.facts import ASSUMED
-from tests.intset.answers.test_claims_drawn import Operations, i, j
+from tests.strategies.contexts import EVERY, Expressions
 
-a = Var("a")
+a, i, j = Var("a"), Var("i"), Var("j")
 
 
 def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
     """Random expressions over all operations, with atoms evaluated directly."""
-    drawn, compared = Operations(random.Random(5)), 0
+    drawn, compared = Expressions(random.Random(5), [i, j], EVERY), 0
     for _ in range(250):
-        e = drawn.rng.choice((drawn.term(), drawn.sum(), (a + 1) | 3, (a * 2) & 5, a ^ 4, a >> 1, minimum(a, 3) & 6))
+        e = drawn.rng.choice(
+            (drawn.integer(2), drawn.sum(2), (a + 1) | 3, (a * 2) & 5, a ^ 4, a >> 1, minimum(a, 3) & 6)
+        )
         expander = Expander()
         poly = expander.poly(e)
         variables = e.free_vars()
@@ -76,11 +78,11 @@ OPERATIONS: tuple[Expr, ...] = (
 
 def test_texts_hold_at_every_point_where_the_conditions_do() -> None:
     """What isl finds empty, or z3 unsatisfiable, has no such point."""
-    drawn = Operations(random.Random(50))
+    drawn = Expressions(random.Random(50), [i, j], EVERY)
     for number in range(28):
         ends = (-9, 9) if number % 6 else (128, 250)  # two that are signed, or not, in eight bits
         at = {i: drawn.rng.randint(*ends), j: drawn.rng.randint(*ends)}
-        chosen = [drawn.term() for _ in range(6)] if number % 2 else OPERATIONS[number // 2 % 2 :: 2]
+        chosen = [drawn.integer(2) for _ in range(6)] if number % 2 else OPERATIONS[number // 2 % 2 :: 2]
         conds: list[Cond] = []
         for e in chosen:
             with suppress(EvaluationError):

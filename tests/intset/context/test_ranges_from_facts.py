@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
 
-from intset import Context, Expr, Fact, InputError, Range, ShapeVar, Var, evaluate, logical_and
-from intset.expr.evaluate import compiled
+from intset import Context, Fact, InputError, Range, ShapeVar, Var
 from intset.expr.node import as_expr
-from intset.expr.walk import substitute
 from intset.infinity import NEG_INF
-from tests.sweeps import daily
 
 I, J = Var("i"), Var("j")
 N, M = Var("n"), ShapeVar("m", lower=1)
-SIZES = tuple(itertools.product(range(-1, 4), range(1, 4)))
-WINDOW = range(-9, 15)
 
 
 def phrased(rng, var, low, high):
@@ -84,68 +78,6 @@ def test_the_flattened_index_of_the_issue():
         assert ctx.image((I, J)).is_exact and ctx.prove(I * M + J < N * M)
 
 
-def random_conditions(rng, related):
-    """Random bounds of both variables over sizes, constants and, if `related`, each other; some redundant."""
-    found = []
-    for var, other in ((I, J), (J, I)):
-        sources = [as_expr(rng.randint(-2, 3)), N, M, N + 1, -M, N // 2]
-        more = [other, other - 1, other + N, 5 - other] if related else []
-        for _ in range(rng.choice((1, 1, 2))):
-            k, end = rng.choice((1, 1, 1, 2, 3)), rng.choice(sources + more)
-            found.append(rng.choice((lambda: k * var >= end, lambda: end <= var * k, lambda: k * var - end > 0))())  # noqa: B023
-        for _ in range(rng.choice((1, 1, 2))):
-            k, end = rng.choice((1, 1, 1, 2, 3)), rng.choice(sources + more) + rng.randint(0, 6)
-            found.append(rng.choice((lambda: k * var <= end, lambda: end > var * k, lambda: ~(k * var > end)))())  # noqa: B023
-        if rng.random() < 0.1:
-            found.append(var.eq(rng.choice(sources + more)))
-        found += [var >= -8, var <= 12] if related else []
-    rng.shuffle(found)
-    return found
-
-
-def values(e, conditions, sizes):
-    """The values of `e` under conditions, for fixed sizes."""
-    holds, value = compiled(logical_and(*conditions), (N, M, I, J)), compiled(e, (N, M, I, J))
-    points = [(*sizes, *point) for point in itertools.product(WINDOW, repeat=2)]
-    return {value(*point) for point in points if holds(*point)}
-
-
-def at(end, sizes):
-    return int(substitute(end, dict(zip((N, M), map(as_expr, sizes), strict=True)))) if isinstance(end, Expr) else end
-
-
-@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("related", [False, True])
-@pytest.mark.parametrize("seed", daily(range(12), 6))
-def test_answers_under_random_conditions_are_the_truth(seed, related):
-    rng = random.Random(seed + 1000 * related)
-    checked = 0
-    for _ in range(4):
-        conditions, e = random_conditions(rng, related), rng.choice(EXPRS)
-        ctx = Context.from_constraints([I, J], conditions)
-        bounds, s, proof = ctx.bounds(e), ctx.value_set(e), ctx.prove(e <= 3)
-        x = Var("x")
-        member = compiled(s.condition(x), (N, M, x))
-        holds = True
-        for sizes in SIZES:
-            true = values(e, conditions, sizes)
-            holds = holds and all(v <= 3 for v in true)
-            if not true:
-                continue
-            checked += 1
-            low, high = at(bounds[0], sizes), at(bounds[1], sizes)
-            assert low <= min(true) and max(true) <= high, (conditions, e, sizes)
-            if bounds.is_tight:
-                assert (low, high) == (min(true), max(true)), (conditions, e, sizes)
-            found = {v for v in range(min(true) - 3, max(true) + 4) if member(*sizes, v)}
-            assert true <= found and (found == true or not s.is_exact), (conditions, e, sizes, s)
-        assert proof.status != ("refuted" if holds and not proof.counterexample else "") and (holds or not proof)
-        if proof.status == "refuted":
-            point = proof.counterexample
-            assert all(evaluate(cond, {N: 0, M: 1, **point}) for cond in conditions)
-    assert checked > 4
-
-
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 def test_a_narrower_question_is_not_asked_of_points_that_are_none():
     nothing = Context.from_constraints([I, J], [I >= 5, I <= 3, J >= 0, J < M])
@@ -187,52 +119,6 @@ def test_from_constraints_takes_what_a_context_takes():
         Context.from_constraints([I], [], domain="octagon")
     with pytest.raises(InputError, match="mapping"):
         Context([I])
-
-
-def closed(rng):
-    """Ranges with constant ends, and facts in sizes and numbers that narrow them."""
-    ranges = {v: Range(rng.randint(-3, 1), rng.randint(2, 9)) for v in (I, J)}
-    facts = []
-    for v in (I, J):
-        for _ in range(rng.choice((0, 1, 1, 2))):
-            end = rng.choice((N, M, N + 1, M - 2, N - M, N * M, as_expr(0), as_expr(3)))
-            facts.append(rng.choice((lambda v, e: v < e, lambda v, e: v >= -e, lambda v, e: e >= v + 1))(v, end))
-    return ranges, facts
-
-
-@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-def test_facts_that_narrow_ranges_with_ends():
-    rng = random.Random(5)
-    tight = exact = better = 0
-    for _ in range(60):
-        ranges, facts = closed(rng)
-        ctx, e = Context(ranges, assume=facts), rng.choice(EXPRS)
-        bounds, found, box = ctx.bounds(e), ctx.value_set(e), ctx.image((e, J)).box[0]
-        better += any(isinstance(end, Expr) and "minimum" in str(end) for end in bounds)
-        holds, value = compiled(logical_and(*facts), (N, M, I, J)), compiled(e, (N, M, I, J))
-        for sizes in rng.sample(SIZES, 7):
-            env = dict(zip((N, M), sizes, strict=True))
-            spans = (range(r.ends[0], r.ends[1] + 1) for r in ranges.values())
-            points = [(*sizes, *point) for point in itertools.product(*spans)]
-            taken = {value(*point) for point in points if holds(*point)}
-            what = (e, ranges, facts, env, bounds, found)
-            if not taken:
-                assert not found.is_exact or found.at(env).is_empty, what
-                continue
-            for (low, high), claims in (
-                (bounds, bounds.is_tight),
-                (found.ends(), found.is_tight),
-                ((box.min, box.max), False),
-            ):
-                low, high = evaluate(low, env), evaluate(high, env)
-                assert low <= min(taken) and high >= max(taken), what
-                assert not claims or (low, high) == (min(taken), max(taken)), what
-            assert evaluate(box.min, env) >= evaluate(bounds[0], env) and evaluate(box.max, env) <= evaluate(
-                bounds[1], env
-            )
-            tight, exact = tight + bounds.is_tight, exact + found.is_exact
-            assert not found.is_exact or found.at(env).count() == len(taken), what
-    assert tight > 200 and exact > 100 and better > 10, (tight, exact, better)
 
 
 def test_the_certificate_of_bounds_is_about_the_context_that_was_asked():

@@ -1,82 +1,28 @@
-"""Every answer is empty at sizes and kept values without points, even at those that the answer does not mention."""
+"""Where nothing is: sizes and kept values without points, even those that an answer does not mention, and sizes that
+facts exclude. At the former answers are empty; at the latter a note names the fact as well.
+
+Worlds and drawn contexts with such sizes are in `tests/intset/answers`.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from intset import Context, Opaque, Range, ShapeVar, Var, const, maximum, minimum
+from bound import infer_bound, te
+from intset import Context, Opaque, Range, ShapeVar, Var, maximum, select
 from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import Region
-from intset.errors import CountError, InputError
+from intset.errors import InputError
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Cond, Expr
+from intset.expr.node import as_expr
 from intset.testing import claims
+from tests.strategies import contexts
 
 DOMAINS = ("auto", "isl", "interval", "stride", "modular", "interval*modular", "points")
-SIZES = (-2, 0, 1, 2, 3, 5)
 i, j, k, x, n, m, ELEMENT = Var("i"), Var("j"), Var("k"), Var("x"), Var("n"), ShapeVar("m"), Var("element")
-
-Ranges = Mapping[Var, Range]
-CONTEXTS: dict[str, tuple[Ranges, Sequence[Cond]]] = {
-    "one range": ({i: Range(0, n), x: Range(0, 4)}, ()),
-    "a range that starts elsewhere": ({i: Range(-3, n + 1), x: Range(-2, 4)}, ()),
-    "a chain": ({i: Range(0, n), j: Range(0, i), x: Range(0, 4)}, ()),
-    "a chain through a fact": ({i: Range(0, 5), j: Range(0, 5), x: Range(0, 4)}, (j > i, j < n)),
-    "a chain of facts": ({i: Range(0, n), j: Range(0, 4), k: Range(2, 2), x: Range(0, 2)}, (i >= j, j >= k)),
-    "a fact on a size": ({x: Range(0, 4)}, (n >= 3,)),
-    "facts on sizes and a range": ({i: Range(0, n), x: Range(1, 3)}, (n.ne(2), m + n <= 4)),
-    "two sizes": ({i: Range(0, n), j: Range(n, m - n), x: Range(0, 3)}, ()),
-    "every other size": ({i: Range(0, 6), x: Range(0, 2)}, ((i * 2).eq(n),)),
-    "a product of a size": ({i: Range(0, n * n - 4), x: Range(0, 2)}, ()),
-    "a square": ({i: Range(0, 6), j: Range(0, 4), x: Range(0, 2)}, ((i * i).eq(n + j * 3),)),
-    "a divisor": ({i: Range(0, 4), x: Range(0, 4)}, ((i % n).eq(1),)),
-    "a quotient": ({i: Range(6 // n, 2), x: Range(0, 4)}, ()),
-    "what it mentions itself": ({x: Range(0, n)}, (n >= 2,)),
-}
-EXPRS = {"2x + 1": x * 2 + 1, "five": const(5), "min": minimum(x, 2), "x + n": x + n}
-
-
-def points(ranges: Ranges, facts: Sequence[Cond], sizes: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
-    """The points at given sizes, by what ranges and facts mean."""
-    found = [dict(sizes)]
-    for v, r in ranges.items():  # outer variables come first
-        assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
-        ends = [(env, defined(r.min, env), defined(r.min + r.extent, env)) for env in found]
-        found = [
-            {**env, v: value}
-            for env, low, high in ends
-            if low is not None and high is not None
-            for value in range(low, high)
-        ]
-    return (env for env in found if all(holds(fact, env) for fact in facts))
-
-
-def defined(e: Expr, env: Mapping[Var, int]) -> int | None:
-    try:
-        return evaluate(e, env)
-    except ArithmeticError:
-        return None
-
-
-def holds(fact: Cond, env: Mapping[Var, int]) -> bool:
-    try:
-        return bool(evaluate(fact, env))
-    except ArithmeticError:
-        return False
-
-
-TRUTHS: dict[str, dict[tuple[int, int], list[dict[Var, int]]]] = {}
-
-
-def truth(name: str) -> dict[tuple[int, int], list[dict[Var, int]]]:
-    if name not in TRUTHS:
-        ranges, facts = CONTEXTS[name]
-        sizes = [(a, b) for a in SIZES for b in ((0, 5) if "m" in str(CONTEXTS[name]) else (0,))]
-        TRUTHS[name] = {(a, b): list(points(ranges, facts, {n: a, m: b})) for a, b in sizes}
-    return TRUTHS[name]
+WHOLE = Context({j: Range(0, 10)})
 
 
 def elements(s: IntSet) -> set[int]:
@@ -95,61 +41,13 @@ def claimed(s: IntSet, taken: set[int], what: object) -> None:
         assert s.is_empty or taken and (int(s.min), int(s.max)) == (min(taken), max(taken)), what  # type: ignore[arg-type]
 
 
-ASKED = [
-    (domain, name)
-    for (a, domain), (b, name) in itertools.product(enumerate(DOMAINS), enumerate(CONTEXTS))
-    if domain == "auto" or (a + b) % 5 == 0
-]
-
-
-@pytest.mark.parametrize(("domain", "name"), ASKED)
-def test_nothing_is_there_where_nothing_runs(domain: str, name: str) -> None:
-    ranges, facts = CONTEXTS[name]
-    ctx = Context(ranges, assume=facts)
-    other = IntervalSet(20, 21, is_exact=True)
-    empty = 0
-    for text, e in EXPRS.items():
-        s, region = ctx.value_set(e, domain=domain), ctx.image((e, const(7)), domain=domain)
-        assert s.is_exact or domain not in ("auto", "isl") or s.notes
-        joined, met = s | other, s & IntervalSet(0, 3, is_exact=True)
-        number = counted(s)
-        assert s.is_exact or number is None
-        for turn, ((a, b), there) in enumerate(truth(name).items()):
-            env = {n: a, m: b}
-            taken = {evaluate(e, point) for point in there}
-            empty += not taken
-            what = (name, domain, text, env, s)
-            claimed(s.at(env) if a % 2 else s.at({m: b}).at({n: a}), taken, what)
-            if text != "min" and (turn + turn // 2) % 2:  # one of the two, in turn
-                claimed(joined.at(env), taken | {20, 21}, what)
-            elif text != "min":
-                claimed(met.at(env), taken & {0, 1, 2, 3}, what)
-            assert number is None or evaluate(number, env) == len(taken) or not allowed(facts, env), what
-            placed = region.at(env)
-            assert not placed.is_exact or placed.count() == len(taken), what
-            assert all((value, 7) in placed for value in taken), what
-    assert empty
-
-
-def counted(s: IntSet) -> Expr | None:
-    try:
-        number = s.count()
-    except CountError:
-        return None
-    return const(number) if isinstance(number, int) else number if isinstance(number, Expr) else None
-
-
-def allowed(facts: Sequence[Cond], env: Mapping[Var, int]) -> bool:
-    """Whether the facts on sizes alone hold: a count relies on them."""
-    return all(holds(fact, env) for fact in facts if set(fact.free_vars()) <= {n, m})
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_order_knows_where_nothing_is(domain: str) -> None:
     whole = Context({x: Range(0, 4)}).value_set(x, domain=domain)
-    for name in ("a chain", "a fact on a size"):
-        ranges, facts = CONTEXTS[name]
-        some = Context({v: r for v, r in ranges.items() if v is not x} | {x: Range(0, 4)}, assume=facts)
+    for some in (
+        Context({i: Range(0, n), j: Range(0, i), x: Range(0, 4)}),
+        Context({x: Range(0, 4)}, assume=[n >= 3]),
+    ):
         part = some.value_set(x, domain=domain)
         assert part <= whole and not whole <= part and part != whole
         assert part == some.value_set(x + 1 - 1, domain=domain)
@@ -251,3 +149,66 @@ def test_a_kept_variable_outside_of_its_range_leaves_nothing(domain: str) -> Non
             found = ctx.value_set(e, keep=[k])
             left = [value for value in range(-5, 6) if not found.at({k: value}).is_empty]
             assert left == [-4, -2, 2, 4]
+
+
+# -- sizes that facts exclude ------------------------------------------------------------------------------------------
+
+
+def test_one_rule_for_three_forms() -> None:
+    stated = Context({i: Range(0, 4)}, assume=[n >= 2])
+    assert stated.value_set(i).count() == 4 and stated.image((i, i)).count() == 4
+    for found in (stated.value_set(i), stated.image((i, i)), stated.relation((i,), (i + 1,))):
+        assert found.at({n: 1}).is_empty and found.at({n: 1}).notes == ("n = 1 is excluded by n >= 2",)
+        assert not found.at({n: 2}).is_empty and not found.at({n: 2}).notes
+        assert found.at({"n": 1}).is_empty
+    assert stated.image((i, i)).at({n: 1}).box == (Range(0, 0),) * 2 or stated.image((i, i)).at({n: 1}).count() == 0
+    ranged = Context({i: Range(0, n), j: Range(0, 4)})  # n = 0 is allowed, and leaves nothing
+    number = ranged.value_set(j).count()
+    assert [contexts.value(as_expr(number), {n: k}) for k in (-1, 0, 1)] == [0, 0, 4]  # type: ignore[arg-type]
+    assert ranged.value_set(j).at({n: 0}).count() == 0 and not ranged.value_set(j).at({n: 0}).notes
+    chosen = Context({i: Range(0, select(n >= 1, 4, 0))}).value_set(i)
+    assert [chosen.at({n: k}).count() for k in (0, 1)] == [
+        contexts.value(as_expr(chosen.count()), {n: k}) for k in (0, 1)
+    ]  # type: ignore[arg-type]
+
+
+def test_what_is_declared_excludes_too() -> None:
+    size = ShapeVar("n", lower=1, upper=64)
+    ctx = Context({i: Range(0, size), j: Range(0, 4)})
+    assert ctx.value_set(j).count() == 4
+    for found in (ctx.value_set(i), ctx.value_set(j), ctx.image((i, j)), ctx.image((j, j))):
+        assert found.at({size: 0}).is_empty and found.at({size: 0}).notes == ("n = 0 is excluded by n >= 1",)
+        assert found.at({size: 65}).is_empty and "n <= 64" in found.at({size: 65}).notes[-1]
+
+
+def test_regions_of_bounds() -> None:
+    size = te.size_var("n")
+    a = te.placeholder((size,), name="A")
+    b = te.compute((size,), lambda x: a[x] + 1, name="B")
+    c = te.compute((size,), lambda x: b[x] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], s[c].op.axis[0])
+    bounds = infer_bound(s, ctx=Context(assume=[size >= 3]))
+    for tensor in (a, b, c):
+        for region in (bounds.required(tensor), bounds.computed(tensor)):
+            assert region.at({size: 2}).is_empty and "n >= 3" in region.at({size: 2}).notes[-1]
+            assert not region.at({size: 3}).is_empty and not region.at({size: 3}).notes
+
+
+# -- relations and differences -----------------------------------------------------------------------------------------
+
+
+def test_stores_that_never_ran() -> None:
+    stores = Context({i: Range(0, n), j: Range(0, 4)}).relation((j,), (j * 2,))
+    loads = Context({j: Range(0, 4)}).relation((j,), (j * 2,))
+    assert not stores.at({n: 0}).contains((1,), (2,)) and stores.at({n: 1}).contains((1,), (2,))
+    sources = loads.then(stores.inverse())
+    assert sources.at({n: 0}).domain().count() == 0 and sources.at({n: 2}).domain().count() == 4
+
+
+def test_a_difference_with_what_is_kept() -> None:
+    ctx = Context({i: Range(0, 3), j: Range(0, i)})
+    seven = ctx.image((j * 0 + 7,), keep=[i])
+    b = WHOLE.image((j,))
+    for size, a in itertools.product(range(3), range(10)):
+        assert ((a,) in (b - seven).at({i: size})) == (a != 7 or size == 0)

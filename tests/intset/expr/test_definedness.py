@@ -10,7 +10,7 @@ import pytest
 from intset import Var, select
 from intset.expr.definedness import definedness, where_it_holds
 from intset.expr.node import Cond
-from tests.intset.partial import Drawing, value
+from tests.strategies.contexts import PARTIAL, Expressions, value
 from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
@@ -30,7 +30,7 @@ def check(cond: Cond) -> None:
 
 @pytest.mark.parametrize("seed", daily(range(40_000), 400))
 def test_drawn_conditions(seed: int) -> None:
-    check(Drawing(random.Random(seed), (i, j)).condition(4))
+    check(Expressions(random.Random(seed), (i, j), PARTIAL, shared=20).condition(3))
 
 
 def test_needs_of_operands_stand_first() -> None:

@@ -34,39 +34,6 @@ def test_bad_variables_are_refused(keep: Any) -> None:
         Context().narrow(x < 3, keep)
 
 
-def random_condition(r: random.Random) -> Any:
-    def side() -> Any:
-        e = x * r.randint(-3, 3) + y * r.randint(-3, 3) + r.randint(-6, 6)
-        return r.choice((e, e // r.choice((2, 3)), e % r.choice((2, 3, 4))))
-
-    def one() -> Any:
-        a, b = side(), side()
-        return r.choice((a < b, a <= b, a.eq(b), a.ne(b), a > b))
-
-    return r.choice((one(), one() & one(), one() | one()))
-
-
-@pytest.mark.parametrize("seed", daily(range(2_000), 160))
-def test_against_enumeration(seed: int) -> None:
-    r = random.Random(seed)
-    cond = random_condition(r)
-    low, count = r.randint(-3, 2), r.randint(1, 5)
-    xs, ys = range(-8, 9), range(low, low + count)
-    ctx = Context({x: Range(-8, 17), y: Range(low, count)})
-    answer = ctx.narrow(cond, [x])
-    solved = ctx.solve(cond, x)
-    for v in xs:
-        holds = [evaluate(cond, {x: v, y: w}) for w in ys]
-        kept = evaluate(answer.cond, {x: v})
-        assert kept is all(holds) if answer.is_exact else kept <= all(holds)
-        for w, holds_here in zip(ys, holds, strict=True):
-            inside = evaluate(solved.condition(x), {x: v, y: w})
-            any_solution = any(
-                evaluate(cond, {x: u, y: w}) for u in xs
-            )  # what a set claims is of those y that have one
-            assert inside is holds_here if solved.is_exact and any_solution else inside >= holds_here
-
-
 # -- equations --------------------------------------------------------------------------------------------------------
 
 
