@@ -14,8 +14,7 @@ from bound.tensor import Operation, Tensor, TensorSlice, as_index, element
 from bound.tir import build, walk
 from bound.tir.build import dtype_of
 from bound.tir.calls import Buffer
-from bound.tir.elements import computed_range
-from bound.tir.reduce import Parameter, Reduction
+from bound.tir.reduce import Parameter, Reduction, computed_range
 from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
 from intset.expr import ops

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation, TensorComputeOp
-from bound.schedule.attach import AttachType
+from bound.schedule.attach import AttachType, check_scope
 from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
 from bound.schedule.relations import (
     IterVarRelation,
@@ -23,7 +23,6 @@ from bound.schedule.relations import (
     pass_up_index,
     split_guards,
 )
-from bound.schedule.scopes import check_scope
 from bound.schedule.simple import add, extent, low, number
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element

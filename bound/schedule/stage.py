@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import Operation, ScanOp
-from bound.schedule.attach import AttachType, Placing
+from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
-from bound.schedule.scopes import check_scope, check_thread_tag
 from bound.tensor import Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int

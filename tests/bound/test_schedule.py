@@ -11,8 +11,7 @@ import pytest
 from bound import te, tir
 from bound.itervar import IterType
 from bound.schedule import AttachType, Fuse, Rebase, Schedule, ScheduleError, Singleton, Split, Stage
-from bound.schedule.attach import create_attach_path
-from bound.schedule.scopes import default_storage_rank, needs_relax, storage_rank
+from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
 from bound.tensor import Tensor
 from intset.errors import InputError
 

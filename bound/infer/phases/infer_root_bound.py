@@ -21,9 +21,8 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
-from bound.schedule.attach import AttachPath, slid_loops
+from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
-from bound.schedule.scopes import needs_relax
 from bound.tensor import Tensor
 from intset.expr.range import Range
 

@@ -17,9 +17,8 @@ from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
-from bound.schedule.attach import AttachPath
+from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, storage_rank
 from bound.schedule.relations import pass_up_index
-from bound.schedule.scopes import default_storage_rank, needs_relax, storage_rank
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
