@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from bound.itervar import IterType, IterVar
@@ -67,8 +68,6 @@ class ComputeOp(Operation):
         _check_axes(name, (*axis, *self.reduce_axis), body)
         shape = tuple(extent_of(iv) for iv in axis)
         self.outputs = tuple(Tensor(self, k, shape, dtype_of(value)) for k, value in enumerate(body))
-        self._inputs: tuple[Tensor, ...] | None = None
-        self._reads: dict[Tensor, list[tuple[Expr, ...]]] | None = None
         self._tell_sizes()
 
     def _tell_sizes(self) -> None:
@@ -78,22 +77,19 @@ class ComputeOp(Operation):
         for iv in self.axis:
             iv.learn_sizes(sizes)
 
-    @property
+    @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        if self._inputs is None:
-            self._inputs = walk.input_tensors(self.body)
-        return self._inputs
+        return walk.input_tensors(self.body)
 
-    @property
+    @cached_property
     def reads(self) -> Mapping[Tensor, Sequence[tuple[Expr, ...]]]:
         """The index tuples of all reads of each tensor."""
-        if self._reads is None:
-            self._reads = {}
-            for node in walk.nodes(*self.body):
-                tensor = walk.loaded_tensor(node)
-                if tensor is not None:
-                    self._reads.setdefault(tensor, []).append(walk.read_indices(node))
-        return self._reads
+        reads: dict[Tensor, list[tuple[Expr, ...]]] = {}
+        for node in walk.nodes(*self.body):
+            tensor = walk.loaded_tensor(node)
+            if tensor is not None:
+                reads.setdefault(tensor, []).append(walk.read_indices(node))
+        return reads
 
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:

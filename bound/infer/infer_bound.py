@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
@@ -154,12 +155,7 @@ class BoundsMap(Configured):
         self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
-        self._ranges: dict[IterVar, Range] | None = None
-        self._attached: dict[IterVar | None, list[Stage]] | None = None
-        self._stored: dict[IterVar | None, list[Stage]] | None = None
         self._storages: dict[Tensor, Storage] = {}
-        self._aliases: dict[Var, tuple[Var, Expr]] | None = None
-        self._outside: tuple[Outside, ...] | None = None
 
     @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
@@ -171,44 +167,45 @@ class BoundsMap(Configured):
 
     def __getitem__(self, axis: IterVar) -> Range:
         """The range of a root, intermediate or leaf axis."""
-        limits = self._all_ranges().get(axis)
+        limits = self._ranges.get(axis)
         if limits is None:
             name = axis.name if isinstance(axis, Var) else shown(axis)
             raise InputError(f"{name} is no axis of a stage of this schedule that is computed")
         return limits
 
     def __contains__(self, axis: object) -> bool:
-        return axis in self._all_ranges()
+        return axis in self._ranges
 
     def items(self) -> list[tuple[IterVar, Range]]:
         """All axes with their ranges."""
-        return list(self._all_ranges().items())
+        return list(self._ranges.items())
 
-    def _all_ranges(self) -> dict[IterVar, Range]:
-        if self._ranges is None:
-            self._ranges = {}
-            for bounds in self._stages.values():
-                self._ranges.update(bounds.ranges)
-                self._ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
-                self._ranges.update(bounds.loops)
-                for iv, attr in bounds.stage.iter_var_attrs.items():
-                    if attr.bind_thread is not None and iv in bounds.loops:
-                        self._ranges.setdefault(attr.bind_thread, bounds.loops[iv])
-            for leaf, (stage, loop) in self._state.sharing.replacements.items():
-                is_outer = loop in self._state.sharing.outer[stage]
-                self._ranges[leaf] = Range(loop, 1) if is_outer else self._ranges[loop]
-            for stage, outer in self._state.sharing.outer.items():  # roots rebased to shared loops
-                for relation in stage.relations:
-                    if isinstance(relation, Rebase) and relation.rebased in outer:
-                        self._ranges[relation.parent] = Range(relation.rebased, 1)
-            for stage in self.written.stages:  # rewritten axes keep their declared domain
-                for iv in stage.op.root_iter_vars:
-                    if iv.dom is not None:
-                        self._ranges.setdefault(iv, self._state.sizes.range(iv.dom))
-                if self.stage(stage) in self._state.sharing.added:  # axes outside of the longer loops
-                    for iv, r in pass_down_domain(self._state.sizes.relations(stage), self._ranges).items():
-                        self._ranges.setdefault(iv, r)
-        return self._ranges
+    @cached_property
+    def _ranges(self) -> dict[IterVar, Range]:
+        """The range of every axis, rewritten ones included."""
+        ranges: dict[IterVar, Range] = {}
+        for bounds in self._stages.values():
+            ranges.update(bounds.ranges)
+            ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
+            ranges.update(bounds.loops)
+            for iv, attr in bounds.stage.iter_var_attrs.items():
+                if attr.bind_thread is not None and iv in bounds.loops:
+                    ranges.setdefault(attr.bind_thread, bounds.loops[iv])
+        for leaf, (stage, loop) in self._state.sharing.replacements.items():
+            is_outer = loop in self._state.sharing.outer[stage]
+            ranges[leaf] = Range(loop, 1) if is_outer else ranges[loop]
+        for stage, outer in self._state.sharing.outer.items():  # roots rebased to shared loops
+            for relation in stage.relations:
+                if isinstance(relation, Rebase) and relation.rebased in outer:
+                    ranges[relation.parent] = Range(relation.rebased, 1)
+        for stage in self.written.stages:  # rewritten axes keep their declared domain
+            for iv in stage.op.root_iter_vars:
+                if iv.dom is not None:
+                    ranges.setdefault(iv, self._state.sizes.range(iv.dom))
+            if self.stage(stage) in self._state.sharing.added:  # axes outside of the longer loops
+                for iv, r in pass_down_domain(self._state.sizes.relations(stage), ranges).items():
+                    ranges.setdefault(iv, r)
+        return ranges
 
     # -- regions ------------------------------------------------------------------------------------------------
 
@@ -249,17 +246,13 @@ class BoundsMap(Configured):
         return storage
 
     def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
-        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names())
+        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
 
+    @cached_property
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
         """Rebased root axes, each with its loop from 0 and its start."""
-        if self._aliases is None:
-            self._aliases = {}
-            for bounds in self._stages.values():
-                for relation in bounds.relations:
-                    if isinstance(relation, Rebase):
-                        self._aliases[relation.parent] = (relation.rebased, low(bounds.ranges[relation.parent]))
-        return self._aliases
+        rebases = ((b, r) for b in self._stages.values() for r in b.relations if isinstance(r, Rebase))
+        return {r.parent: (r.rebased, low(b.ranges[r.parent])) for b, r in rebases}
 
     # -- nests --------------------------------------------------------------------------------------------------
 
@@ -314,7 +307,7 @@ class BoundsMap(Configured):
     def attached(self, key: Tensor | Operation | Stage, leaf: IterVar) -> tuple[Stage, ...]:
         """The stages computed directly inside a loop of a stage, in execution order."""
         stage = self.stage(key)
-        return tuple(s for s in self._places().get(leaf, ()) if attachment(s)[0] is stage)
+        return tuple(s for s in self._attached.get(leaf, ()) if attachment(s)[0] is stage)
 
     def loop_name(self, stage: Stage, leaf: IterVar) -> str:
         """The name of a loop, qualified by its stage or all sharing stages: `T1+T2.i`."""
@@ -322,7 +315,7 @@ class BoundsMap(Configured):
 
     def inside(self, leaf: IterVar) -> tuple[Stage, ...]:
         """The stages computed directly inside a loop, for all stages that share it, in schedule order."""
-        return tuple(self._places().get(leaf, ()))
+        return tuple(self._attached.get(leaf, ()))
 
     def shared_path(self, key: Tensor | Operation | Stage) -> tuple[IterVar, ...]:
         """The shared loops around the formula of a stage, from its attach point inwards.
@@ -360,38 +353,41 @@ class BoundsMap(Configured):
 
     def stored(self, leaf: IterVar | None) -> tuple[Stage, ...]:
         """The stages with storage directly inside a loop (`None`: at the root) that are computed further in."""
-        if self._stored is None:
-            self._stored = {}
-            for stage, bounds in self._stages.items():
-                if bounds.slid:
-                    path = bounds.path[len(bounds.slid) :]
-                    self._stored.setdefault(path[0][1] if path else None, []).append(stage)
         return tuple(self._stored.get(leaf, ()))
+
+    @cached_property
+    def _stored(self) -> dict[IterVar | None, list[Stage]]:
+        """The stages with kept elements, by the loop around their storage."""
+        stored: dict[IterVar | None, list[Stage]] = {}
+        for stage, bounds in self._stages.items():
+            if bounds.slid:
+                path = bounds.path[len(bounds.slid) :]
+                stored.setdefault(path[0][1] if path else None, []).append(stage)
+        return stored
 
     def roots(self) -> tuple[Stage, ...]:
         """The stages computed at the root, in execution order."""
-        return tuple(self._places().get(None, ()))
+        return tuple(self._attached.get(None, ()))
 
-    def _places(self) -> dict[IterVar | None, list[Stage]]:
-        if self._attached is None:
-            self._attached = {}
-            for stage in self.schedule.stages:
-                if stage in self._stages and not isinstance(stage.op, PlaceholderOp):
-                    self._attached.setdefault(attachment(stage)[1], []).append(stage)
-        return self._attached
+    @cached_property
+    def _attached(self) -> dict[IterVar | None, list[Stage]]:
+        """The computed stages by the loop directly around them."""
+        attached: dict[IterVar | None, list[Stage]] = {}
+        for stage in self.schedule.stages:
+            if self.is_computed(stage):
+                attached.setdefault(attachment(stage)[1], []).append(stage)
+        return attached
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     @as_configured
     def outside(self) -> tuple[Outside, ...]:
         """The accesses that may leave their tensor for some sizes or data, computed on first use.
 
         Empty: every access is proved to be inside (`bound.infer.answers.outside`).
         """
-        if self._outside is None:
-            self._outside = find_outside(self._state)
-        return self._outside
+        return find_outside(self._state)
 
     # -- why ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from bound.infer.accesses import TensorAccess, implied, reads
@@ -133,8 +134,6 @@ class _EvaluationPoints:
         self.guards = tuple(dict.fromkeys((*self._outer_guards(), *own)))
         # a store predicate excludes further points
         self.is_exact = bounds.stage.store_predicate is None
-        self._context: Context | None = None
-        self._forms: list[Linear] | None = None
 
     def _outer_guards(self) -> Iterable[Cond]:
         """The guards of outer stages at the loops around this one: each is tested as far out as its variables allow."""
@@ -146,21 +145,17 @@ class _EvaluationPoints:
             for guard in self.state.bounds[outer].guards:
                 yield from (part for part in conjuncts(guard) if not later & set(part.free_vars()))
 
-    @property
+    @cached_property
     def context(self) -> Context:
-        if self._context is None:
-            around = [leaf for _, leaf in self.bounds.path]
-            ranges: dict[Var, Range | None] = {**transitive_ranges(self.env, (*around, *self.own)), **self.rest}
-            self._context = self.env.context.extended(ranges, self.guards)
-        return self._context
+        around = [leaf for _, leaf in self.bounds.path]
+        ranges: dict[Var, Range | None] = {**transitive_ranges(self.env, (*around, *self.own)), **self.rest}
+        return self.env.context.extended(ranges, self.guards)
 
-    @property
+    @cached_property
     def forms(self) -> list[Linear]:
         """The guards and the ends of loops, as nonnegative forms."""
-        if self._forms is None:
-            parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
-            self._forms = [form for part in parts for kind, form in part or () if kind == "ge"]
-        return self._forms
+        parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
+        return [form for part in parts for kind, form in part or () if kind == "ge"]
 
     def _ends(self) -> Iterable[Cond]:
         """Upper ends of loops that are minima, one condition for each operand."""

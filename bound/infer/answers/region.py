@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 
 from bound.infer.footprints.box import Box
@@ -48,7 +49,6 @@ class StageRegion(Region):
         self.dims = footprint.dims
         self.by = "box" if footprint.box is not None else env.regions.name
         self.is_exact, self.notes = footprint.exact, footprint.notes
-        self._box: tuple[Range, ...] | None = None
 
     def _is_written_as(self, other: object) -> bool:
         """Whether both are structurally equal boxes."""
@@ -81,11 +81,9 @@ class StageRegion(Region):
         except BudgetError:
             return False
 
-    @property
+    @cached_property
     def box(self) -> tuple[Range, ...]:
-        if self._box is None:
-            self._box = tuple(side.range() for side in self._footprint.hull(self._env).sides)
-        return self._box
+        return tuple(side.range() for side in self._footprint.hull(self._env).sides)
 
     @property
     def shape(self) -> Shape:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +64,6 @@ class LoopEnvironment:
 
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
         self.domain, self.account = domain, account
-        self._shapes: Shape | None = None
         ranges = context.ranges
         self.sizes = tuple(var for var in sizes if var not in ranges)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
@@ -100,12 +100,10 @@ class LoopEnvironment:
         domain: object = domain_named(self.domain)
         return regions_of(self.domain) is domain
 
-    @property
+    @cached_property
     def shapes(self) -> Shape:
         """The factory of shapes of that domain."""
-        if self._shapes is None:
-            self._shapes = self.regions.everything(0)
-        return self._shapes
+        return self.regions.everything(0)
 
     def budget(self, operations: int) -> AbstractContextManager[None]:
         """A block that limits the domain to `operations`, and to the rest of the account."""

@@ -7,6 +7,7 @@ arithmetic. Everything else is one question to the domain: the image of the whol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import product as pairs
 
 from bound.infer.accesses import TensorAccess
@@ -49,7 +50,6 @@ class Propagation:
 
     def __init__(self, env: LoopEnvironment, it: Iterations) -> None:
         self.env, self.it = env, it
-        self._context: Context | None = None
         self._forms: dict[Expr, Linear] = {iv: env.form(value) for iv, value in it.values.items()}
         # The length of a fixed loop depends on a relaxed one (threads sharing storage): not a box.
         self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
@@ -225,9 +225,12 @@ class Propagation:
     def _context_of(self, access: TensorAccess) -> Context:
         if access.before:
             return self._context_over(self._running(access))
-        if self._context is None:
-            self._context = self._context_over(self.it.relaxed)
         return self._context
+
+    @cached_property
+    def _context(self) -> Context:
+        """The iterations of the consumer as a context."""
+        return self._context_over(self.it.relaxed)
 
     def _context_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
         ranges, facts = _ranged(self.env, running)
