@@ -215,8 +215,9 @@ def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Ex
     region = region.mentioned  # an instance without iterations reads nothing
     if isinstance(region, ShapeRegion):
         return footprint_of_shape(env, region.dims, region.shape, region.is_exact, region.notes)
-    sides = [_within(r, extent) for r, extent in zip(region.box, shape, strict=True)]
-    is_box = all(a is b for a, b in zip(sides, region.box, strict=True)) and _equals_its_box(env, region)
+    box = region.box
+    sides = [_within(r, extent) for r, extent in zip(box, shape, strict=True)]
+    is_box = all(a is b for a, b in zip(sides, box, strict=True)) and _equals_its_box(env, region)
     exact = region.is_exact and is_box
     notes = region.notes if exact or not region.is_exact else (*region.notes, "the box around a region that is none")
     return Footprint(region.dims, box_of_ranges(env, sides), None, exact, notes)

@@ -156,3 +156,11 @@ def test_auto_climbs_by_cost() -> None:
     finally:
         Sevenths.cost = 50
         unregister("sevenths")
+
+
+def test_strides_without_gaps_are_exact_boxes() -> None:
+    a = te.placeholder((40,), name="A")
+    t = te.compute((40,), lambda x: a[x] + 1, name="T")
+    c = te.compute((40,), lambda i: t[i // 2], name="C")
+    required = infer_bound(te.create_schedule(c.op), domain="stride").required(t)
+    assert required.is_exact and required.is_box and required.count_max() == 20
