@@ -22,8 +22,7 @@ import numpy as np
 
 from benchmarks.cases import Case, fixed, scaled
 from benchmarks.forms import FORMS, Row
-from lowering.forms.model import KINDS, work
-from lowering.forms.weights import WEIGHTS
+from lowering.forms.model import KINDS, WEIGHTS, work
 from lowering.passes.loops.index_set_splitting import partition_loops
 
 PAIRS = 3.0  # how much more a difference between two forms counts than the time of one

@@ -29,9 +29,9 @@ from typing import Any, Final
 from benchmarks.cases import Case, arrays, called, corpus, fixed, within
 from bound.errors import ScheduleError
 from intset.errors import IntSetError
-from lowering.build.pieces import NESTS
 from lowering.codegen.c import c_file
 from lowering.errors import AccessError
+from lowering.forms import NESTS
 
 LEAST: Final = 0.012  # seconds of a call
 LONGEST: Final = 5  # seconds of a call of another form

@@ -14,9 +14,8 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.text import shown
-from lowering.build.function import Maker
-from lowering.build.pieces import NESTS
-from lowering.forms import COMPUTE, chosen
+from lowering.build.function import FunctionBuilder
+from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest.ir import Function
 from lowering.passes import (
     decide_rows,
@@ -149,7 +148,7 @@ def before_divisions(
     word = bounds.compute if bounds is not None else compute or ("auto" if nests == "auto" else "exact")
     made = chosen(
         s,
-        Maker(args, ctx, name, unsafe),
+        FunctionBuilder(args, ctx, name, unsafe),
         lambda c: infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=c) if bounds is None else bounds,
         "exact" if bounds is not None else word,
         nests,
@@ -158,10 +157,10 @@ def before_divisions(
     f = made.function
     _refuse_races(f, s)
     bits = narrow(f).bits
-    if made.parted is not None:
-        parted = drop_identities(drop_empty(made.parted))
-        parted = fold_constants(inline_values(parted, 1))  # some names are constants in a piece
-        f = parted if narrow(parted).bits == bits else f
+    if made.partitioned is not None:
+        partitioned = drop_identities(drop_empty(made.partitioned))
+        partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece
+        f = partitioned if narrow(partitioned).bits == bits else f
     return f, bits
 
 

@@ -7,7 +7,7 @@ from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from intset.expr.text import shown
 from lowering.build import schedule_ops
-from lowering.build.arguments import parameters
+from lowering.build.function import parameters
 from lowering.nest.ir import Stmt
 
 

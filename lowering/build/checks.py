@@ -1,4 +1,4 @@
-"""Accesses outside their tensors: refused, asserted on sizes at the head of a nest, or checked before they are made."""
+"""Accesses outside their tensors: refused, asserted on sizes at the head of a nest, or checked at run time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from intset.expr.build import logical_and
 from intset.expr.node import Cond, truth
 from lowering.build.formulas import Formula
 from lowering.errors import AccessError
+from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Assert, If, Stmt, Store, seq
-from lowering.nest.walk import Visit, children, drive, operands, with_children
+from lowering.nest.walk import operands
 
 Checks = Mapping[Operation, Sequence[Outside]]
 
 
 def refuse_outside(found: Iterable[Outside]) -> None:
-    """Refuse accesses that are outside whenever they happen.
+    """Refuse accesses that are outside at every execution.
 
     Raises
     ------
-    AccessError: it names the first, with a point at which it is outside.
+    AccessError: names the first such access, with a point at which it is outside.
     """
     always = [one for one in found if one.depends == ALWAYS]
     if always:
@@ -37,7 +38,7 @@ def refuse_outside(found: Iterable[Outside]) -> None:
 
 
 def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
-    """The assertions on sizes without which an access is outside; none that others imply."""
+    """Assertions on sizes that keep accesses inside; assertions implied by others are dropped."""
     checks: dict[Cond, Assert] = {}
     for one in found:
         if one.depends == SIZES and one.requires is not None:
@@ -52,7 +53,7 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
 
 
 def data_checks(found: Iterable[Outside]) -> Checks:
-    """The accesses that are checked before they are made, by the operation that makes them."""
+    """Group data-dependent accesses, which need a check at run time, by operation."""
     checks: dict[Operation, list[Outside]] = {}
     for one in found:
         if one.depends == DATA:
@@ -61,7 +62,7 @@ def data_checks(found: Iterable[Outside]) -> Checks:
 
 
 def checked(formula: Formula, op: Operation, checks: Checks) -> Formula:
-    """The formula of an operation with what has to be checked before its statements."""
+    """Insert the run-time checks of an operation into its formula."""
     if op not in checks:
         return formula
     init = None if formula.init is None else with_checks(formula.init, op, checks)
@@ -69,31 +70,28 @@ def checked(formula: Formula, op: Operation, checks: Checks) -> Formula:
 
 
 def with_checks(root: Stmt, op: Operation, checks: Checks, only: Collection[Tensor] = ()) -> Stmt:
-    """The statements with an assertion before each that reads what `checks` names, where and when it reads it.
+    """Insert an assertion before each statement with a checked access, under the path condition of the access.
 
     Parameters
     ----------
     op: the operation whose formula the statements compute.
-    only: where other stages are among the statements, the tensors whose stores are looked at.
+    only: restricts checks to stores of these tensors, for statements that include other stages.
     """
     wanted = checks.get(op, ())
     if not wanted:
         return root
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        new = with_children(stmt, tuple(inner))
+    def insert_checks(stmt: Stmt, _: Descent) -> Stmt:
         if only and not (isinstance(stmt, Store) and stmt.tensor in only):
-            return new
-        return seq(*_before(operands(stmt), wanted, isinstance(op, ComputeOp)), new)
+            return stmt
+        before = _before(operands(stmt), wanted, isinstance(op, ComputeOp))
+        return seq(*before, stmt) if before else stmt
 
-    return drive(visit(root))
+    return rewritten(root, Descent(), leave={Stmt: (insert_checks,)})
 
 
 def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool) -> list[Stmt]:
-    """What is checked before the operands of a statement are evaluated: indices of indices first."""
+    """Checks for the accesses of a statement's operands, in evaluation order: inner indices first."""
     found: list[Stmt] = []
     for read in reached(values):
         named = [
@@ -116,7 +114,7 @@ def _message(one: Outside) -> str:
 
 
 def _inside(read: TensorAccess, named: Iterable[Outside], by_index: bool) -> Cond:
-    """That the access is inside: in the ends that are open; of what the formula writes in another way, in all."""
+    """The condition that an access is inside: its unproved ends, or all ends if the formula was rewritten."""
     if by_index:
         return logical_and(*dict.fromkeys(end for one in named for end in one.open_ends))
     ends = zip(read.indices, read.tensor.extents, strict=True)

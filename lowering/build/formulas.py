@@ -1,4 +1,4 @@
-"""What an operation computes: its formula as stores over its root axes."""
+"""Formulas: the stores of an operation over its root axes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from lowering.nest.walk import Old, replaced, substitute
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """The stores of one operation at one point of its axes.
+    """Stores of one operation, at a point of its axes.
 
     Attributes
     ----------
-    axis: the root axes of the outputs, one a dimension.
-    extra: axes that belong to no loop of the schedule (those inside a tensor intrinsic), with their ranges.
-    reduce_extra: which of them are reduced over.
-    init: what starts a reduction, else `None`.
-    update: what is done at every point.
+    axis: root axes of the outputs, one per dimension.
+    extra: axes inside a tensor intrinsic, which have no loop in the schedule, with their ranges.
+    reduce_extra: the reduction axes among `extra`.
+    init: initial stores of a reduction, else `None`.
+    update: stores at every point.
     """
 
     axis: tuple[IterVar, ...]
@@ -40,9 +40,9 @@ class Formula:
 
 
 def stored(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
-    """The outputs of an operation that need storage: those wanted, and what is combined into them on the way.
+    """Outputs of an operation that need storage: wanted outputs, and operands of their combiners.
 
-    An extern or a scan writes all of its outputs, whoever reads them.
+    Extern operations and scans write all of their outputs.
     """
     asked = [k for k, t in enumerate(op.outputs) if t in wanted]
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
@@ -55,7 +55,7 @@ def stored(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
-    """The results that some of those asked for depend on, themselves included."""
+    """The transitive closure of some results under the combiner's dependences."""
     place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
     found: dict[int, None] = {}
     waiting = list(asked)
@@ -68,7 +68,7 @@ def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
 
 
 def formula_of(op: ComputeOp | TensorComputeOp, kept: Container[Tensor]) -> Formula:
-    """The formula of an operation; of its outputs those `kept` (see `stored`) are computed."""
+    """The formula of an operation, restricted to the outputs `kept` (see `stored`)."""
     if isinstance(op, ComputeOp):
         return _formula(op.axis, op.outputs, op.body, kept, (), ())
     return _tile_formula(op, kept)
@@ -94,7 +94,7 @@ def _formula(
 
 
 def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> Stmt:
-    """One more element combined with what the outputs hold."""
+    """Combine one more element into the outputs."""
     combiner = top.data.combiner
     old = [unfinished(t, place) for t in outputs]
     mapping: dict[Parameter, Operand] = dict(zip((*combiner.lhs, *combiner.rhs), (*old, *sources(top)), strict=True))
@@ -120,7 +120,7 @@ def _temporary(tensor: Tensor, value: Operand) -> Parameter:
 
 
 def _tile_formula(op: TensorComputeOp, kept: Container[Tensor]) -> Formula:
-    """The formula of the intrinsic on its regions: what it computes, written out."""
+    """The formula of a tensor intrinsic: its operation, substituted at its regions."""
     call, inner = op.call, op.call.intrin.op
     tile_axes = op.axis[op.schedulable :]
     mapping: dict[Operand, Operand] = dict(zip(inner.axis, tile_axes, strict=True))
@@ -155,7 +155,7 @@ def _domain(iv: IterVar) -> Range:
 def _in_region(
     formal: Tensor, indices: tuple[Expr, ...], actual: Tensor, region: tuple[Range, ...]
 ) -> tuple[Expr, ...]:
-    """The indices of a tile's element in the tensor the tile is cut from; either side may leave out extents of 1."""
+    """Convert indices in a tile to indices in its tensor; dimensions of extent 1 may be missing on either side."""
     if formal.ndim == len(region):
         steps: list[Expr | None] = list(indices)
     else:
@@ -178,11 +178,12 @@ def _plus(low: object, step: Expr | None) -> Expr:
 
 
 def substituted(formula: Formula, values: Mapping[Old, Operand], start: Mapping[Old, Operand]) -> Formula:
-    """The formula at other points: axes replaced by their values in terms of loops.
+    """Replace axes in a formula by their values in loop variables.
 
     Parameters
     ----------
-    start: the values where a reduction starts.
+    values: for the update.
+    start: for the initial stores.
     """
     init = None if formula.init is None else substitute(formula.init, dict(start))
     update = substitute(formula.update, dict(values))

@@ -1,29 +1,137 @@
-"""A schedule and its bounds as a function: the nest with parameters, assertions, and what makes it short."""
+"""Build a function from a schedule and its bounds: parameters, sizes, assertions that bind shapes, and the nest."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from bound.errors import ScheduleError
 from bound.infer import BoundsMap
+from bound.operation import PlaceholderOp
 from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
+from bound.tir.value import Value
 from intset.context import Context
-from intset.expr.node import Var, const
-from lowering.build.arguments import parameters, shape_asserts, sizes_of
+from intset.errors import InputError
+from intset.expr.arguments import listed
+from intset.expr.definedness import asserted_parts
+from intset.expr.node import Cond, ShapeVar, Var, const
+from intset.expr.text import shown
+from intset.expr.walk import without_assertions
 from lowering.build.checks import data_checks, refuse_outside, size_asserts
 from lowering.build.pipeline import schedule_ops
-from lowering.nest.ir import Function, seq
-from lowering.nest.walk import substitute
+from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq
+from lowering.nest.walk import free_variables, substitute
 from lowering.passes import drop_dead, follow_guards, name_minima, rebase
 from lowering.passes.simplify import plain
 
 
+def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
+    """Parameters of the function, tensors and scalars, in the order of `args`; by default all inputs, then all outputs.
+
+    Raises
+    ------
+    InputError: an argument has another type than tensor or variable.
+    ScheduleError: an argument is an intermediate tensor, or an input or output is missing.
+    """
+    states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
+    given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    read = [t for op in given for t in op.outputs if t not in states]
+    computed = [t for op in schedule.outputs for t in op.outputs]
+    if args is None:
+        return tuple(dict.fromkeys((*read, *computed))), ()
+    tensors: dict[Tensor, None] = {}
+    scalars: list[Parameter] = []
+    for k, arg in enumerate(listed(args, "the arguments of lower", "a list of tensors and variables")):
+        if isinstance(arg, Tensor):
+            tensors[_current(schedule, arg)] = None
+        elif isinstance(arg, (Var, Value)):
+            scalars.append(arg)
+        else:
+            raise InputError(f"argument {k} of lower must be a tensor or a variable, not {shown(arg)}")
+    missing = [t.name for t in (*read, *computed) if t not in tensors]
+    if missing:
+        role = _role(missing[0], read)
+        raise ScheduleError(f"{missing[0]} must be among the arguments: it is {role} of the schedule")
+    known = {*read, *computed}
+    for tensor in tensors:
+        if tensor not in known and not isinstance(tensor.op, PlaceholderOp):
+            raise ScheduleError(f"{tensor.name} cannot be an argument: the schedule was not asked for it")
+    return tuple(tensors), tuple(scalars)
+
+
+def _role(name: str, read: Iterable[Tensor]) -> str:
+    return "an input" if any(t.name == name for t in read) else "an output"
+
+
+def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
+    return schedule.current(tensor) if tensor in schedule else tensor
+
+
+def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ()) -> list[Assert]:
+    """Assertions that bind array shapes: size declarations, and equations for all other extents.
+
+    The first extent that is a plain size binds it. Sizes are at least 0; a `ShapeVar` and facts embedded in an extent
+    add further assertions.
+
+    Parameters
+    ----------
+    at: fixed sizes.
+    sizes: variables that bounds inference assumed nonnegative because a shape mentions them. Variables with a range in
+        the user's context are exempt.
+    """
+    checks: list[Assert] = []
+    bound: set[Var] = set()
+    for tensor in f.params:
+        shape = ShapeOf(tensor)
+        for k, extent in enumerate(tensor.extents):
+            if isinstance(extent, Var) and extent not in bound:
+                bound.add(extent)
+                checks += _declared(extent)
+            elif not extent.is_const:
+                plain = without_assertions(extent)
+                what = f"extent {k} of {tensor.name} is {plain}"
+                checks.append(Assert(shape[k].eq(plain), what))
+    counted = {var for var in sizes if var not in f.ctx.ranges}
+    for size in f.sizes:
+        if size not in bound:
+            checks += _declared(size) if isinstance(size, ShapeVar) or size in counted else []
+    extents = [extent for tensor in f.params for extent in tensor.extents]
+    claims = asserted_parts(extents)
+    checks += [Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
+    checks += [Assert(var.eq(value), f"{var.name} is {shown(value)}") for var, value in at.items() if var in f.sizes]
+    return checks
+
+
+def _declared(var: Var) -> list[Assert]:
+    low, high, step = var.declared()
+    checks: list[tuple[Cond, str]] = []
+    floor = 0 if low is None and not isinstance(var, ShapeVar) else low
+    if floor is not None:
+        checks.append((var >= floor, f"{var.name} is at least {floor}"))
+    if high is not None:
+        checks.append((var <= high, f"{var.name} is at most {high}"))
+    if step != 1:
+        checks.append(((var % const(step)).eq(0), f"{var.name} is a multiple of {step}"))
+    return [Assert(cond, message) for cond, message in checks]
+
+
+def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
+    """Free integer variables and scalar parameters of a function; those in shapes first, in order of occurrence."""
+    found: dict[Parameter, None] = {}
+    for tensor in tensors:
+        for extent in tensor.extents:
+            found.update(dict.fromkeys(extent.free_vars(), None))
+    found.update(dict.fromkeys(free_variables(body)))
+    return tuple(v for v in found if isinstance(v, Var)), tuple(v for v in found if isinstance(v, Value))
+
+
 @dataclass(frozen=True)
-class Maker:
-    """Makes functions of a schedule for bounds. The attributes are parameters of `lower`."""
+class FunctionBuilder:
+    """Builds functions of one schedule from its bounds. The attributes are parameters of `lower`."""
 
     args: Sequence[Any] | None = None
     ctx: Context | None = None
@@ -32,11 +140,11 @@ class Maker:
 
     @cached_property
     def _known(self) -> Context:
-        """The root context of all nests of this schedule, which share the answers of common scopes."""
+        """The root context, common to all nests of the schedule so that they share cached answers."""
         return Context() if self.ctx is None else self.ctx.extended()
 
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
-        """The function with guards, `split` stages in pieces; divisions are as they were written."""
+        """The function with guards and unlowered divisions; stages of `split` have a nest per piece of their region."""
         f = nest_of(b, self.args, self._known, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables)
@@ -45,12 +153,12 @@ class Maker:
 
 
 def with_ends(f: Function, kept: Collection[Var]) -> Function:
-    """The function that was made with guards, these in the ends of all loops but those that are kept."""
+    """Turn the guards of a function into loop ends, except for the loops `kept`."""
     return drop_dead(follow_guards(f, kept))
 
 
 def without_ends(f: Function) -> Function:
-    """The function that was made with guards, with all of them."""
+    """Keep all guards of a function, and drop dead code."""
     return drop_dead(f)
 
 
@@ -62,7 +170,7 @@ def nest_of(
     split: Collection[Stage] = (),
     unsafe: bool = False,
 ) -> Function:
-    """The nest before any pass: ScheduleOps, in coordinates of the tensors, with divisions as they were written."""
+    """The nest before any pass: ScheduleOps, in tensor coordinates, with unlowered divisions."""
     tensors, scalars = parameters(b.schedule, args)
     outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
     known = Context() if ctx is None else ctx
@@ -78,7 +186,7 @@ def nest_of(
 
 
 def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:
-    """The tensors of the script, and their names, that rewrites of the schedule replaced by a parameter."""
+    """Map tensors of the script, and their names, to the parameters that replaced them in the rewritten schedule."""
     labels: dict[Any, Tensor] = {}
     for op, stage in schedule.stage_map.items():
         for old in (*op.outputs, *(stage.origin_op.outputs if stage.origin_op is not None else ())):

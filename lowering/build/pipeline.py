@@ -1,13 +1,21 @@
-"""ScheduleOps: the stages of a schedule put together, each inside the loop it is attached to."""
+"""ScheduleOps: the nests of all stages, each inside the loop it is attached to.
+
+Where stages share loops, the root or a loop body is a list of items: shared loops, nests of stages without further
+shared loops, and the initial stores of reductions that run over a shared loop. Items are in topological order: each
+follows the producers of its inputs; ties follow the schedule.
+
+Nests are built by recursion over attached stages, in generators for `drive`; nothing here walks statements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, StageNest, Storage
+from bound.infer import BoundsMap, StageNest, StagePiece, Storage
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Stage
@@ -15,21 +23,132 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.calls import Buffer, ExternCall
 from bound.tir.value import Operand
-from intset.expr.node import Expr, Var
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.text import shown
+from intset.expr.walk import opaque_terms
+from intset.linear.canonical import Normalizer
 from lowering.build import formulas, stages
+from lowering.build.buffers import doubled, fold
 from lowering.build.checks import Checks, checked, with_checks
-from lowering.build.double import doubled
-from lowering.build.fold import fold
 from lowering.build.formulas import Formula
-from lowering.build.pieces import pieces_of
 from lowering.build.predicates import store_predicate
-from lowering.build.scans import scan_nest
-from lowering.build.shared import Item, around, merged, ordered
-from lowering.build.stages import Attach, Level, Starting
-from lowering.nest.ir import Allocate, Evaluate, If, Seq, Stmt, seq
-from lowering.nest.walk import Visit, drive, substitute, transform
+from lowering.build.stages import Attach, Level, Starting, scan_nest
+from lowering.nest.ir import Allocate, Evaluate, For, If, Seq, Stmt, seq
+from lowering.nest.walk import Recursion, drive, operands, statements, substitute, tensors_read, transform
 from lowering.passes.alpha_renaming import with_own_storage
+
+_FORMS: Final = Normalizer({})
+
+
+@dataclass(eq=False)
+class Item:
+    """One statement of a loop body that stages share.
+
+    Attributes
+    ----------
+    stages: computed stages, with schedule positions.
+    starts: it initialises a reduction that a later item continues.
+    """
+
+    stages: dict[Stage, int]
+    stmt: Stmt
+    starts: bool = False
+    reads: set[Tensor] = field(default_factory=set)
+    writes: set[Tensor] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.starts:
+            self.reads = {t for stmt in statements(self.stmt) for t in tensors_read(*operands(stmt))}
+        else:
+            self.reads = {t for stage in self.stages for t in stage.op.input_tensors}
+            self.writes = {t for stage in self.stages for t in stage.op.outputs}
+
+    @property
+    def number(self) -> int:
+        return min(self.stages.values())
+
+
+def ordered(items: Sequence[Item]) -> list[Item]:
+    """Sort items topologically, by producers; ties follow the schedule.
+
+    Raises
+    ------
+    ScheduleError: items depend on one another in a cycle.
+    """
+    made: dict[Tensor, int] = {t: k for k, item in enumerate(items) for t in item.writes}
+    before: list[set[int]] = [{made[t] for t in item.reads if t in made} - {k} for k, item in enumerate(items)]
+    for k, item in enumerate(items):
+        if item.starts:
+            for later, other in enumerate(items):
+                if not other.starts and any(stage in other.stages for stage in item.stages):
+                    before[later].add(k)
+                    before[k].discard(later)
+    after: list[list[int]] = [[] for _ in items]
+    for k, earlier in enumerate(before):
+        for first in earlier:
+            after[first].append(k)
+    left = [len(earlier) for earlier in before]
+    ready = [(items[k].number, k) for k, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    found: list[Item] = []
+    while ready:
+        _, k = heapq.heappop(ready)
+        found.append(items[k])
+        for later in after[k]:
+            left[later] -= 1
+            if not left[later]:
+                heapq.heappush(ready, (items[later].number, later))
+    if len(found) < len(items):
+        late = next(item for k, item in enumerate(items) if left[k])
+        names = ", ".join(stage.name for stage in late.stages)
+        raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
+    return found
+
+
+def merged(stmts: Iterable[Stmt]) -> list[Stmt]:
+    """Merge adjacent branches with equal conditions. Conditions on loops and sizes do not change in between."""
+    found: list[Stmt] = []
+    for stmt in stmts:
+        last = found[-1] if found else None
+        if isinstance(last, If) and isinstance(stmt, If) and _is_same(last, stmt):
+            found[-1] = If(last.cond, seq(last.then, stmt.then))
+        else:
+            found.append(stmt)
+    return found
+
+
+def _is_same(one: If, other: If) -> bool:
+    if one.orelse is not None or other.orelse is not None:
+        return False
+    if not (isinstance(one.cond, Cond) and isinstance(other.cond, Cond)) or opaque_terms(one.cond, other.cond):
+        return False
+    return one.cond is other.cond or _FORMS.cond(one.cond) is _FORMS.cond(other.cond)
+
+
+def around(loop: For) -> Stmt:
+    """Unswitch a loop whose whole body has one loop-invariant condition."""
+    body = loop.body
+    stmts = body.stmts if isinstance(body, Seq) else (body,)
+    storage = tuple(stmt for stmt in stmts if isinstance(stmt, Allocate))
+    rest = stmts[len(storage) :]
+    if len(rest) != 1 or stmts[: len(storage)] != storage:
+        return loop
+    only = rest[0]
+    if not isinstance(only, If) or only.orelse is not None or not isinstance(only.cond, Cond):
+        return loop
+    if loop.var in only.cond.free_vars() or opaque_terms(only.cond):
+        return loop
+    return If(only.cond, replace(loop, body=seq(*storage, only.then)))
+
+
+MAX_PIECES: Final = 8  # maximal number of nests of a stage
+
+
+def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
+    """The nests of a stage over the disjoint pieces of its region; `None` if it has no such pieces."""
+    found = bounds.pieces(stage, MAX_PIECES)
+    return None if found is None else found.pieces
+
 
 _NOTHING: Final[Mapping[Var, Expr]] = {}
 _UNCHECKED: Final[Checks] = {}
@@ -38,18 +157,17 @@ _UNCHECKED: Final[Checks] = {}
 def schedule_ops(
     bounds: BoundsMap, given: frozenset[Tensor], split: Collection[Stage] = (), checks: Checks = _UNCHECKED
 ) -> Stmt:
-    """The nest of a whole schedule, in coordinates of the tensors.
+    """The nest of a whole schedule, in tensor coordinates.
 
     Parameters
     ----------
-    bounds: of the schedule.
-    given: the tensors whose storage is passed in; all others are allocated.
-    split: the stages that become a nest for each piece of their region, where there are such.
-    checks: the accesses that are checked before they are made.
+    given: tensors with storage from the caller; all others are allocated.
+    split: stages that get a nest per piece of their region.
+    checks: accesses with a run-time check.
 
     Raises
     ------
-    ScheduleError: the schedule has no sequential meaning, or calls something that is no call.
+    ScheduleError: the schedule has no sequential meaning, or an extern body is no call.
     """
     pipeline = _Pipeline(bounds, given, split, checks)
     body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), Seq())), _NOTHING)
@@ -60,7 +178,7 @@ def schedule_ops(
         if isinstance(stage.op, ScanOp)
         for state, output in zip(stage.op.state_placeholder, stage.op.outputs, strict=True)
     }
-    body = with_own_storage(body)  # pieces of a stage, and both halves of a double buffer, hold what is attached to it
+    body = with_own_storage(body)  # pieces and double buffers copy attached stages
     if not states:
         return body
 
@@ -83,10 +201,12 @@ class _Pipeline:
         self.numbers = {stage: k for k, stage in enumerate(bounds.schedule.stages)}
         self.has_threads = any(stage.thread_of(iv) is not None for stage, iv in leaves)
 
-    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Visit[Stmt]:
-        """The stages `run` with their storage, then `body`.
+    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Recursion[Stmt]:
+        """Allocate and compute the stages `run`, then run `body`.
 
-        `moved`: what stands for loops around the stages that `body` does not count any more.
+        Parameters
+        ----------
+        moved: values of outer loop variables that `body` no longer has.
         """
         paths = {stage: self.bounds.shared_path(stage) for stage in run}
         if any(paths.values()):
@@ -103,13 +223,13 @@ class _Pipeline:
 
     def _together(
         self, run: Mapping[Stage, Sequence[IterVar]], placed: Sequence[Stage], moved: Mapping[Var, Expr] = _NOTHING
-    ) -> Visit[tuple[Stmt, dict[Stage, int]]]:
-        """What a place holds where loops are shared, with the stages that do something in it.
+    ) -> Recursion[tuple[Stmt, dict[Stage, int]]]:
+        """Build the root or a loop body whose stages share loops; returns the computed stages, too.
 
         Parameters
         ----------
-        run: the stages there, each with the shared loops that are still to come around its formula.
-        placed: those of them that have their storage there.
+        run: the stages, each with the remaining shared loops around its formula.
+        placed: stages with storage here.
         """
         items: list[Item] = []
         groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
@@ -133,7 +253,7 @@ class _Pipeline:
         return self._with_storage(ordered(items), placed, moved), done
 
     def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Var, Expr]) -> Stmt:
-        """The items, behind the storage of the stages that have theirs here."""
+        """Put the allocations of the stages `placed` in front of the items."""
         folded: dict[Tensor, Storage] = {}
         waiting = dict.fromkeys(placed)
         storage: list[Stmt] = []
@@ -145,14 +265,14 @@ class _Pipeline:
         return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
 
     def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Var, Expr]) -> list[Stmt]:
-        """The allocations of a stage; what is compact is entered in `folded`."""
+        """The allocations of a stage; enters compact and circular storage in `folded`."""
         made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
         storages = {t: self.bounds.storage(t) for t in made}
         folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact or storage.is_circular}
         return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
 
     def kept(self, leaf: IterVar | None, body: Stmt, moved: Mapping[Var, Expr]) -> Stmt:
-        """What a loop (`None`: the root) holds, behind the storage of stages further in that is there."""
+        """Put allocations that inner stages have at this loop (`None`: the root) in front of its body."""
         run = self.bounds.stored(leaf)
         if not run:
             return body
@@ -160,8 +280,8 @@ class _Pipeline:
         storage = [part for stage in run for part in self._storage(stage, folded, moved)]
         return fold(seq(*(substitute(part, dict(moved)) for part in storage), body), folded)
 
-    def _start(self, stage: Stage, loop: IterVar) -> Visit[Stmt | None]:
-        """What starts the reduction of a stage, if a shared loop is the first that it runs over."""
+    def _start(self, stage: Stage, loop: IterVar) -> Recursion[Stmt | None]:
+        """The initial stores of a reduction whose outermost reduction loop is this shared loop, else `None`."""
         op = stage.op
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             return None
@@ -171,8 +291,8 @@ class _Pipeline:
         made: Stmt = yield stages.start_nest(start)
         return made
 
-    def produce(self, stage: Stage) -> Visit[Stmt]:
-        """The loops of one stage with everything attached to them."""
+    def produce(self, stage: Stage) -> Recursion[Stmt]:
+        """The nest of one stage, attached stages included."""
         op = stage.op
         if isinstance(op, ExternOp):
             return _calls(op)
@@ -191,9 +311,9 @@ class _Pipeline:
         return seq(*parts)
 
     def _attach(self, stage: Stage, moved: Mapping[Var, Expr]) -> Attach:
-        """Puts the stages that are attached to a loop in front of its body."""
+        """A callback that puts the stages attached to a loop in front of its body."""
 
-        def attach(var: IterVar, body: Stmt) -> Visit[Stmt]:
+        def attach(var: IterVar, body: Stmt) -> Recursion[Stmt]:
             inside = self.bounds.attached(stage, var)
             made: Stmt = (yield self.stages(inside, body, moved)) if inside else body
             return self.kept(var, made, moved)
@@ -203,7 +323,7 @@ class _Pipeline:
     def _formula(
         self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest
     ) -> tuple[Formula, list[Level], Starting | None]:
-        """What a stage stores over its loops, these, from the outside in, and what starts its reduction."""
+        """Compute the formula of a stage over its loops, the loops outermost first, and the start of its reduction."""
         plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
         values = stages.values_in(nest, threads)
@@ -216,8 +336,8 @@ class _Pipeline:
         levels = stages.levels_of(nest, formula)
         return formula, levels, stages.starting_of(nest, formula, levels)
 
-    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest, attach: Attach) -> Visit[Stmt]:
-        """The loops of a stage that are its own."""
+    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest, attach: Attach) -> Recursion[Stmt]:
+        """The nest of a stage, without shared loops."""
         formula, levels, start = self._formula(stage, op, nest)
         shared = set(self.bounds.shared_path(stage))
         own = [level for level in levels if level.var not in shared]
@@ -237,7 +357,7 @@ class _Pipeline:
         return made
 
     def _threads(self, stage: Stage, nest: StageNest) -> dict[IterVar, Expr]:
-        """The loop that stands for each thread axis: of the stage itself, else the nearest around it."""
+        """Map thread axes to loops: the stage's own loop, else the nearest around it."""
         if not self.has_threads:
             return {}
         around = [(outer.thread_of(leaf), leaf) for outer, leaf in reversed(self.bounds.attach_path(stage))]

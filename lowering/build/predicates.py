@@ -1,8 +1,8 @@
-"""Store predicates: under which condition a stage stores, where its threads run one after another.
+"""Store predicates of stages, for threads that run one after another.
 
-A predicate may choose one of several threads that all hold the same result. Here each of them computes the whole result
-for itself, or all of them one after another add to it: nothing is left to choose, and what is stored for some thread
-is stored. Only a thread whose elements are its own is told from the others.
+A predicate often selects one of several threads that hold the same result. In a sequential nest such threads store the
+same elements in turn, and the predicate is quantified existentially over them. Threads with distinct elements keep
+their own condition.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from intset.expr.range import Range
 from intset.expr.walk import conjuncts
 from intset.linear.canonical import Normalizer
 
-_MOST_THREADS: Final = 4096  # of one axis, over which a condition is spelled out
+_MOST_THREADS: Final = 4096  # threads per axis that a predicate may be expanded for
 _FORMS: Final = Normalizer({})
 
 
 def store_predicate(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: Mapping[IterVar, Expr]) -> Truth | None:
-    """The condition, over the loops in which a stage stores, under which it does; `None` where it always does.
+    """The store predicate of a stage over the loops around its stores; `None` if it always holds.
 
     Parameters
     ----------
-    threads: the loop that stands for each thread axis.
+    threads: maps thread axes to their loops.
 
     Raises
     ------
-    ScheduleError: the predicate is on an axis that is no loop here, or on too many threads.
+    ScheduleError: the predicate mentions an axis without a loop, or too many threads.
     """
     if stage.store_predicate is None:
         return None
@@ -53,7 +53,7 @@ def store_predicate(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: M
 
 
 def _in_loops(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: Mapping[IterVar, Expr]) -> Truth:
-    """The predicate with axes replaced by their values in loops, and every thread axis by its loop."""
+    """Replace axes in the predicate by their values in loop variables, and thread axes by their loops."""
     values: dict[IterVar, Expr] = {}
     for outer, _ in reversed(bounds.attach_path(stage)):
         values |= bounds.nest(outer).values
@@ -67,8 +67,7 @@ def _in_loops(bounds: BoundsMap, stage: Stage, nest: StageNest, threads: Mapping
 
 
 def _shared(bounds: BoundsMap, stage: Stage, nest: StageNest) -> dict[Var, Range]:
-    """The loops that store to the same elements, with their ranges: those it reduces over, and outer threads that it
-    shares its storage with."""
+    """Loops whose iterations store the same elements, with ranges: reduction loops, and threads that share storage."""
     reduced = (nest.values[iv] for iv in getattr(stage.op, "reduce_axis", ()) if iv in nest.values)
     reducing = {v for value in reduced for v in value.free_vars()}
     fixed = bounds.required(stage.op.outputs[0]).fixed
@@ -78,7 +77,7 @@ def _shared(bounds: BoundsMap, stage: Stage, nest: StageNest) -> dict[Var, Range
 
 
 def _started(bounds: BoundsMap, stage: Stage, thread: IterVar) -> Range:
-    """The range of a thread axis that other stages run on, or that is declared."""
+    """The range of a thread axis: of another stage's loop on it, else the declared one."""
     if not thread.thread_tag:
         raise ScheduleError(f"stage {stage.name}: its store predicate is on {thread.name}, which is no loop around it")
     for other in bounds.schedule.stages:
@@ -92,7 +91,7 @@ def _started(bounds: BoundsMap, stage: Stage, thread: IterVar) -> Range:
 
 
 def _for_some(stage: Stage, predicate: Truth, var: Var, limits: Range) -> Truth:
-    """The condition that the predicate holds for some value of `var`."""
+    """Eliminate `var` existentially over its range."""
     low, total = limits.min, limits.extent
     assert isinstance(low, Expr) and isinstance(total, Expr)
     inside = (var >= low, var < low + total)
@@ -116,7 +115,7 @@ def _for_some(stage: Stage, predicate: Truth, var: Var, limits: Range) -> Truth:
 
 
 def _only_value(predicate: Truth, var: Var) -> Expr | None:
-    """The value that an equation among the conditions of a predicate gives to `var`."""
+    """Solve the predicate's equations for `var`; `None` if none determines it."""
     for part in conjuncts(predicate) if isinstance(predicate, Cond) else ():
         if part.op is ops.EQ:
             form = _FORMS.form(part.args[0] - part.args[1])

@@ -1,12 +1,12 @@
 """The loops of one stage.
 
-Guards stand as far out as their variables allow. What is attached to a loop stands at the start of its body, inside the
-guards that are decided there: nothing is computed for iterations that do nothing.
+Guards stand as far out as their variables allow. Attached stages stand at the start of a loop body, inside its guards,
+so iterations without work compute nothing.
 
-A reduction is initialised before its outermost reduction loop, by a nest over the data inside that one (`nest.start`):
+A reduction is initialised before its outermost reduction loop, by a nest over the inner data loops (`nest.start`):
 
     for i in [0, n):
-        for j in [0, m):        # the data inside the first reduction loop, over again
+        for j in [0, m):        # copies of the data loops inside the first reduction loop
             C[i, j] = 0.0
         for k in [0, l):
             for j in [0, m):
@@ -20,18 +20,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bound.errors import ScheduleError
-from bound.infer import StageLoop, StageNest
+from bound.infer import BoundsMap, StageLoop, StageNest
 from bound.itervar import IterType, IterVar
+from bound.operation import ScanOp
 from bound.schedule.stage import Stage
+from bound.tensor import Tensor, element
 from bound.tir.build import all_of
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts
+from intset.expr.walk import conjuncts, free_vars
 from lowering.build.formulas import Formula
-from lowering.nest.ir import For, If, LoopKind, Stmt, seq
-from lowering.nest.walk import Visit, operands, statements, tensors_read
+from lowering.nest.ir import For, If, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.walk import Recursion, operands, statements, tensors_read
 
-Attach: TypeAlias = "Callable[[IterVar, Stmt], Visit[Stmt]]"
+Attach: TypeAlias = "Callable[[IterVar, Stmt], Recursion[Stmt]]"
 _KINDS = {
     IterType.PARALLELIZED: LoopKind.PARALLEL,
     IterType.VECTORIZED: LoopKind.VECTORIZED,
@@ -41,7 +43,7 @@ _KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One loop to be made: its head."""
+    """The head of a loop."""
 
     var: IterVar
     range: Range
@@ -54,14 +56,14 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Starting:
-    """What starts a reduction.
+    """The initialisation of a reduction.
 
     Attributes
     ----------
-    place: the number of levels of the nest around it.
-    levels: the loops inside of these.
-    guards: the conditions under which an element is started.
-    init: what is stored.
+    place: number of levels around it.
+    levels: its own loops, inside of those.
+    guards: conditions under which an element is initialised.
+    init: the initial stores.
     """
 
     place: int
@@ -71,14 +73,14 @@ class Starting:
 
 
 def levels_of(nest: StageNest, formula: Formula) -> list[Level]:
-    """The loops of a stage from the outside in; those of a tensor intrinsic follow those of the schedule."""
+    """The loops of a stage, outermost first; loops of a tensor intrinsic are innermost."""
     levels = [level_of(loop) for loop in nest.loops]
     made = {level.var for level in levels}
     return levels + [_inside_tile(iv, r) for iv, r in formula.extra if iv not in made]
 
 
 def starting_of(nest: StageNest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
-    """What starts the reduction of a stage; `None` where it is no reduction."""
+    """The initialisation of a reduction stage, else `None`."""
     if formula.init is None:
         return None
     start, own = nest.start, len(nest.loops)
@@ -109,8 +111,8 @@ def _inside_tile(iv: IterVar, r: Range) -> Level:
     return Level(iv, r, LoopKind.SERIAL, "")
 
 
-def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Visit[Stmt]:
-    """All loops around the stores of a stage without a reduction."""
+def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Recursion[Stmt]:
+    """The nest of a stage without a reduction."""
     placed = _placed(levels, guards)
     nest = yield _wrap(levels, placed, body, attach)
     return _guarded(placed[0], nest)
@@ -123,8 +125,8 @@ def reduction_nest(
     start: Starting,
     attach: Attach,
     attached_inside: Callable[[IterVar], Sequence[Stage]],
-) -> Visit[Stmt]:
-    """All loops of a reduction, with the nest that starts it before the first of its reduction loops."""
+) -> Recursion[Stmt]:
+    """The nest of a reduction, initialised before its outermost reduction loop."""
     begin = start.place
     _check_init(start.init, levels[begin:], attached_inside)
     placed = _placed(levels, guards)
@@ -136,14 +138,14 @@ def reduction_nest(
     return _guarded(placed[0], nest)
 
 
-def start_nest(start: Starting, known: Collection[Cond] = ()) -> Visit[Stmt]:
-    """What starts a reduction, inside the guards `known`."""
+def start_nest(start: Starting, known: Collection[Cond] = ()) -> Recursion[Stmt]:
+    """The initialisation of a reduction, inside the guards `known`."""
     placed = _placed(start.levels, [part for part in _parts(start.guards) if part not in known])
     init = yield _wrap(start.levels, placed, start.init, _nothing_attached)
     return _guarded(placed[0], init)
 
 
-def _nothing_attached(var: IterVar, body: Stmt) -> Visit[Stmt]:
+def _nothing_attached(var: IterVar, body: Stmt) -> Recursion[Stmt]:
     yield from ()
     return body
 
@@ -161,7 +163,7 @@ def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar
 
 
 def _place(levels: Sequence[Level], guard: Cond) -> int:
-    """How many of the loops must be open before a guard can be decided."""
+    """The number of outer loops that bind the variables of a guard."""
     used = set(guard.free_vars())
     return max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)
 
@@ -181,8 +183,8 @@ def _guarded(guards: Sequence[Cond], body: Stmt) -> Stmt:
     return If(all_of(*guards), body) if guards else body
 
 
-def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt, attach: Attach) -> Visit[Stmt]:
-    """The loops around `body`; guards that need none of them are left to the caller."""
+def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt, attach: Attach) -> Recursion[Stmt]:
+    """Wrap loops and their guards around `body`; the caller adds the guards outside of all loops."""
     nest = body
     for k in range(len(levels) - 1, -1, -1):
         nest = yield attach(levels[k].var, nest)
@@ -191,5 +193,39 @@ def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt,
 
 
 def values_in(nest: StageNest, threads: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
-    """What stands for the axes of an operation: index expressions in loop variables; thread axes are their loops."""
+    """Values of the axes of an operation in loop variables; thread axes are their loops."""
     return {**threads, **nest.values}
+
+
+def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[Stmt]:
+    """The nest of a scan: first rows copied from `init`, later ones from `update`, computed at its step."""
+    nothing = Formula((), (), (), None, Seq())
+    levels = levels_of(nest, nothing)
+    step = nest.values[op.scan_axis]
+    first = next((k for k, level in enumerate(levels) if level.var in free_vars(step)), len(levels))
+    spatial = list(op.spatial_axis)
+    starts: list[Stmt] = []
+    rows: list[Stmt] = []
+    for output, init, update in zip(op.outputs, op.init, op.update, strict=True):
+        axes, spatial = spatial[: update.ndim - 1], spatial[update.ndim - 1 :]
+        row = Var("row")
+        starts.append(For(row, Range(0, init.extents[0]), _copied(output, init, row, axes, bounds)))
+        rows.append(_copied(output, update, step, axes, bounds))
+    body = seq(*rows)
+    for guard in nest.guards:
+        body = If(guard, body)
+    for k in range(len(levels) - 1, -1, -1):
+        body = yield attach(levels[k].var, body)
+        body = levels[k].around(body)
+        if k == first:
+            body = seq(*starts, body)
+    return body if first < len(levels) else seq(*starts, body)
+
+
+def _copied(target: Tensor, source: Tensor, row: Expr, axes: list[IterVar], bounds: BoundsMap) -> Stmt:
+    loops = [(Var(f"i{k}"), bounds[iv]) for k, iv in enumerate(axes, 1)]
+    place = (row, *(var for var, _ in loops))
+    body: Stmt = Store(target, place, element(source, place))
+    for var, r in reversed(loops):
+        body = For(var, r, body)
+    return body

@@ -37,7 +37,7 @@ from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
 from lowering.passes.values.index_width import Width, narrow, sizes_that_fit, with_short_signs
-from lowering.storage.fixed import with_fixed_storage
+from lowering.storage.plan import with_fixed_storage
 
 QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")
 BUILD: Final = "cc -std=c99 -O3 -march=native"

@@ -12,7 +12,7 @@ from lowering.codegen.spelling import compared
 from lowering.codegen.straight_line import straight_line
 from lowering.nest.ir import Allocate, For
 from lowering.storage.placement import ALIGNMENT
-from lowering.storage.plan import Arena, Plan, Size
+from lowering.storage.plan import Arena, Size, StoragePlan
 
 THREADS: Final = (
     "#ifdef _OPENMP",
@@ -34,7 +34,7 @@ class CStorage:
     malloced: the name of the pointer to be freed; empty without an arena.
     """
 
-    def __init__(self, plan: Plan, syntax: CSyntax) -> None:
+    def __init__(self, plan: StoragePlan, syntax: CSyntax) -> None:
         self.plan, self.syntax = plan, syntax
         self.malloced = ""
         self._bases: dict[Arena, str] = {}

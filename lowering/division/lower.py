@@ -16,7 +16,7 @@ from intset.prover.explain import ways_to_state
 from intset.prover.proof import Proof
 from intset.simplify.cost import machine_cost
 from lowering.division.rules import DivisionRule
-from lowering.division.search import DivisionLowering, Key, Step, checked
+from lowering.division.search import DivisionLowering, Key, LoweringStep, checked
 from lowering.division.site import Fits, Need, Site
 
 
@@ -39,7 +39,7 @@ class Lowered(Configured):
     def __init__(
         self,
         expr: Any,
-        steps: tuple[Step, ...],
+        steps: tuple[LoweringStep, ...],
         bits: int,
         divisors: tuple[tuple[Proof, Cond], ...],
         asked: tuple[Node, Context | None],

@@ -24,7 +24,7 @@ _QUOTIENTS: Final = (ops.FLOORDIV, ops.CEILDIV, ops.TRUNCDIV)
 _C_OWN: Final = (ops.TRUNCDIV, ops.TRUNCMOD)
 
 
-class Step(NamedTuple):
+class LoweringStep(NamedTuple):
     """One rewrite: `before` is an expression as it was written, `after` the same lowered."""
 
     rule: str
@@ -63,7 +63,7 @@ class Result(NamedTuple):
     """The lowered expression, its steps, and a proof of nonzeroness for each divisor with that condition."""
 
     expr: Any
-    steps: tuple[Step, ...]
+    steps: tuple[LoweringStep, ...]
     divisors: tuple[tuple[Proof, Cond], ...]
 
 
@@ -91,7 +91,7 @@ class DivisionLowering:
         self.done: dict[Key, Any] = {}
         self.deferred: dict[Key, _Deferred] = {}
         self.uses: dict[Key, tuple[Key, ...]] = {}
-        self.step: dict[Key, Step] = {}
+        self.step: dict[Key, LoweringStep] = {}
         self.sites: dict[Key, LoweredSite] = {}
         self.nonzero: dict[Key, tuple[Proof, Cond]] = {}
         self._scopes: dict[Node, list[DivisionScope]] = {}
@@ -106,7 +106,7 @@ class DivisionLowering:
         expr, shared = share(self.done[key])
         used = self.reached(key)
         steps = [self.step[k] for k in used if k in self.step]
-        steps += [Step("shared quotient", Proof(truth(True), PROVED, "linear"), *pair) for pair in shared]
+        steps += [LoweringStep("shared quotient", Proof(truth(True), PROVED, "linear"), *pair) for pair in shared]
         return Result(expr, tuple(steps), tuple(self.nonzero[k] for k in used if k in self.nonzero))
 
     def run(self) -> Key:
@@ -212,7 +212,7 @@ class DivisionLowering:
 
     # -- the linear form ----------------------------------------------------------------------------------------
 
-    def _shorter(self, e: Expr, scope: DivisionScope) -> Step | None:
+    def _shorter(self, e: Expr, scope: DivisionScope) -> LoweringStep | None:
         """The canonical form of `e`, if its divisions cost less and each of its steps is representable."""
         before = _division_weight(e)
         if not before:
@@ -225,7 +225,7 @@ class DivisionLowering:
         if not all(scope.prove_at(e, need, size) for need in needs):
             return None
         proof = scope.prove(e.eq(s), size)
-        return Step("exact cancellation", proof, e, s) if proof else None
+        return LoweringStep("exact cancellation", proof, e, s) if proof else None
 
     # -- the rules ----------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class DivisionLowering:
             after = rule.rewrite(site)
             self.sites[key] = LoweredSite(site, scope, price, rule)
             if node.op not in _C_OWN or after.op is not node.op:
-                self.step[key] = Step(rule.name, proof, node, after)
+                self.step[key] = LoweringStep(rule.name, proof, node, after)
             if not site.c:
                 self._require_nonzero(key, site.b)
             return after
@@ -285,7 +285,7 @@ class DivisionLowering:
             after = list(args)
             after[position] = part
             result: Node = make(node.op, tuple(after), node.data)
-            self.step[key] = Step(rule.name, proof, node, result)
+            self.step[key] = LoweringStep(rule.name, proof, node, result)
             self.uses[key] = (*self.uses[child], children[1 - position])
             if child in self.nonzero:
                 self.nonzero[key] = self.nonzero[child]

@@ -1,13 +1,10 @@
-"""Which nest a stage gets: the forms it may have, what each is expected to cost, and the choice.
+"""Choice of the nest of each stage among several forms, by a cost model.
 
-model.py       the kinds of work that a nest does, counted
-weights.py     what each kind costs: fitted to compiled nests
-made.py        a form: its nest, that taken apart, and its cost, each found once
-choose.py      the forms that are considered, and the cheapest
+model.py    counts the work of a nest by kind; weights of kinds, fitted to compiled nests
+choose.py   the candidate forms, and the cheapest
 """
 
-from lowering.forms.choose import COMPUTE, Choice, Form, chosen
-from lowering.forms.model import KINDS, modelled, work
-from lowering.forms.weights import WEIGHTS
+from lowering.forms.choose import COMPUTE, NESTS, Choice, Form, chosen
+from lowering.forms.model import KINDS, WEIGHTS, modelled, work
 
-__all__ = ["COMPUTE", "KINDS", "WEIGHTS", "Choice", "Form", "chosen", "modelled", "work"]
+__all__ = ["COMPUTE", "KINDS", "NESTS", "WEIGHTS", "Choice", "Form", "chosen", "modelled", "work"]

@@ -1,21 +1,23 @@
-"""The cheapest of the nests that a schedule may become.
+"""Choose the cheapest nest that a schedule may become.
 
-A stage computes what is required of it exactly, or the box around that (`compute`); what is said by guards stays one,
-becomes ends of loops, or takes the nest apart (`nests`, `lowering.build.pieces`). The box may compute elements that
-nobody reads and that its producers then compute for it; in exchange no guard and no uneven loop end stands in the way.
-It is not considered where an element that nobody reads could do harm, to the stage or to what it reads: an integer
-divided by what is no constant, a call of the host, an access that leaves its tensor.
+The alternatives of a stage:
 
-Which is cheaper is asked of the modelled nests (`lowering.forms.model`), as C will have them: taken apart. Stages that
-are attached to one another share loops, so all of them take the same form of nest; other nests are chosen apart. What
-is computed is chosen for all stages together, as boxes of one make others larger: all boxes, none, and boxes where the
-first two say that they are cheaper. In the same way storage is chosen: strides may be folded out of what is computed
-exactly (`bound.infer.answers.compact`), which touches less memory and puts neighbours next to one another, but costs
-indices. So a schedule is lowered a number of times that does not depend on its length.
+- compute: exactly the required region, or the box around it. A box may compute elements that nobody reads, and its
+  producers must compute their inputs; in exchange it needs no guards and no uneven loop ends. Boxes are excluded where
+  an unread element could do harm in the stage or its producers: integer division by a variable, host calls, accesses
+  outside a tensor.
+- nests (`NESTS`): guards, loop ends, a nest per piece, or index set splitting.
+- storage: plain, or compact with strides folded out (`bound.infer.answers.compact`). Compact storage touches less
+  memory and makes neighbours adjacent, at the price of index arithmetic.
 
-Asked first is the box, which is quick to infer. Where every region is a box there is nothing to choose; where the boxes
-exceed the regions by little, even if the excess is passed on from stage to stage, the exact nests are not built at all.
-A program that takes no time either way computes what is required, in nests that are not taken apart.
+Nests are priced by the model of `lowering.forms.model` after index set splitting, as C has them. Stages attached to one
+another share loops and take the same form of nest; other stages choose independently. Since boxes enlarge the boxes of
+producers, `compute` is chosen for all stages together among three candidates: all boxes, no boxes, and boxes where the
+first two prices favour them. The number of lowerings is therefore independent of the length of the schedule.
+
+Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
+regions by little, even accumulated over the stages, exact nests are not built. Programs of negligible cost compute the
+required regions, without index set splitting.
 """
 
 from __future__ import annotations
@@ -36,18 +38,69 @@ from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
-from lowering.build.function import Maker, with_ends, without_ends
-from lowering.build.pieces import pieces_of
-from lowering.forms.made import Made
-from lowering.forms.model import number, typical
+from lowering.build.function import FunctionBuilder, with_ends, without_ends
+from lowering.build.pipeline import pieces_of
+from lowering.forms.model import is_dearer, modelled, number, typical
 from lowering.nest.ir import Function, If
 from lowering.nest.walk import statements
+from lowering.passes.loops.index_set_splitting import partition_loops
+
+
+class FormNest:
+    """The function of a schedule in one form, with its costs, each computed lazily.
+
+    Attributes
+    ----------
+    f: the function, divisions not lowered.
+    sizes: values of fixed sizes.
+    """
+
+    def __init__(self, f: Function, sizes: Mapping[Var, int]) -> None:
+        self.f, self.sizes = f, sizes
+
+    @cached_property
+    def partitioned(self) -> Function:
+        """The function after index set splitting, as C has it."""
+        return partition_loops(self.f)
+
+    @cached_property
+    def is_partitioned(self) -> bool:
+        """Whether index set splitting changes the number of statements."""
+        return _size(self.partitioned) != _size(self.f)
+
+    @cached_property
+    def costs(self) -> Mapping[str, float]:
+        """Modelled cost of each stage in C, by the name of its tensor."""
+        return modelled(self.partitioned, self.sizes)
+
+    def takes_more(self, than: float) -> bool:
+        """Whether the function costs more before splitting; counting ends at the limit."""
+        return is_dearer(self.f, than, self.sizes)
+
+    @cached_property
+    def whole(self) -> Mapping[str, float]:
+        """Modelled costs before splitting, which decide between equals."""
+        return modelled(self.f, self.sizes)
+
+
+def _size(f: Function) -> int:
+    return sum(1 for _ in statements(f.body))
+
 
 COMPUTE: Final = ("auto", "exact", "box")
-SMALL: Final = 50_000  # modelled cost of a program that takes no time: what is required, in as few loops as possible
-LITTLE: Final = 0.05  # of the elements of all boxes: an excess that is not worth a second inference
-FEW: Final = 40  # statements of a nest up to which guards are an alternative also where only tiles are ragged
-_LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # of equals the first
+NESTS: Final = ("auto", "guard", "ends", "split", "partition")
+"""The nest of a stage whose region is no box.
+
+guard       one nest over the box, with guards
+ends        guards as loop ends where possible (`lowering.passes.loops.tightening`)
+split       a nest for each disjoint piece of the region, if there are pieces; otherwise as "ends"
+partition   index set splitting: an interior without guards, and borders (`lowering.passes.loops.index_set_splitting`)
+auto        the cheapest of these
+"""
+SMALL: Final = 50_000  # modelled cost of a program that takes no time: required regions, in as few loops as possible
+LITTLE: Final = 0.05  # share of unread elements in boxes up to which exact regions are not inferred
+FEW: Final = 40  # statements up to which guards compete in nests where only tiles are ragged
+_LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # preferred first among equal costs
 _TRAPPING: Final = (*ops.DIVISIONS, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD)
 
 
@@ -58,10 +111,10 @@ class Form:
     Attributes
     ----------
     compute: "exact" or "box".
-    nests: "guard", "ends", "split" or "partition" (`lowering.build.pieces`).
-    storage: "plain", or "compact" where strides are folded out of it (`bound.infer.answers.compact`).
-    cost: what the model expects the stage to cost then, with what that changes in the stages that are decided together
-        with it. `None` where that was not modelled, because it could not be worth it.
+    nests: "guard", "ends", "split" or "partition" (`NESTS`).
+    storage: "plain", or "compact" with strides folded out (`bound.infer.answers.compact`).
+    cost: modelled cost of the stage, plus the change in stages decided together with it; `None` for forms excluded
+        without a model.
     """
 
     compute: str
@@ -79,44 +132,49 @@ Forms = Mapping[str, tuple[Form, ...]]
 
 @dataclass(frozen=True)
 class Choice:
-    """The bounds and the nest that were chosen, and the forms each stage was considered in, the chosen one first.
+    """The chosen bounds and nest.
 
-    `parted`: the nest with loops taken apart, where that is to be printed.
+    Attributes
+    ----------
+    forms: the candidate forms of each stage, the chosen one first.
+    partitioned: the nest after index set splitting, if that form was chosen.
     """
 
     bounds: BoundsMap
     function: Function
     forms: Forms
-    parted: Function | None
+    partitioned: Function | None
 
 
 def bounds_of(
     s: Schedule, ctx: Context | None, at: Mapping[Any, int] | None, domain: str | None, compact: bool
 ) -> BoundsMap:
-    """What `infer_bound(compute="auto")` answers."""
-    made = chosen(s, Maker(ctx=ctx, unsafe=True), lambda c: infer_bound(s, ctx, at, domain, c, compact), "auto", "auto")
+    """The answer of `infer_bound(compute="auto")`."""
+    made = chosen(
+        s, FunctionBuilder(ctx=ctx, unsafe=True), lambda c: infer_bound(s, ctx, at, domain, c, compact), "auto", "auto"
+    )
     made.bounds.forms = made.forms
     return made.bounds
 
 
 def chosen(
     s: Schedule,
-    maker: Maker,
+    maker: FunctionBuilder,
     infer: Callable[[str | Mapping[Any, str]], BoundsMap],
     compute: str,
     nests: str,
     is_stored_as_inferred: bool = True,
 ) -> Choice:
-    """The cheapest way to compute a schedule.
+    """Choose the cheapest way to compute a schedule.
 
     Parameters
     ----------
-    infer: the bounds by what is computed.
+    infer: maps `compute`, one word or one per stage, to bounds.
     compute, nests: as in `lower`.
-    is_stored_as_inferred: else compact storage is an alternative, where what is computed is chosen.
+    is_stored_as_inferred: false makes compact storage an alternative, with `compute="auto"`.
     """
     if compute != "auto":
-        return _told([_Nests(maker, infer(compute), nests)])
+        return _choice([_Nests(maker, infer(compute), nests)])
     boxable = _boxable(s)
     box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box") if boxable else None
     made: list[_Nests] = []
@@ -124,44 +182,44 @@ def chosen(
         excess = _excess(box)  # None: every region is a box
         made.append(_Nests(maker, box, nests))
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
-            return _told(made, also=() if excess is None else ("exact",))
+            return _choice(made, also=() if excess is None else ("exact",))
     exact = _Nests(maker, infer("exact"), nests)
     made.append(exact)
     if not made[0].takes_more(SMALL):
-        return _told(made, first=exact)
+        return _choice(made, first=exact)
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
     known = exact.price.costs.items()
     best = {name: min((exact, *made), key=lambda one: one.price.costs.get(name, cost)) for name, cost in known}
-    if len({id(one) for one in best.values()}) > 1:  # each stage as is cheapest for it
+    if len({id(one) for one in best.values()}) > 1:  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & _names([stage])}
         b = infer(some) if some else exact.bounds
         folded = [stage for stage in b.schedule.stages if compact & _names([stage])]
         made.append(_Nests(maker, b.with_compact(folded) if folded else b, nests))
-    return _told(made)
+    return _choice(made)
 
 
-def _compacted(maker: Maker, b: BoundsMap, nests: str) -> list[_Nests]:
-    """The nests with compact storage, where that differs for some stage."""
+def _compacted(maker: FunctionBuilder, b: BoundsMap, nests: str) -> list[_Nests]:
+    """The exact nests with compact storage, if that differs for some stage."""
     every = b.with_compact(b.schedule.stages)
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     folded = [stage for stage in computed if any(every.storage(t).is_compact for t in stage.op.outputs)]
     return [_Nests(maker, b.with_compact(folded), nests)] if folded else []
 
 
-# -- what becomes of guards --------------------------------------------------------------------------------------------
+# -- forms of nests ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Price:
-    """What nests are expected to cost.
+    """Modelled costs of nests, by the name of a stage's tensor.
 
     Attributes
     ----------
-    costs: of each stage in the cheapest form, by the name of its tensor.
-    words: by name, what nests each stage has in it.
-    more: by name, of each form of nests that was considered, by how much it would be dearer.
+    costs: cost of each stage in the cheapest form.
+    words: its word of `NESTS` in the cheapest form.
+    more: additional cost of the other candidate forms.
     """
 
     costs: Mapping[str, float]
@@ -170,38 +228,42 @@ class _Price:
 
 
 class _Nests:
-    """A schedule with its bounds in the forms of nests that are considered: in the one that is asked for, or in any.
+    """The candidate nests of a schedule for given bounds; nests and prices are computed lazily.
 
-    Forms, and what they cost, are found when they are asked for.
+    Parameters
+    ----------
+    asked: a word of `NESTS`; "auto" admits all.
     """
 
-    def __init__(self, maker: Maker, b: BoundsMap, asked: str) -> None:
+    def __init__(self, maker: FunctionBuilder, b: BoundsMap, asked: str) -> None:
         self.bounds, self._maker, self._asked = b, maker, asked
         self._guarded = maker.guarded(b)
 
     @cached_property
-    def _ends(self) -> Made:
-        return Made(with_ends(self._guarded, ()), self.bounds.sizes)
+    def _ends(self) -> FormNest:
+        return FormNest(with_ends(self._guarded, ()), self.bounds.sizes)
 
     @cached_property
     def _split(self) -> list[Stage]:
-        """The stages whose regions have pieces."""
+        """Stages whose regions have disjoint pieces."""
         b = self.bounds
         return [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
 
     @cached_property
-    def _forms(self) -> Mapping[str, Made]:
+    def _forms(self) -> Mapping[str, FormNest]:
         asked, b = self._asked, self.bounds
         inside = list(statements(self._guarded.body))
         has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
-        made: dict[str, Made] = {}
+        made: dict[str, FormNest] = {}
         if asked in ("auto", "ends"):
             made["ends"] = self._ends
         if asked in ("guard", "partition") or (asked == "auto" and has_guards):
-            plain = Made(without_ends(self._guarded), b.sizes)
-            made["partition" if asked != "guard" and (asked == "partition" or plain.is_parted) else "guard"] = plain
+            plain = FormNest(without_ends(self._guarded), b.sizes)
+            made["partition" if asked != "guard" and (asked == "partition" or plain.is_partitioned) else "guard"] = (
+                plain
+            )
         if asked == "split" or (asked == "auto" and self._split):
-            made["split"] = Made(with_ends(self._pieces(self._split), ()), b.sizes)
+            made["split"] = FormNest(with_ends(self._pieces(self._split), ()), b.sizes)
         return made
 
     def _pieces(self, split: Sequence[Stage]) -> Function:
@@ -217,37 +279,40 @@ class _Nests:
         return sum(self.price.costs.values())
 
     def takes_more(self, than: float) -> bool:
-        """Whether a program costs more: as it is printed first of all, so that little work needs no other form."""
+        """Whether the program costs more; the first form is tried alone, as cheap programs need no other."""
         first = self._ends if self._asked in ("auto", "ends") else next(iter(self._forms.values()))
         return first.takes_more(than) and (len(self._forms) == 1 or self.total > than)
 
     @cached_property
     def _words(self) -> list[str]:
-        """What nests there are in the cheapest form; of one form without a price."""
+        """The words of `NESTS` that the cheapest form uses; a single candidate is not priced."""
         words = self._forms if len(self._forms) == 1 else self.price.words.values()
         return list(dict.fromkeys(words))
 
     @cached_property
-    def made(self) -> Made:
+    def made(self) -> FormNest:
         """The cheapest form."""
         if len(self._words) == 1:
             return self._forms[self._words[0]]
         return _mixed(self.bounds, self.price.words, self._pieces)
 
     @property
-    def is_parted(self) -> bool:
+    def is_partitioned(self) -> bool:
         return "partition" in self._words
 
     def way(self, name: str) -> tuple[str, str]:
-        """What is computed of a tensor, and how it is stored."""
+        """The words of a tensor for `compute` and storage."""
         b = self.bounds
         return "box" if name in _names(b.boxed) else "exact", "compact" if name in _names(b.compacted) else "plain"
 
 
-def _priced(b: BoundsMap, made: Mapping[str, Made], is_free: bool, split: Sequence[Stage]) -> _Price:
-    """The cheapest form for the stages that are inside of each stage at the root.
+def _priced(b: BoundsMap, made: Mapping[str, FormNest], is_free: bool, split: Sequence[Stage]) -> _Price:
+    """Choose the cheapest form for each root stage and the stages attached inside of it.
 
-    `is_free`: whether a program that takes no time stays whole; `split`: the stages that have pieces.
+    Parameters
+    ----------
+    is_free: exclude index set splitting from programs of negligible cost.
+    split: stages whose regions have pieces.
     """
     groups = _groups(b, dict.fromkeys(name for one in made.values() for name in one.costs))
     sums = {word: _sums(one.costs, groups) for word, one in made.items()}
@@ -270,21 +335,21 @@ def _priced(b: BoundsMap, made: Mapping[str, Made], is_free: bool, split: Sequen
 
 
 def _is_boxes(b: BoundsMap) -> bool:
-    """Whether all that is computed is boxes: what guards say then is where tiles are cut, which is an end of a loop."""
+    """Whether all computed regions are boxes, so that guards only cut ragged tiles and fit into loop ends."""
     made = (t for stage in b.schedule.stages if b.is_computed(stage) for t in stage.op.outputs)
     return all(b.computed(t).is_box for t in made)
 
 
-def _mixed(b: BoundsMap, words: Mapping[str, str], pieces: Callable[[Sequence[Stage]], Function]) -> Made:
-    """The form in which each stage has nests of its own word; `pieces`: with guards, of stages in pieces."""
+def _mixed(b: BoundsMap, words: Mapping[str, str], pieces: Callable[[Sequence[Stage]], Function]) -> FormNest:
+    """Combine the words of all stages in one function; `pieces` builds guarded nests with some stages in pieces."""
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     of = {stage: words.get(stage.op.outputs[0].name, "ends") for stage in computed}
     kept = {leaf for stage, word in of.items() if word in ("guard", "partition") for leaf in stage.leaf_iter_vars}
-    return Made(with_ends(pieces([stage for stage, word in of.items() if word == "split"]), kept), b.sizes)
+    return FormNest(with_ends(pieces([stage for stage, word in of.items() if word == "split"]), kept), b.sizes)
 
 
 def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
-    """By the name of its tensor, the stage at the root that a stage is inside of; shared loops make all of them one."""
+    """Map tensor names to the root stage around their stage; with shared loops, all form one group, `None`."""
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     if any(b.shared_path(stage) for stage in computed):
         return dict.fromkeys(names)
@@ -295,7 +360,7 @@ def _groups(b: BoundsMap, names: Iterable[str]) -> dict[str, Stage | None]:
 def _sums(costs: Mapping[str, float], groups: Mapping[str, Stage | None]) -> dict[Stage | None, float]:
     found: dict[Stage | None, float] = {}
     for name, cost in costs.items():
-        group = groups.get(name)  # costs of no loop left, such as a check before all loops, belong to no stage
+        group = groups.get(name)  # `None` for checks in front of all loops
         found[group] = found.get(group, 0.0) + cost
     return found
 
@@ -304,15 +369,15 @@ def _names(stages: Iterable[Stage]) -> set[str]:
     return {t.name for stage in stages for t in stage.op.outputs}
 
 
-# -- what is computed --------------------------------------------------------------------------------------------------
+# -- the choice --------------------------------------------------------------------------------------------------------
 
 
-def _told(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None = None) -> Choice:
-    """The cheapest, or `first`, with all that was considered; `also`: what was not built."""
+def _choice(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None = None) -> Choice:
+    """The choice of `first`, by default the cheapest; `also` names candidates for `compute` that were not built."""
     best = first or (made[0] if len(made) == 1 else min(made, key=lambda nests: nests.total))
-    forms = _Told(lambda: _listed(best, made, also))
-    parted = replace(best.made.parted, forms=forms) if best.is_parted else None
-    return Choice(best.bounds, replace(best.made.f, forms=forms), forms, parted)
+    forms = _LazyForms(lambda: _listed(best, made, also))
+    partitioned = replace(best.made.partitioned, forms=forms) if best.is_partitioned else None
+    return Choice(best.bounds, replace(best.made.f, forms=forms), forms, partitioned)
 
 
 def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Forms:
@@ -323,7 +388,7 @@ def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Form
         for nests in (best, *made):
             if name not in nests.price.more:
                 continue
-            own_cost = nests.price.costs.get(name, cost)  # where the cheapest is not taken, nothing is gained elsewhere
+            own_cost = nests.price.costs.get(name, cost)  # a form other than the cheapest saves nothing elsewhere
             base = cost + nests.total - best.total if nests.total >= best.total else own_cost
             for word, more in nests.price.more[name].items():
                 key, expected = (*nests.way(name), word), max(0.0, base + more)
@@ -335,8 +400,8 @@ def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Form
     return forms
 
 
-class _Told(Mapping[str, tuple[Form, ...]]):
-    """Forms that are listed when somebody asks: where there was nothing to choose, nothing was priced."""
+class _LazyForms(Mapping[str, tuple[Form, ...]]):
+    """Candidate forms, computed on first access, so a schedule without alternatives is never priced."""
 
     def __init__(self, tell: Callable[[], Forms]) -> None:
         self._tell: Callable[[], Forms] | None = tell
@@ -365,7 +430,7 @@ class _Told(Mapping[str, tuple[Form, ...]]):
 
 
 def _boxable(s: Schedule) -> list[Stage]:
-    """The stages of which elements may be computed that nobody reads: no harm comes to them, nor to what they read."""
+    """Stages that may compute unread elements: neither they nor their producers can trap."""
     safe: dict[Operation, bool] = {}
     for stage in s.stages:  # producers come first
         op = stage.op
@@ -390,14 +455,13 @@ def _is_float(node: Operand) -> bool:
 
 
 def _excess(box: BoundsMap) -> float | None:
-    """By how much boxes exceed what is required, as a part of what is computed, in an instance in the middle;
-    `None` where no box exceeds its region in any instance.
+    """The share of unread elements in boxes, at a middle instance; `None` if every box equals its region.
 
-    An instance that stores much more than the one in the middle is unlike it: where `i + 3` wraps around, say. Then
-    nothing is known from that.
+    The middle instance may be untypical, for example if `i + 3` wraps around: if some instance stores much more, the
+    answer is 1, the worst case.
 
-    An excess is passed on: the box of a stage reads more than its region does, and so on up the chain. With `n` stages
-    the excess of each one counts up to `n` times in those it reads; that is charged for all of them.
+    Excess accumulates: a box reads more than its region, and so on along the producers. With `n` stages each excess
+    counts up to `n` times; this bound is charged for all stages.
     """
     values = _middle(box)
     spared, total, count = 0.0, 0, 0
@@ -426,7 +490,7 @@ def _excess(box: BoundsMap) -> float | None:
 
 
 def _middle(box: BoundsMap) -> dict[Var, int]:
-    """Typical sizes, and the middle of each loop at them."""
+    """Typical sizes, and for these the middle value of each loop."""
     values: dict[Var, int] = {v: box.sizes.get(v, typical(v)) for v in box.size_variables}
     for axis, r in box.items():
         low, extent = (number(e, values) for e in (r.min, r.extent))

@@ -1,12 +1,11 @@
-"""What a nest costs: expected time by stage, in units of one simple operation.
+"""Cost model of nests: expected time by stage, in units of one simple operation.
 
-The nest is walked as it would run, with numbers for its variables, and the kinds of work it does are counted (`KINDS`).
-A loop inside of which no range and no condition depends on its variable is walked once and counted as often as it runs;
-of any other loop the first and last iteration and a few between them are walked, the latter standing for all the rest.
-So what the borders of a tile cost is seen, and an interior that needs no guard is not charged for one.
+The model walks a nest as it would run, with numbers for its variables, and counts work by kind (`KINDS`). A loop whose
+variable decides no range and no condition inside is walked once, for all of its iterations. Of other loops the first,
+the last and a few iterations between are walked; those between stand for the rest. So guards are charged at the borders
+of a tile and not in its interior.
 
-The cost of a nest is the sum of its work, each kind times its weight. The weights are data, fitted to what compiled
-nests took (`lowering.forms.weights`).
+The cost is the sum of the work, each kind times its weight (`WEIGHTS`).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
+from types import MappingProxyType
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -23,34 +23,39 @@ from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
-from lowering.forms.weights import WEIGHTS
+from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
-from lowering.nest.walk import Visit, children, drive, operands, range_ends, statements, variables
+from lowering.nest.walk import children, operands, range_ends, statements, variables
 from lowering.passes.affine import form_of
 from lowering.passes.profitability import UNENDING
 
-KINDS: Final[Mapping[str, str]] = {
-    "operation": "additions, products, comparisons, minima, elements touched: one at a time",
-    "vector": "the same in an innermost loop that compilers run several iterations at a time",
-    "chain": "iterations of an innermost loop that wait for the one before: a sum of floats",
-    "division": "of integers by what is no constant, and of floats",
-    "call": "of a function of the mathematical library",
-    "test": "a comparison that decides a branch",
-    "turn": "an iteration of a loop: count, compare, jump",
-    "entry": "into a loop and out of it",
-    "tail": "behind an innermost loop whose number of iterations is not constant, or is odd",
-    "far": "bytes touched of arrays that no near cache holds",
-    "fresh": "bytes touched first, by pages, of so much storage that the system is asked for it each time",
+_KINDS: Final = {
+    "operation": (1.0, "scalar additions, products, comparisons, minima and element accesses"),
+    "vector": (0.23, "the same operations in an innermost loop that compilers vectorize"),
+    "chain": (6.9, "iterations of an innermost loop with a dependence on the previous one: a sum of floats"),
+    "division": (12.8, "divisions of integers by variables, and of floats"),
+    "call": (21.3, "calls of the mathematical library"),
+    "test": (2.0, "comparisons of branches"),
+    "turn": (1.3, "loop iterations: count, compare, jump"),
+    "entry": (2.5, "entries into loops, exits included"),
+    "tail": (22.8, "remainder loops of innermost loops with a variable or odd number of iterations"),
+    "far": (0.17, "bytes accessed of arrays larger than the near cache"),
+    "fresh": (0.7, "bytes of pages accessed for the first time, in storage so large that each call maps it anew"),
 }
-SIZE: Final = 256  # stands for a size of which nothing is known
+KINDS: Final[Mapping[str, str]] = MappingProxyType({kind: text for kind, (_, text) in _KINDS.items()})
+"""The kinds of work."""
+WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({kind: weight for kind, (weight, _) in _KINDS.items()})
+"""Cost of each kind of work, fitted to compiled programs by `python -m benchmarks.fit`."""
+
+SIZE: Final = 256  # value of an unknown size
 UNKNOWN: Final = 8  # iterations of a loop whose ends depend on data
 MOST_VISITS: Final = 4_000  # of loops; beyond that one iteration stands for all
-SHORT: Final = 16  # iterations that a compiler writes out
-SAMPLES: Final = (8, 8, 6, 4)  # iterations that are walked of a loop that decides something, from the outside in
-NEAR: Final = 1 << 18  # bytes that a near cache holds
-LANES: Final = 8  # iterations that run at a time; half as many take as long
-LINE: Final = 64  # bytes that are touched together
-PAGE: Final = 4096  # bytes that the system hands out together
+SHORT: Final = 16  # iterations up to which a compiler unrolls a loop
+SAMPLES: Final = (8, 8, 6, 4)  # iterations walked of deciding loops, by depth
+NEAR: Final = 1 << 18  # bytes of the near cache
+LANES: Final = 8  # iterations of a vector; half a vector takes as long
+LINE: Final = 64  # bytes of a cache line
+PAGE: Final = 4096  # bytes of a page
 KEPT: Final = 1 << 25  # bytes of storage that allocators keep between two calls
 DIVIDED: Final = 4.0  # operations of a division of integers by a constant
 LONGEST: Final = 16  # period of which all iterations are walked
@@ -65,29 +70,27 @@ def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, f
 
     Parameters
     ----------
-    sizes: values of sizes; of the others `SIZE`, as far as they declare it to be possible.
+    sizes: values of sizes; others have their `typical` value.
     """
     return {name: sum(WEIGHTS[kind] * count for kind, count in done.items()) for name, done in work(f, sizes).items()}
 
 
 def is_dearer(f: Function, than: float, sizes: Mapping[Var, int] | None = None) -> bool:
-    """Whether a function is expected to cost more than that. The walk ends where it is seen."""
-    env: dict[Any, int] = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
-    walker = _Walker(f, env, than)
-    drive(walker.visit(f.body, env, 1.0))
-    return walker.total > than
+    """Whether the modelled cost of a function exceeds a limit; the walk ends as soon as it does."""
+    counter = _WorkCounter(f, sizes, than)
+    counter.run(f)
+    return counter.total > than
 
 
 def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
-    """What each stage of a function does, by the name of its tensor: how much work of each of `KINDS`."""
-    env: dict[Any, int] = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
-    walker = _Walker(f, env)
-    drive(walker.visit(f.body, env, 1.0))
-    return walker.done
+    """Count the work of each stage, by tensor name and kind."""
+    counter = _WorkCounter(f, sizes)
+    counter.run(f)
+    return counter.done
 
 
 def typical(var: Var) -> int:
-    """`SIZE`, or what is next to it of what a size declares to be possible."""
+    """The value closest to `SIZE` that the declaration of a size permits."""
     if not isinstance(var, ShapeVar):
         return SIZE
     low, high, step = var.declared()
@@ -98,9 +101,12 @@ def typical(var: Var) -> int:
 
 @dataclass(frozen=True)
 class _Body:
-    """What one iteration of a statement does: work of each kind, apart from branches and loops.
+    """The work of one iteration of a store, without branches and loops.
 
-    `vector`: the operations that may run several iterations at a time; `far`: the bytes of each array that is far.
+    Attributes
+    ----------
+    vector: operations that may be vectorized.
+    far: bytes accessed, by array larger than the near cache.
     """
 
     kinds: Mapping[str, float]
@@ -111,14 +117,17 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Head:
-    """What is to be known of a loop.
+    """Loop properties, independent of values.
 
-    `ends`: the operations of its ends, where its number of iterations is not constant. `is_short`: it is written out.
-    `lanes`, `scalars`: of the work that runs several iterations at a time, by how much their number is rounded up, and
-    how much of it runs alone behind that.
-    `has_tail`: single iterations are left over behind the vectors.
-    `period`: after how many iterations what it decides by remainders repeats itself.
-    `fresh`: of each store to fresh storage in an innermost loop, the bytes between two iterations.
+    Attributes
+    ----------
+    ends: operations that compute its ends, if the number of iterations is not constant.
+    is_short: compilers unroll it.
+    lanes: factor by which vectorization rounds up the number of iterations.
+    scalars: share of iterations that run in the remainder loop.
+    has_tail: there is a remainder loop.
+    period: the least common period of the remainders that its variable decides.
+    fresh: stores to fresh storage in an innermost loop, with the bytes between two iterations.
     """
 
     ends: int | None
@@ -132,15 +141,34 @@ class _Head:
     fresh: tuple[tuple[Store, int], ...]
 
 
-class _Walker:
-    def __init__(self, f: Function, env: Mapping[Any, int], limit: float = inf) -> None:
+class _CountedIterations(Descent):
+    """Iterations that are counted together.
+
+    Attributes
+    ----------
+    env: values of loop variables and sizes.
+    times: the number of iterations.
+    loop: the innermost loop around, if its body is a basic block.
+    """
+
+    __slots__ = ("env", "loop", "times")
+
+    def __init__(self, env: Mapping[Any, int], times: float, loop: For | None) -> None:
+        self.env, self.times, self.loop = env, times, loop
+
+
+class _WorkCounter:
+    """Counts the work of a function by stage and kind, up to a limit of cost."""
+
+    def __init__(self, f: Function, sizes: Mapping[Var, int] | None, limit: float = inf) -> None:
+        self._env = env = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
         self.done: dict[str, Work] = {}
         self.total, self.limit = 0.0, limit  # cost so far, and that at which the walk ends
         self.visits = 0
         stored = {s.tensor: _bytes(s, env) for s in statements(f.body) if isinstance(s, Allocate)}
         self._far = {t for t, size in ({t: _bytes(t, env) for t in f.params} | stored).items() if size > NEAR}
         left = stored if sum(stored.values()) > KEPT else {}
-        self._fresh: dict[Tensor, float] = dict(left)  # the bytes that are not touched yet
+        self._fresh: dict[Tensor, float] = dict(left)  # bytes not accessed yet
         self._controls: dict[Stmt, frozenset[Any]] = {}
         self._owner: dict[Stmt, str] = {}
         self._tests: dict[Stmt, tuple[float, float, frozenset[Any]]] = {}
@@ -151,30 +179,38 @@ class _Walker:
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
         self._reached: dict[Tensor, float] = {}  # bytes of arrays that are far
 
-    def visit(self, stmt: Stmt, env: Mapping[Any, int], times: float, loop: For | None = None) -> Visit[None]:
-        """Count `stmt`, `times` over; `loop`: the innermost loop around it, if its body is one block."""
+    def run(self, f: Function) -> None:
+        """Count the work of a function."""
+        rules: dict[type[Stmt], SynthesisRule[_CountedIterations, None]] = {
+            Seq: self._sequence,
+            Store: self._stored,
+            If: self._branch,
+            For: self._loop,
+            Stmt: lambda stmt, here: None,
+        }
+        synthesized(f.body, _CountedIterations(self._env, 1.0, None), rules)
+
+    # -- rules by kind of statement --------------------------------------------------------------------------------
+
+    def _stored(self, stmt: Store, here: _CountedIterations) -> None:
         if self.total > self.limit:
             return
-        if isinstance(stmt, Seq):
-            yield self._sequence(stmt, dict(env), times, loop)
-        elif isinstance(stmt, Store):
-            body, head = self._store(stmt, loop), self._heads.get(loop) if loop is not None else None
-            for kind, count in body.kinds.items():
-                self._charge(stmt, kind, times * count)
-            if body.vector:
-                self._charge(stmt, "vector", times * body.vector * (1.0 if head is None else head.lanes))
-                self._charge(stmt, "operation", times * body.vector * (0.0 if head is None else head.scalars))
-            for tensor, size in body.far.items():
-                self._charge(stmt, "far", times * size)
-                self._reached[tensor] = self._reached.get(tensor, 0.0) + times * size
-        elif isinstance(stmt, If):
-            yield self._branch(stmt, env, times, loop)
-        elif isinstance(stmt, For):
-            yield self._loop(stmt, env, times)
+        body, head = self._store(stmt, here.loop), None if here.loop is None else self._heads.get(here.loop)
+        for kind, count in body.kinds.items():
+            self._charge(stmt, kind, here.times * count)
+        if body.vector:
+            self._charge(stmt, "vector", here.times * body.vector * (1.0 if head is None else head.lanes))
+            self._charge(stmt, "operation", here.times * body.vector * (0.0 if head is None else head.scalars))
+        for tensor, size in body.far.items():
+            self._charge(stmt, "far", here.times * size)
+            self._reached[tensor] = self._reached.get(tensor, 0.0) + here.times * size
 
-    def _sequence(self, stmt: Seq, env: dict[Any, int], times: float, loop: For | None) -> Visit[None]:
-        """Count the parts. What one reaches of an array that is far, others then find near, if all of it is little."""
+    def _sequence(self, stmt: Seq, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+        """Count the parts; far bytes that one part loads are near for later parts if all of them fit."""
+        if self.total > self.limit:
+            return
         around, together = self._reached, dict[Tensor, float]()
+        env, times = dict(here.env), here.times
         for part in stmt.stmts:
             if isinstance(part, Let) and isinstance(part.value, Expr):
                 value = self._number(part.value, env)
@@ -182,7 +218,7 @@ class _Walker:
                     env[part.var] = value
                 continue
             self._reached = {}
-            yield self.visit(part, env, times, loop)
+            yield part, _CountedIterations(env, times, here.loop)
             stay_near = sum(together.values()) <= NEAR * times
             for tensor, size in self._reached.items():
                 again = min(size, together.get(tensor, 0.0)) if stay_near else 0.0
@@ -193,20 +229,26 @@ class _Walker:
         for tensor, size in together.items():
             around[tensor] = around.get(tensor, 0.0) + size
 
-    def _branch(self, stmt: If, env: Mapping[Any, int], times: float, loop: For | None) -> Visit[None]:
-        found = self._tests.get(stmt)
-        if found is None:
-            found = self._tests[stmt] = (*_comparing(stmt.cond), frozenset(variables(stmt.cond)))
-        if loop is None or found[2] - {loop.var}:  # else it is decided where the loop is written out
-            self._charge(stmt, "test", times * found[0])
-            self._charge(stmt, "operation", times * found[1])
-        holds = self._number(stmt.cond, env) if isinstance(stmt.cond, Cond) else None
+    def _branch(self, stmt: If, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+        if self.total > self.limit:
+            return
+        test = self._tests.get(stmt)
+        if test is None:
+            test = self._tests[stmt] = (*_comparing(stmt.cond), frozenset(variables(stmt.cond)))
+        if here.loop is None or test[2] - {here.loop.var}:  # else unrolling decides it
+            self._charge(stmt, "test", here.times * test[0])
+            self._charge(stmt, "operation", here.times * test[1])
+        holds = self._number(stmt.cond, here.env) if isinstance(stmt.cond, Cond) else None
+        inside = _CountedIterations(here.env, here.times, None)
         if holds is None or holds:
-            yield self.visit(stmt.then, env, times)
+            yield stmt.then, inside
         if stmt.orelse is not None and not holds:
-            yield self.visit(stmt.orelse, env, times)
+            yield stmt.orelse, inside
 
-    def _loop(self, loop: For, env: Mapping[Any, int], times: float) -> Visit[None]:
+    def _loop(self, loop: For, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+        if self.total > self.limit:
+            return
+        env, times = here.env, here.times
         self.visits += 1
         level = sum(1 for v in env if v in self._deciding)
         low, extent = (self._number(e, env) for e in range_ends(loop.range))
@@ -230,14 +272,16 @@ class _Walker:
             self._charge(loop, "turn", times * count)
         around = loop if head.is_innermost or head.is_short else None
         if loop.var not in self._control(loop.body) or self.visits > MOST_VISITS:
-            yield self.visit(loop.body, {**env, loop.var: first + count // 2}, times * count, around)
+            yield loop.body, _CountedIterations({**env, loop.var: first + count // 2}, times * count, around)
             return
         self._deciding.add(loop.var)
         for value, share in _samples(first, count, SAMPLES[min(level, len(SAMPLES) - 1)], head.period):
-            yield self.visit(loop.body, {**env, loop.var: value}, times * share, around)
+            yield loop.body, _CountedIterations({**env, loop.var: value}, times * share, around)
+
+    # -- work of single statements ---------------------------------------------------------------------------------
 
     def _number(self, e: Expr | Cond, env: Mapping[Any, int]) -> int | None:
-        """The value of an expression or condition, found once for the same values of its variables."""
+        """The value of an expression or condition, cached by the values of its variables."""
         if e.op is ops.CONST:
             return int(e.data)
         key = (e, *[env.get(v) for v in e.free_vars()])
@@ -267,7 +311,7 @@ class _Walker:
                 yield stmt, step
 
     def _control(self, stmt: Stmt) -> frozenset[Any]:
-        """The variables that ranges and conditions inside depend on."""
+        """The variables that decide ranges and conditions inside."""
         found = self._controls.get(stmt)
         if found is None:
             deciding = (inner for inner in statements(stmt) if isinstance(inner, (For, If, Let)))
@@ -291,8 +335,10 @@ class _Walker:
         return found
 
     def _body_of(self, stmt: Store, loop: For | None) -> _Body:
-        """One store in an iteration of an innermost loop. A sum is kept in a register; iterations that are written out
-        do not wait, as those of loops around them come between."""
+        """The work of a store in one iteration of an innermost loop.
+
+        A sum stays in a register. Unrolled iterations form no chain, as iterations of outer loops come between.
+        """
         var = None if loop is None else loop.var
         steps = [_step(stmt.indices, var)]
         far: dict[Tensor, float] = {stmt.tensor: _touched(stmt.tensor, steps[0])} if stmt.tensor in self._far else {}
@@ -328,37 +374,40 @@ class _Walker:
 
 
 def written_out(body: Stmt) -> dict[For, int | None]:
-    """For each loop, its iterations with those of loops inside, where a compiler writes them out; else `None`.
+    """Map each loop that a compiler unrolls to its iterations, those of inner loops included; other loops to `None`.
 
     Each statement is visited once.
     """
-    found: dict[For, int | None] = {}
+    unrolled: dict[For, int | None] = {}
 
-    def visit(stmt: Stmt) -> Visit[int | None]:
-        """The product over all loops in a statement."""
+    def product_of_parts(stmt: Stmt, here: Descent) -> Synthesis[Descent, int | None]:
+        """Multiply the iterations of all loops inside."""
         product: int | None = 1
         for part in children(stmt):
-            below = yield visit(part)
+            below = yield part, here
             product = None if product is None or below is None else product * below
-        if not isinstance(stmt, For):
-            return product
-        count = constant_value(range_ends(stmt.range)[1])
+        return product
+
+    def of_loop(loop: For, here: Descent) -> Synthesis[Descent, int | None]:
+        product = yield from product_of_parts(loop, here)
+        count = constant_value(range_ends(loop.range)[1])
         if count is None or count > SHORT or product is None:
-            found[stmt] = None
+            unrolled[loop] = None
             return None
         own = max(count, count * product)
-        found[stmt] = own if own <= SHORT else None
+        unrolled[loop] = own if own <= SHORT else None
         return max(1, own) * product if own <= SHORT else None
 
-    drive(visit(body))
-    return found
+    rules: dict[type[Stmt], SynthesisRule[Descent, int | None]] = {For: of_loop, Stmt: product_of_parts}
+    synthesized(body, Descent(), rules)
+    return unrolled
 
 
 _ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
 
 
 def _step(indices: Sequence[Expr], var: Var | None) -> int | None:
-    """How far apart the elements of two iterations are, in the last dimension; `None` where that is not so simple."""
+    """The stride of an access in the last dimension; `None` if other dimensions vary, or it is not affine."""
     if var is None or not indices:
         return 0
     if any(var in e.free_vars() for e in indices[:-1]):
@@ -370,7 +419,7 @@ def _step(indices: Sequence[Expr], var: Var | None) -> int | None:
 
 
 def _index_nodes(indices: Sequence[Expr], var: Var | None) -> set[Any]:
-    """What is computed for an index in each iteration, beside sums of loop variables."""
+    """The minima, maxima, selections and divisions of an index that vary with the loop."""
     return {
         node
         for e in indices
@@ -385,7 +434,7 @@ def _width(tensor: Tensor) -> int:
 
 
 def _lanes(count: int | None) -> tuple[float, float]:
-    """What a loop of so many iterations runs in vectors, and one by one, for each iteration."""
+    """`_Head.lanes` and `_Head.scalars` of a number of iterations."""
     if not count:
         return 1.0, 0.0
     rest = count % LANES
@@ -394,7 +443,7 @@ def _lanes(count: int | None) -> tuple[float, float]:
 
 
 def _touched(tensor: Tensor, step: int | None) -> int:
-    """The bytes that an access reaches in an iteration, with those that lie beside them and are not reached."""
+    """The bytes that an access loads into the cache per iteration, unused neighbours included."""
     width = _width(tensor)
     return max(width, min(abs(step or 0) * width, LINE))
 
@@ -409,7 +458,7 @@ def _bytes(stored: Tensor | Allocate, env: Mapping[Any, int]) -> int:
 
 
 def _comparing(cond: Any) -> tuple[float, float]:
-    """The comparisons of a condition, and what else it computes."""
+    """Count comparisons and other operations of a condition."""
     nodes = list(walk.nodes(cond))
     compared = sum(1 for node in nodes if node.op in ops.COMPARISONS)
     divided = sum(1 for node in nodes if node.op in ops.DIVISIONS)
@@ -417,14 +466,16 @@ def _comparing(cond: Any) -> tuple[float, float]:
 
 
 def _period(conditions: Iterable[Any]) -> int:
-    """After how many values of a variable remainders by constants repeat themselves; 1 where there are none."""
+    """The least common multiple of the constant moduli in conditions; 1 if there are none."""
     nodes = (node for e in conditions for node in walk.nodes(e) if node.op in (ops.FLOORMOD, ops.TRUNCMOD))
     return lcm(*(abs(m) for node in nodes if (m := constant_value(node.args[1]))))
 
 
 def _samples(first: int, count: int, most: int, period: int) -> list[tuple[int, float]]:
-    """Some values of a loop variable, about as many as said, with how many each stands for: the ends, and between them
-    what falls into step with no period, or whole periods."""
+    """About `most` values of a loop variable, each with the number of iterations that it represents.
+
+    The ends represent themselves. Between them: whole periods, or a golden-ratio sequence, which aliases no period.
+    """
     if count <= most + (period if period <= LONGEST else 0):
         return [(first + k, 1.0) for k in range(count)]
     if 1 < period <= LONGEST:
@@ -438,7 +489,7 @@ def _samples(first: int, count: int, most: int, period: int) -> list[tuple[int, 
 
 
 def number(e: Any, env: Mapping[Any, int]) -> int | None:
-    """The value of an expression or condition; `None` where it depends on data."""
+    """The value of an expression or condition; `None` if it depends on data."""
     try:
         return int(evaluate(e, {v: env[v] for v in e.free_vars()}))
     except (ArithmeticError, LookupError, IntSetError):

@@ -192,11 +192,11 @@ def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule
     Parameters
     ----------
     descent: what is known at `root`.
-    rules: one rule for each kind of statement that occurs.
+    rules: one rule by kind of statement; a rule of `Stmt` applies to kinds without an entry.
     """
 
     def visit(stmt: Stmt, here: D) -> Generator[Any, Any, R]:
-        value = rules[type(stmt)](stmt, here)
+        value = (rules[type(stmt)] if type(stmt) in rules else rules[Stmt])(stmt, here)
         if not isinstance(value, Generator):
             return value
         received: Any = None

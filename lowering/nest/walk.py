@@ -22,6 +22,8 @@ R = TypeVar("R")
 Old = TypeVar("Old", bound=Operand)
 S = TypeVar("S", bound=Stmt)
 Visit: TypeAlias = "Generator[Any, Any, R]"
+Recursion: TypeAlias = "Generator[Any, Any, R]"
+"""A recursive function for `drive` over anything but statements, whose walks are the driver's."""
 OnOperand: TypeAlias = "Callable[[Any], Any]"
 
 

@@ -14,7 +14,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import Cond, Expr, const, sum_of
 from intset.expr.node import make as make_node
-from lowering.nest.walk import Visit, drive
+from lowering.nest.walk import Recursion, drive
 from lowering.padding.states import PLACE
 
 Places = Sequence[tuple[int, ...]]
@@ -32,7 +32,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
     """
     known: dict[tuple[object, ...], Operand | None] = {}
 
-    def visit(nodes: tuple[Operand, ...], axis: int | None) -> Visit[Operand | None]:
+    def visit(nodes: tuple[Operand, ...], axis: int | None) -> Recursion[Operand | None]:
         key = (*nodes, axis)
         if key not in known:
             known[key] = yield build(nodes, axis)
@@ -49,7 +49,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
                     break
         return known[key]
 
-    def build(nodes: tuple[Operand, ...], axis: int | None) -> Visit[Operand | None]:
+    def build(nodes: tuple[Operand, ...], axis: int | None) -> Recursion[Operand | None]:
         first = nodes[0]
         if all(isinstance(node, Expr) and node.is_const for node in nodes):
             return _fitted([int(node.data) for node in nodes], places, axis)

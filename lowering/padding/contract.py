@@ -36,7 +36,7 @@ from lowering.padding.states import (
     packed_of,
     without_registers,
 )
-from lowering.padding.symbolic import Symbolic
+from lowering.padding.symbolic import ContractDataflow
 
 
 @all_as_configured
@@ -155,7 +155,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
 def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[str, IndexMap]) -> Contract:
     """Infer a contract by dataflow, for symbolic sizes and nests beyond the interpreter's budget."""
     packed = {t: layouts[t.name] for t in f.params if t.name in known}
-    symbolic = Symbolic(f, packed)
+    symbolic = ContractDataflow(f, packed)
     gives = symbolic.gives()
     return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives, symbolic.reads())
 
@@ -255,14 +255,14 @@ class Port(NamedTuple):
         return f"{self.name}: {self.dtype}[{shape}]{packed}"
 
 
-class Option(NamedTuple):
+class CallOption(NamedTuple):
     """A function with its ports."""
 
     function: Function
     inputs: tuple[Port, ...]
     output: Port
 
-    def is_like(self, other: Option) -> bool:
+    def is_like(self, other: CallOption) -> bool:
         """Test that both options have equal ports, up to parameter names."""
         mine, theirs = (*self.inputs, self.output), (*other.inputs, other.output)
         return len(mine) == len(theirs) and all(
@@ -270,7 +270,7 @@ class Option(NamedTuple):
         )
 
 
-def _text(option: Option, port: Port) -> str:
+def _text(option: CallOption, port: Port) -> str:
     """Print a port's padding state, naming inputs by position."""
     state = port.state
     if not hasattr(state, "text"):
@@ -278,7 +278,7 @@ def _text(option: Option, port: Port) -> str:
     return state.text({p.tensor: f"#{k}" for k, p in enumerate(option.inputs)})
 
 
-def option_of(f: Any) -> Option:
+def option_of(f: Any) -> CallOption:
     """Derive the ports of a function from its contract.
 
     Raises
@@ -299,7 +299,7 @@ def option_of(f: Any) -> Option:
     if output.name in c.reads:
         raise InputError(f"{f.name} reads its output {output.name} before it writes it: a graph passes nothing in it")
     inputs = tuple(_port(f, t, c.layouts.get(t.name), c.needs.get(t.name, NOTHING)) for t in f.inputs)
-    return Option(f, inputs, _port(f, output, c.layouts.get(output.name), c.gives.get(output.name, UNDEF)))
+    return CallOption(f, inputs, _port(f, output, c.layouts.get(output.name), c.gives.get(output.name, UNDEF)))
 
 
 def _port(f: Function, tensor: Tensor, layout: Any, state: PadState) -> Port:

@@ -140,7 +140,7 @@ class Copies:
                 if tensor is not (outer if is_pad else inner) or any(opaque_terms(e) for side in pair for e in side):
                     continue
                 for way in ways:
-                    found = _turned(place, place.scope.where(*way.conditions), outer, *pair)
+                    found = _composed(place, place.scope.where(*way.conditions), outer, *pair)
                     made = None if found is None else _onto(found, outer, storage, place.scope.ctx)
                     if made is not None and made.injective:
                         yield made
@@ -199,7 +199,7 @@ class Copies:
         return states[0] if all(state == states[0] for state in states) else None
 
 
-def _turned(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
+def _composed(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
     """Invert `xs`, the parameter's indices, over the loops and compose with `ys`, the local tensor's; `None` if not
     invertible."""
     loops = [loop.var for loop in place.loops]

@@ -14,9 +14,9 @@ from intset.errors import InputError
 from intset.expr.text import shown
 from lowering.errors import InterfaceError
 from lowering.nest.ir import Function
-from lowering.padding.contract import Option, option_of
-from lowering.padding.plan import GraphTensor, Plan, Step
-from lowering.padding.planner import Call, planned
+from lowering.padding.contract import CallOption, option_of
+from lowering.padding.plan import Call, GraphTensor, Plan, Step
+from lowering.padding.planner import planned
 
 Price = Callable[[Step], Any]
 
@@ -63,7 +63,7 @@ class Graph(Configured):
         self.calls: list[Call] = []
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
-        self._known: dict[tuple[Function, object], Option] = {}  # keyed by function and context fingerprint
+        self._known: dict[tuple[Function, object], CallOption] = {}  # keyed by function and context fingerprint
 
     # -- building -----------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Graph(Configured):
             raise InputError("the graph has no outputs: nothing is to be computed")
         if cost is not None and not callable(cost):
             raise InputError(f"cost must be a function of a step, not {shown(cost)}")
-        return planned(self.calls, self.inputs, self.outputs, _price(cost))
+        return planned(_needed(self.calls, self.outputs), self.inputs, self.outputs, _price(cost))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Graph(Configured):
         self.tensors.append(tensor)
         return tensor
 
-    def _option(self, f: Any) -> Option:
+    def _option(self, f: Any) -> CallOption:
         """Build the option of a function, cached because contract inference is expensive."""
         key = (f, f.ctx.frame.fingerprint) if isinstance(f, Function) else None
         found = None if key is None else self._known.get(key)
@@ -200,7 +200,7 @@ class Graph(Configured):
         if tensor.graph is not self:
             raise InputError(f"{tensor.name} is a tensor of another graph")
 
-    def _refuse_misfit(self, option: Option, inputs: Sequence[Any]) -> None:
+    def _refuse_misfit(self, option: CallOption, inputs: Sequence[Any]) -> None:
         name = option.function.name
         if len(option.inputs) != len(inputs):
             raise InputError(f"{name} takes {len(option.inputs)} tensors, not {len(inputs)}")
@@ -209,7 +209,7 @@ class Graph(Configured):
             if (port.shape, port.dtype) != (tensor.shape, tensor.dtype):
                 raise InputError(f"input {k} of {name} is {_plain(port)}, not {shown(tensor)}")
 
-    def _difference(self, call: Call, new: Option) -> str:
+    def _difference(self, call: Call, new: CallOption) -> str:
         readers = [c for c in self.calls if call.output in c.inputs]
         neighbours = [t.name for t in dict.fromkeys(call.inputs)] + [c.output.name for c in readers]
         if call.output in self.outputs:
@@ -229,7 +229,7 @@ def _plain(port: Any) -> str:
     return f"{port.name}: {port.dtype}[{', '.join(map(str, port.shape))}]"
 
 
-def _interface(option: Option) -> str:
+def _interface(option: CallOption) -> str:
     return f"({', '.join(map(str, option.inputs))}) -> {option.output}"
 
 
@@ -247,3 +247,14 @@ def _price(cost: Price | None) -> Callable[[Step], int | float]:
         return operator.index(found) if isinstance(found, numbers.Integral) else float(found)
 
     return price
+
+
+def _needed(calls: Sequence[Call], outputs: Sequence[GraphTensor]) -> list[Call]:
+    """Select the calls that contribute to outputs, in order."""
+    needed = set(outputs)
+    backwards: list[Call] = []
+    for call in reversed(calls):
+        if call.output in needed:
+            backwards.append(call)
+            needed.update(call.inputs)
+    return backwards[::-1]

@@ -8,7 +8,8 @@ checked by evaluation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
@@ -18,8 +19,8 @@ from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
 from intset.expr.ops import Op
-from lowering.padding.partial_evaluation import Number, as_element, as_number, as_operand, is_number
-from lowering.padding.states import PadValue, Place, folded, number_of, numbers_at
+from lowering.padding.partial_evaluation import Numeric, as_element, as_number, as_operand, is_number
+from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at
 
 
 class Metavariables:
@@ -32,7 +33,7 @@ class Metavariables:
 
     def __init__(self) -> None:
         self.dtypes: dict[Parameter, str] = {}
-        self._canonical: dict[tuple[str, int], Parameter] = {}
+        self._names: dict[tuple[str, int], Parameter] = {}
 
     def new(self, dtype: str) -> Parameter:
         if dtypes.is_int(dtype):
@@ -47,12 +48,22 @@ class Metavariables:
         self.dtypes[node] = dtype
         return node
 
-    def canonical(self, dtype: str, k: int) -> Parameter:
-        """The `k`-th name of a type, for expressions compared up to the names of metavariables."""
-        if (dtype, k) not in self._canonical:
+    def canonical(self, states: Sequence[Planned]) -> tuple[tuple[Planned, ...], list[Parameter]]:
+        """The states with metavariables renamed by type and occurrence, and the old metavariables in this order."""
+        free = self.within(*(state for state in states if not isinstance(state, State)))
+        taken = Counter[str]()
+        names: dict[Parameter, Operand] = {}
+        for v in free:
+            dtype = self.dtypes[v]
+            names[v] = self._name(dtype, taken[dtype])
+            taken[dtype] += 1
+        return tuple(state if isinstance(state, State) else rewrite(state, names) for state in states), free
+
+    def _name(self, dtype: str, k: int) -> Parameter:
+        if (dtype, k) not in self._names:
             name = f"{dtype}.{k}"
-            self._canonical[dtype, k] = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
-        return self._canonical[dtype, k]
+            self._names[dtype, k] = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+        return self._names[dtype, k]
 
     def within(self, *exprs: Operand) -> list[Parameter]:
         """List the metavariables of expressions, in order of first occurrence."""
@@ -65,6 +76,48 @@ class Solution(NamedTuple):
 
     values: dict[Parameter, Operand]
     uniform: frozenset[Parameter]
+
+
+class Substitution(NamedTuple):
+    """Triangular substitution of solved metavariables, a linked list with the latest first.
+
+    Attributes
+    ----------
+    is_renaming: the values only rename metavariables, which requires no number.
+    """
+
+    before: Substitution | None
+    values: Mapping[Parameter, Operand]
+    is_renaming: bool
+
+    def after(self, earlier: Substitution | None) -> Substitution:
+        """The links of this substitution behind those of an independent one."""
+        links: list[Substitution] = []
+        link: Substitution | None = self
+        while link is not None:
+            links.append(link)
+            link = link.before
+        joined = earlier
+        for link in reversed(links):
+            joined = link._replace(before=joined)
+        assert joined is not None
+        return joined
+
+    def final_values(self, metavariables: Metavariables) -> dict[Parameter, Operand]:
+        """Final value of every solved metavariable; unconstrained ones inside a value become 0."""
+        values: dict[Parameter, Operand] = {}
+        link: Substitution | None = self
+        while link is not None:
+            for solved, expr in link.values.items():
+                left = [other for other in metavariables.within(expr) if other not in values]
+                if left and link.is_renaming:
+                    continue
+                values.update((other, as_operand(0, metavariables.dtypes[other])) for other in left)
+                known = rewrite(expr, values)
+                short = folded(known, metavariables.dtypes[solved])
+                values[solved] = short.expr if isinstance(short, PadValue) else known
+            link = link.before
+        return values
 
 
 def solutions(
@@ -141,7 +194,7 @@ def _agree(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) 
     return all(a is not None and b is not None and a == b for a, b in pairs)
 
 
-def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Number | None:
+def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Numeric | None:
     found = set(numbers_at(wanted, places, dtype))
     return found.pop() if len(found) == 1 else None
 
@@ -251,7 +304,7 @@ def _near(number: int, modulus: int) -> int:
 
 
 def _sampled(
-    metavariables: Metavariables, expr: Operand, wanted: Number, dtype: str, uniform: frozenset[Parameter]
+    metavariables: Metavariables, expr: Operand, wanted: Numeric, dtype: str, uniform: frozenset[Parameter]
 ) -> Iterator[Solution]:
     """Try a few values of every unknown but the last, and solve for the last."""
     free = metavariables.within(expr)
@@ -272,10 +325,10 @@ def _sampled(
 MAX_TRIED: Final = 512  # candidates
 MAX_FOUND: Final = 16  # solutions
 _SMALL: Final = (0, 1, -1, 2, -2)
-Tried: TypeAlias = "Number | tuple[Number, ...]"
+Tried: TypeAlias = "Numeric | tuple[Numeric, ...]"
 
 
-def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, result: str) -> Iterator[Number]:
+def candidates(expr: Operand, unknown: Operand, wanted: Numeric, dtype: str, result: str) -> Iterator[Numeric]:
     """Yield values of `unknown` for which `expr`, stored as type `result`, equals `wanted`.
 
     Guarantee: every yielded number solves the equation. For integers of at most 8 bits the search is exhaustive, up to
@@ -285,7 +338,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, resu
     ----------
     dtype: type of the unknown.
     """
-    tried: list[Number] = []
+    tried: list[Numeric] = []
     if dtype == "bool":
         tried = [False, True]
     elif dtypes.is_int(dtype) and dtypes.bits(dtype) <= 8:
@@ -306,7 +359,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Number, dtype: str, resu
                 return
 
 
-def _kept(number: Any, dtype: str) -> Number | None:
+def _kept(number: Any, dtype: str) -> Numeric | None:
     """Convert a number to the type; return `None` if the type cannot represent it."""
     if isinstance(number, complex) or number != number:
         return None
@@ -318,7 +371,7 @@ def _kept(number: Any, dtype: str) -> Number | None:
     return int(number) if low <= number <= high and number == int(number) else None
 
 
-def _common(expr: Operand, wanted: Number, dtype: str) -> Iterator[Number]:
+def _common(expr: Operand, wanted: Numeric, dtype: str) -> Iterator[Numeric]:
     yield wanted
     yield from _SMALL
     yield from (dtypes.least(dtype), dtypes.greatest(dtype))
@@ -328,13 +381,13 @@ def _common(expr: Operand, wanted: Number, dtype: str) -> Iterator[Number]:
             yield from (number, -number, number + 1, number - 1)
 
 
-def _inverted(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Number]:
+def _inverted(root: Operand, unknown: Operand, wanted: Numeric) -> Iterator[Numeric]:
     """Yield candidates by inverting operations from the root down to the unknown."""
     below: set[Operand] = {unknown}
     for node in nodes(root):
         if any(arg in below for arg in node.args):
             below.add(node)
-    stack: list[tuple[Operand, Number]] = [(root, wanted)]
+    stack: list[tuple[Operand, Numeric]] = [(root, wanted)]
     for _ in range(MAX_TRIED):
         if not stack:
             return
@@ -346,7 +399,7 @@ def _inverted(root: Operand, unknown: Operand, wanted: Number) -> Iterator[Numbe
         stack += reversed(ways)
 
 
-def _below(node: Operand, value: Number, below: set[Operand]) -> Iterator[tuple[Operand, Number]]:
+def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple[Operand, Numeric]]:
     """Invert one operation: yield each argument that contains the unknown, with its required value."""
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
@@ -365,7 +418,7 @@ def _below(node: Operand, value: Number, below: set[Operand]) -> Iterator[tuple[
             yield from ((args[mine[0]], x) for x in _tried(lambda v: _TWO[op](v, other, mine[0]), value))
 
 
-def _tried(function: Callable[[Any], Tried], value: Number) -> list[Number]:
+def _tried(function: Callable[[Any], Tried], value: Numeric) -> list[Numeric]:
     try:
         found = function(value)
     except (ArithmeticError, ValueError):
@@ -381,15 +434,15 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def _quotient(v: Number, c: Number, side: int) -> Number:
+def _quotient(v: Numeric, c: Numeric, side: int) -> Numeric:
     return v * c if side == 0 else c / v
 
 
-def _difference(v: Number, c: Number, side: int) -> Number:
+def _difference(v: Numeric, c: Numeric, side: int) -> Numeric:
     return v + c if side == 0 else c - v
 
 
-def _product(v: Number, c: Number, side: int) -> Tried:
+def _product(v: Numeric, c: Numeric, side: int) -> Tried:
     is_whole = isinstance(v, int) and isinstance(c, int)
     return (0, 1) if v == 0 and c == 0 else v // c if is_whole else v / c
 

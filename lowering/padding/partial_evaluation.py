@@ -29,7 +29,7 @@ from lowering.nest.undef import is_undef
 MAX_NODES: Final = 256  # of a symbolic content; larger ones become `Data`
 MAX_TEXT: Final = 400  # characters of a compiled function, which repeats shared operands
 
-Number: TypeAlias = "int | float | bool"
+Numeric: TypeAlias = "int | float | bool"
 Element: TypeAlias = "tuple[Tensor, tuple[int, ...]]"
 
 
@@ -46,7 +46,7 @@ class Data(NamedTuple):
     written: bool = True
 
 
-Content: TypeAlias = "Number | Expr | Cond | Value | Data"
+Content: TypeAlias = "Numeric | Expr | Cond | Value | Data"
 Known = TypeVar("Known", bound=Operand)
 OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 UNKNOWN: Final = Data()
@@ -63,7 +63,7 @@ def is_number(content: Content) -> bool:
     return isinstance(content, (bool, int, float))
 
 
-def as_element(number: Number, dtype: str) -> Number:
+def as_element(number: Numeric, dtype: str) -> Numeric:
     """Convert a number to its stored value: integers wrap, floats round."""
     if dtype == "bool":
         return bool(number)
@@ -72,30 +72,30 @@ def as_element(number: Number, dtype: str) -> Number:
     return dtypes.rounded(float(number), dtype)
 
 
-def as_operand(number: Number, dtype: str) -> Operand:
+def as_operand(number: Numeric, dtype: str) -> Operand:
     """Build a constant of the type."""
     if dtypes.is_int(dtype):
         return const(int(number))
     return truth(bool(number)) if dtype == "bool" else constant(float(number), dtype)
 
 
-def as_number(node: Operand) -> Number | None:
+def as_number(node: Operand) -> Numeric | None:
     """Return the value of a constant node, else `None`."""
     if isinstance(node, Expr):
         return int(node.data) if node.is_const else None
     if isinstance(node, Cond):
         return bool(node.data) if node.op is ops.BOOL else None
     if isinstance(node, Value) and node.op is ValueOp.CONST:
-        number: Number = node.data
+        number: Numeric = node.data
         return number
     return None
 
 
 _environment = cache(environment)
-_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Number]]] = {}
+_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Numeric]]] = {}
 
 
-def _function_of(node: Operand) -> Callable[..., Number]:
+def _function_of(node: Operand) -> Callable[..., Numeric]:
     """Compile a node's operation to a Python function; cached by operation and operand types."""
     kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
     key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
@@ -107,7 +107,7 @@ def _function_of(node: Operand) -> Callable[..., Number]:
     return function
 
 
-def _result(function: Callable[..., Number], is_float: bool, args: Sequence[Any]) -> Any:
+def _result(function: Callable[..., Numeric], is_float: bool, args: Sequence[Any]) -> Any:
     """Call a compiled function; return `None` if it raises. Numpy's float warnings are suppressed."""
     try:
         if not is_float:
@@ -155,7 +155,7 @@ class PartialEvaluator:
 
     def __init__(self, load: OnLoad, named: bool = False) -> None:
         self._load, self._named = load, named
-        self._plans: dict[Operand, _Plan] = {}
+        self._plans: dict[Operand, _EvaluationPlan] = {}
         self._tuples: dict[tuple[Expr, ...], _Compiled | None] = {}
         self._sizes: dict[Content, int] = {}
         self.steps = 0
@@ -184,7 +184,7 @@ class PartialEvaluator:
 
     # -- by a plan ----------------------------------------------------------------------------------------------
 
-    def _planned(self, plan: _Plan, env: Mapping[Known, Content]) -> Content:
+    def _planned(self, plan: _EvaluationPlan, env: Mapping[Known, Content]) -> Content:
         """Execute a plan and return its last content."""
         by_node: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
         self.steps += plan.size
@@ -310,7 +310,7 @@ class PartialEvaluator:
                 return int(extent.data) if extent.is_const else extent
             return Data(taint_of(*args))
         if all(map(is_number, args)):
-            number: Number | None = _result(_function_of(node), isinstance(node, Value), args)
+            number: Numeric | None = _result(_function_of(node), isinstance(node, Value), args)
             return UNKNOWN if number is None else number
         short = _identity(node, args)
         return self._symbolic(node, args) if short is None else short
@@ -357,7 +357,7 @@ class _Compiled(NamedTuple):
         return _result(self.function, False, values)
 
 
-class _Step(NamedTuple):
+class _EvaluationStep(NamedTuple):
     """One plan step: a node with operand step numbers or a compiled function.
 
     A load's compiled function returns the tuple of indices.
@@ -368,14 +368,14 @@ class _Step(NamedTuple):
     function: _Compiled | None = None
 
 
-class _Plan(NamedTuple):
+class _EvaluationPlan(NamedTuple):
     """Evaluation steps of an operand with `size` nodes, operands first; empty if it contains lazy operations."""
 
-    steps: list[_Step]
+    steps: list[_EvaluationStep]
     size: int
 
 
-def _plan_of(root: Operand) -> _Plan:
+def _plan_of(root: Operand) -> _EvaluationPlan:
     order = list(nodes(root))
     texts = _texts(order)
     functions: dict[Operand, _Compiled] = {}
@@ -387,20 +387,20 @@ def _plan_of(root: Operand) -> _Plan:
                 needed.update(node.args)
             else:
                 functions[node] = function
-    steps: list[_Step] = []
+    steps: list[_EvaluationStep] = []
     at: dict[Operand, int] = {}
     for node in order:
         if node not in needed:
             continue
         if node in functions:
-            step = _Step(node, (), functions[node])
+            step = _EvaluationStep(node, (), functions[node])
         elif node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction)):
-            return _Plan([], 0)
+            return _EvaluationPlan([], 0)
         else:
-            step = _Step(node, tuple(at[arg] for arg in node.args))
+            step = _EvaluationStep(node, tuple(at[arg] for arg in node.args))
         at[node] = len(steps)
         steps.append(step)
-    return _Plan(steps, len(order))
+    return _EvaluationPlan(steps, len(order))
 
 
 def _texts(order: Iterable[Operand]) -> dict[Operand, str]:

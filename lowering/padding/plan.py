@@ -6,13 +6,15 @@ numbers; a move is a step with the numbers that it reads and makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from bound.arrays import Functions
 from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
+from bound.tir.walk import rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
 from intset.expr.text import shown
@@ -23,9 +25,22 @@ from lowering.nest.ir import Assume, Function
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
-from lowering.padding.contract import Option, Port
-from lowering.padding.partial_evaluation import Content, Number, PartialEvaluator, as_element, is_number
-from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadState, PadValue
+from lowering.padding.contract import CallOption, Port
+from lowering.padding.metavariables import Metavariables
+from lowering.padding.partial_evaluation import Content, Numeric, PartialEvaluator, as_element, is_number
+from lowering.padding.states import (
+    NOTHING,
+    PLACE,
+    READABLE,
+    UNDEF,
+    UNTOUCHED,
+    Grid,
+    PadState,
+    PadValue,
+    Planned,
+    State,
+    folded,
+)
 from lowering.passes.stores.assumptions import with_checked_claims
 
 
@@ -50,6 +65,26 @@ class GraphTensor:
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype}[{', '.join(map(shown, self.shape))}]>"
+
+
+class Call:
+    """A call with alternative implementations.
+
+    Attributes
+    ----------
+    options: alternative functions with their ports.
+    inputs: positional arguments.
+    output: the resulting tensor, common to all options.
+    """
+
+    __slots__ = ("inputs", "options", "output")
+
+    def __init__(self, options: list[CallOption], inputs: tuple[GraphTensor, ...], output: GraphTensor) -> None:
+        self.options, self.inputs, self.output = options, inputs, output
+
+    def __repr__(self) -> str:
+        names = " | ".join(o.function.name for o in self.options)
+        return f"<{self.output.name} = ({names})({', '.join(t.name for t in self.inputs)})>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +134,27 @@ class Move:
     step: Step
     reads: tuple[int, ...]
     makes: int
-    option: Option | None = None
+    option: CallOption | None = None
+
+
+class Trail(NamedTuple):
+    """Linked list of moves; `also` holds an independent part's earlier moves."""
+
+    before: Trail | None
+    move: Move | None
+    also: Trail | None = None
+
+    def moves(self) -> list[Move]:
+        """List all moves in execution order."""
+        backwards: list[Move] = []
+        waiting = [self]
+        while waiting:
+            trail = waiting.pop()
+            if trail.move is not None:
+                backwards.append(trail.move)
+            # The traversal is reversed: earlier moves go deeper into the stack.
+            waiting += [part for part in (trail.before, trail.also) if part is not None]
+        return backwards[::-1]
 
 
 @all_as_configured
@@ -137,7 +192,7 @@ class Plan(Configured):
     def run(
         self,
         arrays: Mapping[str, Any],
-        undef: Callable[[str], Number] | None = None,
+        undef: Callable[[str], Numeric] | None = None,
         functions: Functions | None = None,
     ) -> tuple[Any, ...]:
         """Execute the plan and return its outputs as logical numpy arrays, in declaration order.
@@ -170,6 +225,56 @@ class Plan(Configured):
     def __repr__(self) -> str:
         steps = ", ".join(str(step) for step in self.steps)
         return f"<Plan of cost {self.cost}: {steps or 'nothing to do'}>"
+
+
+class Candidate(NamedTuple):
+    """A version in some search state, with its padding state before metavariables were bound."""
+
+    tensor: GraphTensor
+    grid: Grid | None
+    state: Planned | None
+
+
+def finished(
+    moves: Sequence[Move],
+    versions: Sequence[Candidate],
+    values: Mapping[Parameter, Operand],
+    metavariables: Metavariables,
+    inputs: Sequence[GraphTensor],
+) -> tuple[tuple[Move, ...], dict[int, tuple[Grid | None, PadState | None]]]:
+    """Insert the values of metavariables into moves; returns the moves, and the layout and padding of every version.
+
+    A version with a free metavariable has padding `UNDEF`; padding that no call constrains is not written.
+    """
+    read = set(_constrained_reads(moves))
+    states: dict[int, PadState | None] = dict.fromkeys(range(len(inputs)))
+    done: list[Move] = []
+    for move in moves:
+        step, made = move.step, versions[move.makes]
+        state: PadState | None = None
+        if isinstance(made.state, State):
+            state = made.state
+        elif made.state is not None:
+            expr = rewrite(made.state, values)
+            state = UNDEF if metavariables.within(expr) else folded(expr, made.tensor.dtype)
+        if step.kind in ("pad", "copy", "fill"):
+            if isinstance(state, State):
+                state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
+            step = replace(step, value=None if state is UNTOUCHED else state)
+        elif step.kind == "crop":
+            step = replace(step, value=states[move.reads[0]])
+        states[move.makes] = state
+        done.append(replace(move, step=step))
+    return tuple(done), {number: (versions[number].grid, state) for number, state in states.items()}
+
+
+def _constrained_reads(moves: Iterable[Move]) -> Iterator[int]:
+    """Yield the versions whose padding some call constrains."""
+    for move in moves:
+        if move.option is not None:
+            for number, port in zip(move.reads, move.option.inputs, strict=True):
+                if port.grid is not None and port.state is not NOTHING:
+                    yield number
 
 
 Draw = Callable[[str], Any]

@@ -42,10 +42,9 @@ from intset.budgets import SEARCH_STATES
 from intset.expr.node import Expr
 from lowering.layout.relocation import tensor_like
 from lowering.padding.concrete import of_type
-from lowering.padding.contract import Option, Port
-from lowering.padding.metavariables import Metavariables, Solution, normalized, solutions
-from lowering.padding.partial_evaluation import as_operand
-from lowering.padding.plan import GraphTensor, Move, Plan, Step
+from lowering.padding.contract import CallOption, Port
+from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
+from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
 from lowering.padding.states import (
     NOTHING,
     PLACE,
@@ -53,7 +52,6 @@ from lowering.padding.states import (
     UNDEF,
     UNTOUCHED,
     Grid,
-    PadState,
     PadValue,
     Planned,
     State,
@@ -63,26 +61,6 @@ from lowering.padding.states import (
 NARROW: Final = 12  # search states of a part that the first search keeps
 
 Price = Callable[[Step], Any]
-
-
-class Call:
-    """A call with alternative implementations.
-
-    Attributes
-    ----------
-    options: alternative functions with their ports.
-    inputs: positional arguments.
-    output: the resulting tensor, common to all options.
-    """
-
-    __slots__ = ("inputs", "options", "output")
-
-    def __init__(self, options: list[Option], inputs: tuple[GraphTensor, ...], output: GraphTensor) -> None:
-        self.options, self.inputs, self.output = options, inputs, output
-
-    def __repr__(self) -> str:
-        names = " | ".join(o.function.name for o in self.options)
-        return f"<{self.output.name} = ({names})({', '.join(t.name for t in self.inputs)})>"
 
 
 def planned(calls: Sequence[Call], inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor], price: Price) -> Plan:
@@ -120,27 +98,6 @@ class Versions(NamedTuple):
 
     logical: int | None
     packed: tuple[Version, ...] = ()
-
-
-class Trail(NamedTuple):
-    """Linked list of moves; `also` holds an independent part's earlier moves."""
-
-    before: Trail | None
-    move: Move | None
-    also: Trail | None = None
-
-
-class Substitution(NamedTuple):
-    """Triangular substitution of solved metavariables, a linked list with the latest first.
-
-    Attributes
-    ----------
-    is_renaming: the values only rename metavariables, which requires no number.
-    """
-
-    before: Substitution | None
-    values: Mapping[Parameter, Operand]
-    is_renaming: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,44 +139,10 @@ class SearchState:
 
     def beside(self, other: SearchState) -> SearchState:
         """Combine the search states of two independent parts."""
-        links, substitution = [], other.substitution
-        while substitution is not None:
-            links.append(substitution)
-            substitution = substitution.before
-        joined = self.substitution
-        for link in reversed(links):
-            joined = link._replace(before=joined)
+        joined = self.substitution if other.substitution is None else other.substitution.after(self.substitution)
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
         return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, joined, results)
-
-    def moves(self) -> list[Move]:
-        """List all moves in execution order."""
-        backwards: list[Move] = []
-        waiting: list[Trail] = [] if self.trail is None else [self.trail]
-        while waiting:
-            trail = waiting.pop()
-            if trail.move is not None:
-                backwards.append(trail.move)
-            # The traversal is reversed: earlier moves go deeper into the stack.
-            waiting += [part for part in (trail.before, trail.also) if part is not None]
-        return backwards[::-1]
-
-    def values(self, metavariables: Metavariables) -> dict[Parameter, Operand]:
-        """Final value of every solved metavariable; unconstrained ones inside a value become 0."""
-        values: dict[Parameter, Operand] = {}
-        link = self.substitution
-        while link is not None:
-            for solved, expr in link.values.items():
-                left = [other for other in metavariables.within(expr) if other not in values]
-                if left and link.is_renaming:
-                    continue
-                values.update((other, as_operand(0, metavariables.dtypes[other])) for other in left)
-                known = rewrite(expr, values)
-                short = folded(known, metavariables.dtypes[solved])
-                values[solved] = short.expr if isinstance(short, PadValue) else known
-            link = link.before
-        return values
 
 
 def _substituted(version: Version, values: Mapping[Parameter, Operand]) -> Version:
@@ -244,14 +167,7 @@ class PaddingStates:
 
     def key(self) -> tuple[object, ...]:
         """A key that is equal for padding that is equal up to the names of metavariables."""
-        free = list(self._uses)
-        taken = Counter[str]()
-        names: dict[Parameter, Operand] = {}
-        for v in free:
-            dtype = self._metavariables.dtypes[v]
-            names[v] = self._metavariables.canonical(dtype, taken[dtype])
-            taken[dtype] += 1
-        states = tuple(state if isinstance(state, State) else rewrite(state, names) for state in self._states)
+        states, free = self._metavariables.canonical(self._states)
         return self.frame, states, tuple(v in self._uniform for v in free)
 
     def dominates(self, other: PaddingStates) -> bool:
@@ -281,14 +197,6 @@ _PLACES: Final = frozenset(PLACE)
 # -- the search -------------------------------------------------------------------------------------------------------
 
 
-class Made(NamedTuple):
-    """A version of some search state, with its padding as it was made, before metavariables were bound."""
-
-    tensor: GraphTensor
-    grid: Grid | None
-    state: Planned | None
-
-
 class Search:
     """One pass over the calls.
 
@@ -312,11 +220,11 @@ class Search:
         width: int | None,
         bound: Any = None,
     ) -> None:
-        self.inputs, self.outputs, self.price, self.width, self.bound = inputs, outputs, price, width, bound
-        self.calls = _needed(calls, outputs)
+        self.calls, self.inputs, self.outputs = calls, inputs, outputs
+        self.price, self.width, self.bound = price, width, bound
         self.was_narrow = self.is_over = False
         self.metavariables = Metavariables()
-        self.versions: list[Made] = []
+        self.versions: list[Candidate] = []
         self._looked = 0
         self._readers = Counter(t.number for call in self.calls for t in call.inputs)
         self._last = {t.number: call for call in self.calls for t in call.inputs}
@@ -486,7 +394,7 @@ class Search:
         return search_state.moved(self.price(step), move, versions._replace(logical=number)), number
 
     def _called(
-        self, search_state: SearchState, call: Call, option: Option, reads: tuple[int, ...]
+        self, search_state: SearchState, call: Call, option: CallOption, reads: tuple[int, ...]
     ) -> Iterator[SearchState]:
         """Yield the successor state of the call itself, and the one that fills its output's padding."""
         tensor, grid = call.output, option.output.grid
@@ -510,7 +418,7 @@ class Search:
             yield after.moved(self.price(fill), Move(fill, (number,), filled), versions)
 
     def _promised(
-        self, search_state: SearchState, call: Call, option: Option, reads: tuple[int, ...]
+        self, search_state: SearchState, call: Call, option: CallOption, reads: tuple[int, ...]
     ) -> tuple[Planned, Solution]:
         """The padding state of the output, and the bindings of metavariables that simplify it."""
         gives = option.output.state
@@ -541,44 +449,19 @@ class Search:
         taken = set(self.metavariables.within(*states))
         return normalized(self.metavariables, value.expr, option.output.dtype, frozenset(uniform), taken)
 
-    def _version(self, tensor: GraphTensor, grid: Grid | None, state: Planned | None) -> int:
-        self.versions.append(Made(tensor, grid, state))
-        return len(self.versions) - 1
-
-    # -- from the last search state to a plan -----------------------------------------------------------------------
-
     def plan(self, search_state: SearchState, note: str) -> Plan:
         """The plan of a search state, with the values of its metavariables."""
-        values = search_state.values(self.metavariables)
-        moves = search_state.moves()
-        read = set(_constrained_reads(moves))
-        states: dict[int, PadState | None] = dict.fromkeys(range(len(self.inputs)))
-        finished: list[Move] = []
-        for move in moves:
-            step, made = move.step, self.versions[move.makes]
-            state: PadState | None = None
-            if made.grid is not None:
-                state = self._final(made, values)
-            if step.kind in ("pad", "copy", "fill"):
-                if isinstance(state, State):
-                    state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
-                step = replace(step, value=None if state is UNTOUCHED else state)
-            elif step.kind == "crop":
-                step = replace(step, value=states[move.reads[0]])
-            states[move.makes] = state
-            finished.append(replace(move, step=step))
+        substitution, trail = search_state.substitution, search_state.trail
+        values = {} if substitution is None else substitution.final_values(self.metavariables)
+        moves = [] if trail is None else trail.moves()
+        done, versions = finished(moves, self.versions, values, self.metavariables, self.inputs)
         results = tuple(search_state.results[t.number] for t in self.outputs)
-        versions = {k: (self.versions[k].grid, state) for k, state in states.items()}
         inputs = {t: k for k, t in enumerate(self.inputs)}
-        return Plan(inputs, tuple(finished), results, versions, search_state.cost, note)
+        return Plan(inputs, done, results, versions, search_state.cost, note)
 
-    def _final(self, made: Made, values: Mapping[Parameter, Operand]) -> PadState:
-        """The padding state of a version with all values; `UNDEF` where a metavariable is free."""
-        assert made.state is not None
-        if isinstance(made.state, State):
-            return made.state
-        expr = rewrite(made.state, values)
-        return UNDEF if self.metavariables.within(expr) else folded(expr, made.tensor.dtype)
+    def _version(self, tensor: GraphTensor, grid: Grid | None, state: Planned | None) -> int:
+        self.versions.append(Candidate(tensor, grid, state))
+        return len(self.versions) - 1
 
 
 def _undominated(ordered: Sequence[tuple[SearchState, PaddingStates]]) -> list[SearchState]:
@@ -602,31 +485,11 @@ def _conversion(kind: str, tensor: GraphTensor, grid: Grid) -> Step:
     return Step(kind, tensor, grid.layout, elements=grid.elements)
 
 
-def _ports(call: Call, option: Option) -> Iterator[tuple[GraphTensor, Port]]:
+def _ports(call: Call, option: CallOption) -> Iterator[tuple[GraphTensor, Port]]:
     return zip(call.inputs, option.inputs, strict=True)
 
 
-def _matters(option: Option, port: Port) -> bool:
+def _matters(option: CallOption, port: Port) -> bool:
     """Whether the output's padding value depends on this input's padding."""
     state = option.output.state
     return isinstance(state, PadValue) and port.tensor in state.inputs
-
-
-def _constrained_reads(moves: Iterable[Move]) -> Iterator[int]:
-    """Yield the versions whose padding some call constrains."""
-    for move in moves:
-        if move.option is not None:
-            for number, port in zip(move.reads, move.option.inputs, strict=True):
-                if port.grid is not None and port.state is not NOTHING:
-                    yield number
-
-
-def _needed(calls: Sequence[Call], outputs: Sequence[GraphTensor]) -> list[Call]:
-    """Select the calls that contribute to outputs, in order."""
-    needed = set(outputs)
-    backwards: list[Call] = []
-    for call in reversed(calls):
-        if call.output in needed:
-            backwards.append(call)
-            needed.update(call.inputs)
-    return backwards[::-1]

@@ -19,7 +19,7 @@ from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
 from lowering.nest.text import text
-from lowering.padding.partial_evaluation import Content, Data, Number, PartialEvaluator, as_element, as_operand
+from lowering.padding.partial_evaluation import Content, Data, Numeric, PartialEvaluator, as_element, as_operand
 
 Place = tuple[int, ...]
 
@@ -66,7 +66,7 @@ class Grid:
 
     @property
     def elements(self) -> int:
-        """Number of storage elements, padding included."""
+        """Numeric of storage elements, padding included."""
         return math.prod(self.shape)
 
     @cached_property
@@ -301,13 +301,13 @@ def folded(expr: Operand, dtype: str) -> PadState:
     )
 
 
-def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Number | None:
+def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Numeric | None:
     """Evaluate an expression and convert it to the element type; return `None` if it is not constant."""
     content = PartialEvaluator(_itself)(expr, given)
     return as_element(content, dtype) if isinstance(content, (bool, int, float)) else None
 
 
-def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Number | None]:
+def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Numeric | None]:
     """Evaluate an expression at each position; unknown numbers are `None`."""
     if not any(v in _PLACES for v in nodes(expr)):
         return [number_of(expr, {}, dtype)] * len(places)

@@ -53,7 +53,7 @@ class Probe(NamedTuple):
     flow: Dataflow
 
 
-class Symbolic:
+class ContractDataflow:
     """Dataflow analysis of a function's padding contract.
 
     Guarantee: the contract is conservative.

@@ -1,5 +1,12 @@
-"""Where the allocations of a function lie: on the stack, in one arena that is shared by lives, or on the heap."""
+"""Storage of a function's allocations: on the stack, in one arena where disjoint lifetimes share bytes, or on the heap.
 
-from lowering.storage.plan import Plan, plan_storage
+plan.py        the plan: lifetimes, and what lies where
+placement.py   offsets of blocks in an arena
+"""
 
-__all__ = ["Plan", "plan_storage"]
+from intset.deprecation import renamed as _renamed
+from lowering.storage.plan import StoragePlan, plan_storage
+
+__all__ = ["StoragePlan", "plan_storage"]
+
+__getattr__ = _renamed(globals(), {"Plan": "StoragePlan"})

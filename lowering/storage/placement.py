@@ -1,10 +1,10 @@
-"""Dynamic storage allocation: offsets for blocks of known sizes whose lives are intervals.
+"""Dynamic storage allocation: offsets of blocks with known sizes whose lifetimes are intervals.
 
-Two blocks that live at one time must not overlap in storage; the end of the last block is to be as low as possible.
-Placing the blocks one after another, each at the lowest offset that is free during its life, gives the optimum for some
-order of the blocks. Up to `EXHAUSTIVE` blocks all orders are tried. Beyond that the usual orders are (Gergov 1999
-proves a constant factor for some of them), and the best one is improved by exchanging two blocks, within a budget. The
-most that lives at one time is a lower bound; reaching it ends every search.
+Blocks that live at one time must not overlap in storage; the end of the last block is minimized. First fit, each block
+at the lowest offset free during its lifetime, is optimal for some order of the blocks. Up to `EXHAUSTIVE` blocks all
+orders are tried; beyond that a few usual orders (Gergov 1999 proves constant factors), and the best is improved by
+exchanging pairs, within a budget. The maximum of bytes that live at one time is a lower bound; reaching it ends the
+search.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ ALIGNMENT: Final = 64
 
 
 @dataclass(frozen=True)
-class Block:
-    """`size` bytes that live from position `first` to position `last`, both included."""
+class StorageBlock:
+    """`size` bytes with a lifetime from `first` to `last`, inclusive."""
 
     size: int
     first: int
     last: int
 
-    def meets(self, other: Block) -> bool:
-        """Whether both live at one time."""
+    def meets(self, other: StorageBlock) -> bool:
+        """Whether the lifetimes intersect."""
         return self.first <= other.last and other.first <= self.last
 
 
-def placed(blocks: Sequence[Block]) -> tuple[list[int], int]:
-    """An offset for each block, each a multiple of `ALIGNMENT`, and the end of the last one."""
+def placed(blocks: Sequence[StorageBlock]) -> tuple[list[int], int]:
+    """An offset for each block, a multiple of `ALIGNMENT`, and the end of the last block."""
     least = lower_bound(blocks)
     best: tuple[list[int], int] = ([], 0)
     for k, order in enumerate(_orders(blocks)):
@@ -48,12 +48,12 @@ def placed(blocks: Sequence[Block]) -> tuple[list[int], int]:
     return best
 
 
-def lower_bound(blocks: Sequence[Block]) -> int:
-    """The most bytes that live at one time."""
+def lower_bound(blocks: Sequence[StorageBlock]) -> int:
+    """The maximum of bytes that live at one time."""
     return max((sum(b.size for b in blocks if b.first <= a.first <= b.last) for a in blocks), default=0)
 
 
-def _orders(blocks: Sequence[Block]) -> Iterable[Sequence[int]]:
+def _orders(blocks: Sequence[StorageBlock]) -> Iterable[Sequence[int]]:
     numbers = range(len(blocks))
     if len(blocks) <= EXHAUSTIVE:
         return permutations(numbers)
@@ -65,7 +65,7 @@ def _orders(blocks: Sequence[Block]) -> Iterable[Sequence[int]]:
     ]
 
 
-def _first_fit(blocks: Sequence[Block], order: Sequence[int]) -> tuple[list[int], int]:
+def _first_fit(blocks: Sequence[StorageBlock], order: Sequence[int]) -> tuple[list[int], int]:
     offsets = [0] * len(blocks)
     done: list[int] = []
     end = 0
@@ -84,12 +84,12 @@ def _first_fit(blocks: Sequence[Block], order: Sequence[int]) -> tuple[list[int]
 
 
 def _improved(
-    blocks: Sequence[Block], order: list[int], best: tuple[list[int], int], least: int
+    blocks: Sequence[StorageBlock], order: list[int], best: tuple[list[int], int], least: int
 ) -> tuple[list[int], int]:
-    """The placement after exchanges of two blocks in the order, each kept unless it makes things worse."""
+    """Improve a placement by exchanging pairs in the order; an exchange stays unless it raises the end."""
     state = 1
     for _ in range(EXCHANGES // max(1, len(blocks) // 16)):
-        state = (state * 1_103_515_245 + 12_345) % (1 << 31)  # the same exchanges on every machine
+        state = (state * 1_103_515_245 + 12_345) % (1 << 31)  # deterministic
         i, j = (state >> 8) % len(order), (state >> 19) % len(order)
         order[i], order[j] = order[j], order[i]
         found = _first_fit(blocks, order)
@@ -104,26 +104,28 @@ def _improved(
 
 @dataclass(frozen=True)
 class Slots:
-    """Blocks of unknown sizes in slots: no two blocks of a slot live at one time, and it is as large as its largest."""
+    """Blocks of unknown sizes in slots.
+
+    Invariant: blocks of a slot have disjoint lifetimes; the slot is as large as the largest.
+    """
 
     slot_of: tuple[int, ...]
     members: tuple[tuple[int, ...], ...]
 
 
-def slotted(lives: Sequence[Block], alike: Sequence[object]) -> Slots:
-    """As few slots as possible (lives are intervals: in the order of their starts, greedily), of equal sizes if it can
-    be chosen.
+def slotted(lifetimes: Sequence[StorageBlock], sizes: Sequence[object]) -> Slots:
+    """Assign blocks to a minimum of slots: greedily by start, which is optimal for intervals; equal sizes first.
 
     Parameters
     ----------
-    lives: when the blocks live; their sizes do not count.
-    alike: what blocks of equal size have in common.
+    lifetimes: blocks whose sizes are ignored.
+    sizes: keys that are equal for blocks of equal size.
     """
     members: list[list[int]] = []
-    slot_of = [0] * len(lives)
-    for k in sorted(range(len(lives)), key=lambda k: (lives[k].first, k)):
-        free = [s for s, inside in enumerate(members) if not any(lives[j].meets(lives[k]) for j in inside)]
-        same = [s for s in free if any(alike[j] == alike[k] for j in members[s])]
+    slot_of = [0] * len(lifetimes)
+    for k in sorted(range(len(lifetimes)), key=lambda k: (lifetimes[k].first, k)):
+        free = [s for s, inside in enumerate(members) if not any(lifetimes[j].meets(lifetimes[k]) for j in inside)]
+        same = [s for s in free if any(sizes[j] == sizes[k] for j in members[s])]
         if free:
             slot = (same or free)[0]
             members[slot].append(k)

@@ -1,50 +1,140 @@
-"""The storage of a function: which allocations are arrays on the stack, and where the others lie in its arena.
+"""Storage plan of a function: stack arrays, and offsets of other allocations in an arena.
 
-One arena serves an invocation: it is taken when the function begins and given back on every way out. An allocation
-moves there where its size follows from the sizes of the function alone, so nothing is taken or given back inside a
-loop. Two allocations share bytes where their lives (`lowering.storage.lives`) do not meet. What is allocated inside a
-parallel loop lies in a part of the arena that each thread has for itself.
+An invocation allocates one arena on entry and frees it on every exit. An allocation moves there if its size depends on
+the sizes of the function alone, so loops allocate nothing. Two allocations with disjoint lifetimes may share bytes.
+Allocations inside a parallel loop lie in a private part of the arena, one for each thread.
 
-Small arrays of constant size are on the stack, up to `STACK_TOTAL` bytes that live at one time. Those that are not tiny
-lie in the arena instead where both together are smaller then: what lives at other times than the most of the arena has
-its bytes for nothing there. What depends on a loop stays an allocation of its own at its place.
+Small arrays of constant size are on the stack, up to `STACK_TOTAL` bytes that live at one time. Larger ones among them
+move to the arena if that lowers the sum of arena and stack, for example because they live while the arena has free
+bytes. An allocation whose size depends on a loop stays in place, on the heap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final, TypeAlias
 
 from bound import dtypes
+from bound.tensor import Tensor
 from intset.expr import ops
 from intset.expr.node import Expr, constant_value
-from intset.expr.walk import opaque_terms, postorder
-from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Seq, Stmt
+from intset.expr.range import Range
+from intset.expr.walk import chain, opaque_terms, postorder
+from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
+from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import children, range_ends, replaced, statements
-from lowering.storage.lives import Life, lives_of
-from lowering.storage.placement import ALIGNMENT, Block, placed, slotted
+from lowering.nest.walk import children, operands, range_ends, rebuilt, replaced, statements, tensors_read
+from lowering.storage.placement import ALIGNMENT, StorageBlock, placed, slotted
 
-STACK_ARRAY: Final = 16 * 1024  # bytes up to which an array is on the stack
-STACK_TOTAL: Final = 256 * 1024  # bytes of all arrays on the stack that live at one time
-STACK_TINY: Final = 256  # bytes up to which an array stays there in any case: it may be kept in registers
-_MOVES: Final = 8  # of arrays from the stack into the arena that are tried
+
+@dataclass(eq=False)
+class Lifetime:
+    """The lifetime of an allocation.
+
+    Attributes
+    ----------
+    parallel: the outermost parallel loop around it.
+    depth: the number of loops around it.
+    first, last: positions of the first and last use; `first > last` if unused.
+    """
+
+    allocate: Allocate
+    parallel: For | None
+    depth: int
+    first: int = 1 << 62
+    last: int = -1
+
+    def use(self, position: int) -> None:
+        """Extend the lifetime to a position."""
+        self.first, self.last = min(self.first, position), max(self.last, position)
+
+
+@dataclass(eq=False)
+class Lifetimes:
+    """The lifetimes of a nest's allocations, and the first and last position inside each parallel loop."""
+
+    all: list[Lifetime] = field(default_factory=list)
+    spans: dict[For, tuple[int, int]] = field(default_factory=dict)
+
+
+def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
+    """Lifetimes of the allocations of a nest, in positions of the text.
+
+    A tensor allocated outside of a loop and used inside lives for the whole loop, as the next iteration may read it.
+
+    Parameters
+    ----------
+    parallel: loops whose iterations run concurrently.
+    """
+    lifetimes = Lifetimes()
+    live: dict[Tensor, Lifetime] = {}
+    loops: list[tuple[For, dict[Lifetime, None]]] = []  # open loops with the lifetimes used inside
+    position = 0
+
+    def of_any(stmt: Stmt, here: Descent) -> Synthesis[Descent, None]:
+        nonlocal position
+        position += 1
+        for tensor in _used(stmt):
+            if tensor in live:
+                live[tensor].use(position)
+                if loops:
+                    loops[-1][1][live[tensor]] = None
+        for inner in children(stmt):
+            yield inner, here
+
+    def of_allocation(stmt: Allocate, here: Descent) -> None:
+        nonlocal position
+        position += 1
+        outermost = next((loop for loop, _ in loops if loop in parallel), None)
+        live[stmt.tensor] = lifetime = Lifetime(stmt, outermost, len(loops))
+        lifetimes.all.append(lifetime)
+
+    def of_loop(stmt: For, here: Descent) -> Synthesis[Descent, None]:
+        start = position + 1
+        ends = of_any(stmt, here)
+        body, _ = next(ends)  # records uses in loop ends, outside of the loop
+        loops.append((stmt, {}))
+        yield body, here
+        _, used = loops.pop()
+        for lifetime in used:
+            if lifetime.depth <= len(loops):
+                lifetime.use(start)
+                lifetime.use(position)
+            if loops:
+                loops[-1][1][lifetime] = None
+        if stmt in parallel:
+            lifetimes.spans[stmt] = (start, position)
+
+    rules: dict[type[Stmt], SynthesisRule[Descent, None]] = {Allocate: of_allocation, For: of_loop, Stmt: of_any}
+    synthesized(root, Descent(), rules)
+    return lifetimes
+
+
+def _used(stmt: Stmt) -> tuple[Tensor, ...]:
+    read = tensors_read(*operands(stmt))
+    return (*read, stmt.tensor) if isinstance(stmt, Store) else read
+
+
+STACK_ARRAY: Final = 16 * 1024  # maximal bytes of a stack array
+STACK_TOTAL: Final = 256 * 1024  # maximal bytes of simultaneously live stack arrays
+STACK_TINY: Final = 256  # bytes up to which an array always stays on the stack, or in registers
+_MOVES: Final = 8  # arrays tried in the arena instead of on the stack
 
 Extents: TypeAlias = "tuple[Expr, ...]"
 
 
 @dataclass(frozen=True)
 class Size:
-    """A number of bytes: `width` for each of the elements that the extents count; an extent below 0 counts as 0."""
+    """A number of bytes: `width` times the product of the extents; negative extents count as 0."""
 
     width: int
     extents: Extents
 
     @property
     def bytes(self) -> int | None:
-        """The number, where it is constant."""
+        """The number if it is constant, else `None`."""
         known = [constant_value(e) for e in self.extents]
         counts = [max(0, k) for k in known if k is not None]
         return self.width * prod(counts) if len(counts) == len(known) else None
@@ -52,7 +142,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of an arena behind its constant part, as large as the largest of `sizes`."""
+    """A part of an arena of unknown size: the maximum of `sizes`."""
 
     sizes: tuple[Size, ...]
 
@@ -63,11 +153,11 @@ class Arena:
 
     Attributes
     ----------
-    fixed: the bytes of its constant part.
-    slots: what lies behind that part, one after another, each aligned.
-    offsets: of the allocations in the constant part.
-    slot_of: the number of the slot of the others.
-    shared: the allocations that do not have their bytes alone.
+    fixed: bytes of its constant part.
+    slots: parts of unknown size, aligned, behind the constant part.
+    offsets: offsets of allocations in the constant part.
+    slot_of: slot numbers of the other allocations.
+    shared: allocations that share bytes with others.
     """
 
     fixed: int = 0
@@ -84,16 +174,16 @@ class Arena:
 
 
 @dataclass(eq=False)
-class Plan:
+class StoragePlan:
     """The storage of a function.
 
     Attributes
     ----------
-    stack: the allocations that are arrays on the stack.
-    arena: of the whole function.
-    private: of each parallel loop, for one thread; it lies behind `arena`.
-    in_place: the allocations that stay where they are, on the heap.
-    stack_peak: the most bytes on the stack at one time.
+    stack: allocations on the stack.
+    arena: the arena of the function.
+    private: arenas of parallel loops, per thread; they lie behind `arena`.
+    in_place: allocations that stay in place, on the heap.
+    stack_peak: the maximum of bytes on the stack at one time.
     """
 
     stack: frozenset[Allocate]
@@ -104,18 +194,18 @@ class Plan:
 
     @property
     def peak(self) -> int | None:
-        """The bytes of arena and stack together, with one thread; `None` where that depends on sizes."""
+        """Bytes of arena and stack together, for one thread; `None` if they depend on sizes."""
         arenas = [self.arena, *self.private.values()]
         if self.in_place or any(arena.slots for arena in arenas):
             return None
         return self.arena.fixed + max((a.fixed for a in self.private.values()), default=0) + self.stack_peak
 
 
-def parallel_plan(f: Function) -> tuple[frozenset[For], Plan]:
-    """The loops of a function that can run in parallel, and the storage that goes with it.
+def parallel_plan(f: Function) -> tuple[frozenset[For], StoragePlan]:
+    """Decide which loops run in parallel; returns them with the storage plan.
 
-    A loop that is meant to does unless it is inside another such loop, carries variables, or may leave the function:
-    by an assertion, or by an allocation that fails at its place.
+    A loop of kind parallel runs sequentially if it is inside another one, carries variables, or may leave the function:
+    by an assertion, or by a failing allocation in place.
     """
     loops = frozenset(_outermost(f.body))
     plan = plan_storage(f, loops)
@@ -137,31 +227,31 @@ def _leaves(loop: For) -> bool:
     return any(isinstance(inner, Assert) for inner in statements(loop))
 
 
-def plan_storage(f: Function, parallel: Iterable[For] = ()) -> Plan:
-    """The storage of a function whose allocations begin at 0.
+def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:
+    """Plan the storage of a function whose allocations begin at 0.
 
     Parameters
     ----------
-    parallel: the loops whose iterations run at the same time; none is inside another.
+    parallel: loops whose iterations run concurrently; none is inside another.
     """
-    lives = lives_of(f.body, frozenset(parallel))
+    lifetimes = lifetimes_of(f.body, frozenset(parallel))
     head = _head_of(f)
-    sizes = {life.allocate: _size(f, head, life.allocate) for life in lives.found}
-    stack, stack_peak = _on_stack(lives.found, sizes)
-    rest = [life for life in lives.found if life.allocate not in stack]
+    sizes = {life.allocate: _size(f, head, life.allocate) for life in lifetimes.all}
+    stack, stack_peak = _on_stack(lifetimes.all, sizes)
+    rest = [life for life in lifetimes.all if life.allocate not in stack]
     hoisted = [life for life in rest if sizes[life.allocate] is not None]
     private = {}
-    for loop in lives.spans:
+    for loop in lifetimes.spans:
         inside = [life for life in hoisted if life.parallel is loop]
         if inside:
             private[loop] = _arena(inside, sizes)
     arena = _arena([life for life in hoisted if life.parallel is None], sizes)
     in_place = frozenset(life.allocate for life in rest if sizes[life.allocate] is None)
-    return Plan(frozenset(stack), arena, private, in_place, stack_peak)
+    return StoragePlan(frozenset(stack), arena, private, in_place, stack_peak)
 
 
 def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
-    """The size in the sizes of the function; `None` where it depends on anything else, or may have no value there."""
+    """The size over the sizes of the function; `None` if it depends on anything else, or may be undefined on entry."""
     lets = {s.var: s.value for s in statements(f.body) if isinstance(s, Let)}
     extents: list[Expr] = []
     for r in stmt.ranges:
@@ -181,7 +271,7 @@ def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
 
 
 def _head_of(f: Function) -> Scope:
-    """What is known where the function has made the assertions that it begins with."""
+    """The scope behind the leading assertions of a function."""
     scope = scope_of(f)
     for stmt in children(f.body) if isinstance(f.body, Seq) else ():
         if not isinstance(stmt, (Assert, Let)):
@@ -190,8 +280,8 @@ def _head_of(f: Function) -> Scope:
     return scope
 
 
-def _on_stack(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> tuple[set[Allocate], int]:
-    chosen: list[tuple[Life, int]] = []
+def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) -> tuple[set[Allocate], int]:
+    chosen: list[tuple[Lifetime, int]] = []
     for life in lives:
         size = sizes[life.allocate]
         count = None if size is None else size.bytes
@@ -205,16 +295,16 @@ def _on_stack(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> t
 
 
 def _balanced(
-    chosen: list[tuple[Life, int]], lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]
-) -> list[tuple[Life, int]]:
-    """The arrays on the stack without those that cost less in the arena; the largest are tried first."""
+    chosen: list[tuple[Lifetime, int]], lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]
+) -> list[tuple[Lifetime, int]]:
+    """Move arrays from the stack to the arena where that saves bytes, the largest first."""
     known = [(life, size.bytes) for life in lives if (size := sizes[life.allocate]) is not None]
     sized = [(life, count) for life, count in known if count is not None]
     least = _peak(sized)
 
-    def total(stack: Sequence[tuple[Life, int]]) -> int:
+    def total(stack: Sequence[tuple[Lifetime, int]]) -> int:
         there = {life for life, _ in stack}
-        blocks = [Block(count, life.first, life.last) for life, count in sized if life not in there]
+        blocks = [StorageBlock(count, life.first, life.last) for life, count in sized if life not in there]
         return placed(blocks)[1] + _peak(stack)
 
     best, fewest = chosen, total(chosen)
@@ -230,13 +320,13 @@ def _balanced(
     return best
 
 
-def _peak(sized: Sequence[tuple[Life, int]]) -> int:
+def _peak(sized: Sequence[tuple[Lifetime, int]]) -> int:
     return max((sum(n for b, n in sized if b.first <= a.first <= b.last) for a, _ in sized), default=0)
 
 
-def _arena(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> Arena:
-    fixed: list[tuple[Life, int]] = []
-    symbolic: list[tuple[Life, Size]] = []
+def _arena(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) -> Arena:
+    fixed: list[tuple[Lifetime, int]] = []
+    symbolic: list[tuple[Lifetime, Size]] = []
     for life in lives:
         size = sizes[life.allocate]
         assert size is not None
@@ -245,9 +335,9 @@ def _arena(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> Aren
             symbolic.append((life, size))
         else:
             fixed.append((life, count))
-    blocks = [Block(count, life.first, life.last) for life, count in fixed]
+    blocks = [StorageBlock(count, life.first, life.last) for life, count in fixed]
     offsets, end = placed(blocks)
-    slots = slotted([Block(0, life.first, life.last) for life, _ in symbolic], [size for _, size in symbolic])
+    slots = slotted([StorageBlock(0, life.first, life.last) for life, _ in symbolic], [size for _, size in symbolic])
     shared = {fixed[k][0].allocate for k in range(len(fixed)) if _overlaps(blocks, offsets, k)}
     shared |= {symbolic[k][0].allocate for inside in slots.members if len(inside) > 1 for k in inside}
     return Arena(
@@ -259,6 +349,36 @@ def _arena(lives: Sequence[Life], sizes: Mapping[Allocate, Size | None]) -> Aren
     )
 
 
-def _overlaps(blocks: Sequence[Block], offsets: Sequence[int], k: int) -> bool:
+def _overlaps(blocks: Sequence[StorageBlock], offsets: Sequence[int], k: int) -> bool:
     start, stop = offsets[k], offsets[k] + blocks[k].size
     return any(j != k and offsets[j] < stop and start < offsets[j] + block.size for j, block in enumerate(blocks))
+
+
+def with_fixed_storage(f: Function) -> Function:
+    """Give allocations with a small constant bound on their extents constant extents.
+
+        allocate C: float32[minimum(m, 24), minimum(n, 64)]    becomes    allocate C: float32[24, 64]
+
+    Rows then have a constant stride, and the array is on the stack.
+    """
+    return f.with_body(rebuilt(f.body, _fixed))
+
+
+def _fixed(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, Allocate) or stmt.padding is not None:
+        return stmt
+    ends = [range_ends(r) for r in stmt.ranges]
+    counts = [_most(extent) for _, extent in ends]
+    if any(constant_value(low) != 0 for low, _ in ends) or all(constant_value(e) is not None for _, e in ends):
+        return stmt
+    known = [count for count in counts if count is not None]
+    width = max(1, dtypes.bits(stmt.tensor.dtype) // 8)
+    if len(known) < len(counts) or width * prod(known) > STACK_ARRAY:
+        return stmt
+    return replace(stmt, ranges=tuple(Range(0, count) for count in known))
+
+
+def _most(extent: Expr) -> int | None:
+    """The constant upper bound of an extent of the form `minimum(..., constant)`."""
+    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
+    return max(0, min(numbers)) if numbers else None

@@ -303,10 +303,11 @@ INSIDE: dict[str, str] = {
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
     "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
-        Program StmtSite WrittenValues Scope DivisionLowering DivisionScope Made Part
-        Naming OperandReader Execution Grid Partial Search Symbolic Trace Unknowns Loops Counts Uses Spans WordSpans
+        Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
+        Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
+        Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
-        Worth ConcreteRun PartialEvaluator Maker""",
+        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime""",
 }
 
 

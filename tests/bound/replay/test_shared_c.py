@@ -13,7 +13,7 @@ from bound import replay, te, tir
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from lowering import lower, run, to_c
-from lowering.build.pieces import NESTS
+from lowering.forms import NESTS
 from tests.bound.reference import evaluate
 from tests.bound.replay.programs import broadcast, given, over, pointwise, reduced, two_reductions
 from tests.bound.replay.random_dags import Dag

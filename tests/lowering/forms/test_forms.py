@@ -11,7 +11,7 @@ from bound.errors import ScheduleError
 from intset import Context
 from intset.errors import InputError
 from lowering import lower, run
-from lowering.build.function import Maker
+from lowering.build.function import FunctionBuilder
 from lowering.forms import modelled
 from lowering.forms.choose import chosen
 from lowering.passes.loops.index_set_splitting import partition_loops
@@ -213,7 +213,7 @@ def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pyt
     s[before].compute_at(s[after], s[after].split(after.op.axis[0], 4)[0])
     b = infer_bound(s)
     monkeypatch.setattr(Context, "extended", counted)
-    maker = Maker()
+    maker = FunctionBuilder()
     shown = str(chosen(s, maker, lambda _: b, "exact", "auto").function)
     alone = len(made)
     assert str(chosen(s, maker, lambda _: b, "exact", "auto").function) == shown

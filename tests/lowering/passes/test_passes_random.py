@@ -47,7 +47,7 @@ from lowering.passes.stores import scalar_replacement
 from lowering.passes.stores.copy_elimination import forward_copies
 from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.values.constant_folding import fold_constants
-from lowering.storage.fixed import with_fixed_storage
+from lowering.storage.plan import with_fixed_storage
 from tests.lowering.equivalence import Runs, numpy_runs, plain_runs
 from tests.strategies.nests import EVERYTHING, INTEGERS, Nest, nests
 from tests.sweeps import sampled

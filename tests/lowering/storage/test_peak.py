@@ -15,9 +15,8 @@ from intset.expr.node import Var
 from lowering import Function, lower
 from lowering.nest.ir import Allocate, For
 from lowering.nest.walk import range_ends, statements
-from lowering.storage.lives import lives_of
-from lowering.storage.placement import ALIGNMENT, Block, lower_bound
-from lowering.storage.plan import Arena, Plan, Size, parallel_plan
+from lowering.storage.placement import ALIGNMENT, StorageBlock, lower_bound
+from lowering.storage.plan import Arena, Size, StoragePlan, lifetimes_of, parallel_plan
 from tests.bound.corpus import CASES
 from tests.bound.oracle import value
 from tests.lowering.lowered import check_c
@@ -40,7 +39,7 @@ def bytes_of(stmt: Allocate, env: Mapping[Var, int]) -> int:
     return prod(extents) * width
 
 
-def used(plan: Plan, env: Mapping[Var, int]) -> int:
+def used(plan: StoragePlan, env: Mapping[Var, int]) -> int:
     """Evaluate the bytes of a plan at given sizes, for one thread."""
 
     def size(s: Size) -> int:
@@ -52,18 +51,18 @@ def used(plan: Plan, env: Mapping[Var, int]) -> int:
     return arena(plan.arena) + max(map(arena, plan.private.values()), default=0) + plan.stack_peak
 
 
-def blocks_of(f: Function) -> list[Block]:
+def blocks_of(f: Function) -> list[StorageBlock]:
     """All allocations that are used, of aligned sizes, however they are kept."""
     env = sizes_of(f)
-    lives = [life for life in lives_of(f.body, frozenset[For]()).found if life.last >= 0]
-    return [Block(aligned(bytes_of(life.allocate, env)), life.first, life.last) for life in lives]
+    lives = [life for life in lifetimes_of(f.body, frozenset[For]()).all if life.last >= 0]
+    return [StorageBlock(aligned(bytes_of(life.allocate, env)), life.first, life.last) for life in lives]
 
 
-def smallest(blocks: Sequence[Block]) -> int:
+def smallest(blocks: Sequence[StorageBlock]) -> int:
     """The end of the best placement: every order, each block at the lowest place that is free."""
     best = LARGE
     for order in permutations(blocks):
-        done: list[tuple[Block, int]] = []
+        done: list[tuple[StorageBlock, int]] = []
         for block in order:
             at = 0
             for other, start in sorted(done, key=lambda pair: pair[1]):

@@ -9,21 +9,20 @@ import pytest
 
 from bound import te
 from lowering import lower, parse_nest, run
-from lowering.storage.lives import lives_of
-from lowering.storage.placement import ALIGNMENT, Block, lower_bound, placed, slotted
-from lowering.storage.plan import plan_storage
+from lowering.storage.placement import ALIGNMENT, StorageBlock, lower_bound, placed, slotted
+from lowering.storage.plan import lifetimes_of, plan_storage
 from tests.lowering.lowered import close, compilers, problem
 
 
-def blocks_of(rng: random.Random, count: int) -> list[Block]:
+def blocks_of(rng: random.Random, count: int) -> list[StorageBlock]:
     blocks = []
     for _ in range(count):
         first = rng.randint(0, 12)
-        blocks.append(Block(rng.choice([1, 63, 64, 100, 640, 4096]), first, first + rng.randint(0, 6)))
+        blocks.append(StorageBlock(rng.choice([1, 63, 64, 100, 640, 4096]), first, first + rng.randint(0, 6)))
     return blocks
 
 
-def check_placement(blocks: list[Block]) -> int:
+def check_placement(blocks: list[StorageBlock]) -> int:
     offsets, end = placed(blocks)
     for j, (a, x) in enumerate(zip(blocks, offsets, strict=True)):
         assert x % ALIGNMENT == 0 and x + a.size <= end
@@ -54,7 +53,8 @@ def test_many_blocks_come_close_to_the_bound() -> None:
     rng = random.Random(2)
     for _ in range(40):
         blocks = [
-            Block(-(-b.size // ALIGNMENT) * ALIGNMENT, b.first, b.last) for b in blocks_of(rng, rng.randint(7, 30))
+            StorageBlock(-(-b.size // ALIGNMENT) * ALIGNMENT, b.first, b.last)
+            for b in blocks_of(rng, rng.randint(7, 30))
         ]
         assert check_placement(blocks) <= 1.1 * lower_bound(blocks)
 
@@ -110,9 +110,9 @@ def test_what_a_loop_may_read_again_lives_for_all_of_it() -> None:
     head = "def F(A: float32[8]):\n"
     outside = "    allocate P: float32[8]\n    allocate Q: float32[8]\n    for i in [0, 8):\n"
     fill = "        for k in [0, 2):\n            P[k] = A[i]\n        for k in [0, 2):\n            Q[k] = P[k]\n"
-    p, q = lives_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).found
+    p, q = lifetimes_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).all
     assert (p.first, p.last) == (q.first, q.last)  # the next iteration of the outer loop uses both
     inside = "    for i in [0, 8):\n        allocate P: float32[8]\n        allocate Q: float32[8]\n"
     use = "        P[0] = A[i]\n        A[i] = P[0]\n        Q[0] = A[i]\n        A[i] = Q[0]\n"
-    p, q = lives_of(parse_nest(head + inside + use).body, frozenset()).found
+    p, q = lifetimes_of(parse_nest(head + inside + use).body, frozenset()).all
     assert p.last < q.first  # both begin anew

@@ -1,4 +1,6 @@
-"""Double buffers: the storage of a stage twice, of which one half is filled while the other is read.
+"""Storage that differs from its tensor: compact and circular storage (`fold`), double buffers (`doubled`).
+
+Double buffers overlap the fill of one half with reads of the other:
 
     for i in [0, n):                    allocate B twice
         allocate B                      if n > 0: fill half 0 for i = 0
@@ -6,18 +8,19 @@
         use B                               if i + 1 < n: fill half (i + 1) % 2 for i + 1
                                             use half i % 2
 
-What fills it stands before what uses the other half, so the two may overlap in time. What is computed in the same loop
-for it alone is computed with it. Only a loop that runs one iteration after another has a next one: elsewhere, and
-outside of all loops, `double_buffer` means nothing and is refused.
+The fill of the next half precedes the use of the current one, so both may overlap in time. Producers that serve the
+buffer alone move with its fill. Only serial and unrolled loops have a next iteration: `double_buffer` is refused in
+other loops and outside of loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bound.errors import ScheduleError
+from bound.infer import Storage
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand
@@ -36,17 +39,42 @@ from lowering.nest.walk import (
     tensors_read,
 )
 
+
+def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
+    """Redirect every access of these tensors to its storage index (`Storage.numbers`)."""
+    if not storages:
+        return root
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        storage = storages.get(tensor)
+        return None if storage is None else element(tensor, storage.numbers(indices))
+
+    def change(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
+        storage = storages.get(new.tensor) if isinstance(new, (Allocate, Store)) else None
+        if storage is None:
+            return new
+        if isinstance(new, Store):
+            return replace(new, indices=storage.numbers(new.indices))
+        assert isinstance(new, Allocate)
+        if storage.is_circular:  # elements share indices
+            return replace(new, ranges=storage.ranges)
+        return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
+
+    return rebuilt(root, change)
+
+
 _FORMS: Final = Normalizer({})
 _IN_TURN: Final = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
 def doubled(root: Stmt, tensors: frozenset[Tensor]) -> Stmt:
-    """The nest with two halves for each of these tensors, in the loop in which it is allocated.
+    """Double the storage of these tensors in the loops that allocate them.
 
     Raises
     ------
-    ScheduleError: what one of them reads is computed in the same loop, and for others as well; or none of the
-        iterations that one is computed for has a next one.
+    ScheduleError: an input of a double buffer has other readers in the same loop; or the loop is neither serial nor
+        unrolled.
     """
     if not tensors:
         return root
@@ -63,21 +91,21 @@ def doubled(root: Stmt, tensors: frozenset[Tensor]) -> Stmt:
 
 
 def _refuse(place: Stmt, tensors: frozenset[Tensor], reason: str) -> None:
-    """Refuse two halves for what is allocated at a place that has no next iteration."""
+    """Refuse double buffers that are allocated where no next iteration exists."""
     for stmt in _directly(place):
         if isinstance(stmt, Allocate) and stmt.tensor in tensors:
             raise ScheduleError(f"stage {stmt.tensor.name}: double_buffer has no next iteration to fill: {reason}")
 
 
 @dataclass
-class _Parts:
-    """The body of a loop: what fills the buffers, what uses them, and their allocations."""
+class _LoopBody:
+    """A loop body, divided into statements that fill buffers, statements that use them, and allocations."""
 
     fill: list[Stmt] = field(default_factory=list)
     use: list[Stmt] = field(default_factory=list)
     buffers: list[Allocate] = field(default_factory=list)
 
-    def below(self, cond: Cond, inner: _Parts) -> None:
+    def below(self, cond: Cond, inner: _LoopBody) -> None:
         self.fill += [If(cond, seq(*inner.fill))] if inner.fill else []
         self.use += [If(cond, seq(*inner.use))] if inner.use else []
         self.buffers += inner.buffers
@@ -88,12 +116,12 @@ def _in_loop(loop: For, tensors: frozenset[Tensor]) -> Stmt:
     wanted = frozenset(t for t in found if t.ndim and t in tensors)
     if not wanted:
         return loop
-    parts = _Parts()
+    parts = _LoopBody()
     _part(loop.body, wanted, parts)
     _check(parts, wanted, loop)
     low, extent = range_ends(loop.range)
     halves = {stmt.tensor: stmt for stmt in parts.buffers}
-    fill, use = (_placed(seq(*body), halves, loop.var) for body in (parts.fill, parts.use))
+    fill, use = (_in_halves(seq(*body), halves, loop.var) for body in (parts.fill, parts.use))
     following = If(loop.var + 1 < low + extent, substitute(fill, {loop.var: loop.var + 1}))
     first = If(extent > 0, substitute(fill, {loop.var: low}))
     storage = [replace(stmt, ranges=_twice(stmt), origin=None, steps=None) for stmt in parts.buffers]
@@ -101,7 +129,7 @@ def _in_loop(loop: For, tensors: frozenset[Tensor]) -> Stmt:
 
 
 def _directly(body: Stmt) -> Iterable[Stmt]:
-    """The statements of a loop body that no loop is around, and no branch with an alternative."""
+    """Yield the statements of a body outside of inner loops and of branches with `else`."""
     if isinstance(body, Seq):
         for stmt in body.stmts:
             yield from _directly(stmt)
@@ -111,16 +139,16 @@ def _directly(body: Stmt) -> Iterable[Stmt]:
         yield body
 
 
-def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _Parts) -> None:
-    """Take apart what fills the buffers and what uses them."""
+def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _LoopBody) -> None:
+    """Divide statements into those that fill buffers and those that use them."""
     if isinstance(stmt, If) and isinstance(stmt.cond, Cond) and _allocates(stmt, wanted):
-        inner = _Parts()
+        inner = _LoopBody()
         _part(stmt.then, wanted, inner)
         parts.below(stmt.cond, inner)
         return
     level = list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
     ahead = {k for k, part in enumerate(level) if not _allocates(part, wanted) and wanted.intersection(_stored(part))}
-    while True:  # what is computed for them alone
+    while True:  # producers that serve the buffers alone
         read = {t for k in ahead for t in _read(level[k])}
         others = {t for k, part in enumerate(level) if k not in ahead for t in _read(part)}
         more = {k for k, part in enumerate(level) if k not in ahead and _is_for(part, read, others)}
@@ -140,7 +168,7 @@ def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _Parts) -> None:
 
 
 def _is_for(part: Stmt, read: set[Tensor], others: set[Tensor]) -> bool:
-    """Whether a statement makes, or allocates, what is read there and nowhere else."""
+    """Whether a statement stores or allocates only tensors in `read` and none in `others`."""
     made = {part.tensor} if isinstance(part, Allocate) else set(_stored(part))
     return bool(made) and made <= read and not made & others
 
@@ -157,7 +185,7 @@ def _stored(root: Stmt) -> list[Tensor]:
 
 
 def _read(root: Stmt) -> list[Tensor]:
-    """The tensors that statements read, but for what they combine with what they hold already."""
+    """The tensors that statements read, without those they update in place."""
     made = set(_stored(root))
     found: list[Tensor] = []
     for stmt in statements(root):
@@ -166,8 +194,8 @@ def _read(root: Stmt) -> list[Tensor]:
     return found
 
 
-def _check(parts: _Parts, wanted: frozenset[Tensor], loop: For) -> None:
-    """Refuse to fill ahead what depends on this iteration."""
+def _check(parts: _LoopBody, wanted: frozenset[Tensor], loop: For) -> None:
+    """Refuse to fill ahead if the fill depends on the current iteration."""
     ahead, use = seq(*parts.fill), seq(*parts.use)
     late = [t for t in (*_read(ahead), *_stored(ahead)) if t in set(_stored(use))]
     early = [t for t in _stored(ahead) if t not in wanted and t in {*_read(use), *_stored(use)}]
@@ -184,8 +212,8 @@ def _twice(stmt: Allocate) -> tuple[Range, ...]:
     return (Range(0, extents[0] * 2), *(Range(0, e) for e in extents[1:]))
 
 
-def _placed(root: Stmt, halves: dict[Tensor, Allocate], var: Var) -> Stmt:
-    """The statements with the elements of buffers in the half of this iteration, counted from 0."""
+def _in_halves(root: Stmt, halves: dict[Tensor, Allocate], var: Var) -> Stmt:
+    """Redirect accesses of buffers to the half of the current iteration, counted from 0."""
 
     def place(tensor: Tensor, indices: Sequence[Expr]) -> tuple[Expr, ...]:
         ends = [range_ends(r) for r in halves[tensor].ranges]
