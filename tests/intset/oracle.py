@@ -19,6 +19,7 @@ from intset.errors import BudgetError, CountError, EvaluationError, UndecidedErr
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
 from intset.expr.walk import conjuncts
+from intset.simplify import Pricing
 from intset.testing import Setting
 from intset.testing.oracle import Oracle
 from lowering import lower_division
@@ -321,6 +322,19 @@ class Claims(Oracle):
         )
         for row, said, opposite in both:
             self.require(said is not None and opposite is (not said), "no value", condition, row)
+
+
+def simplified(e: Any, ctx: Context, points: Iterable[Mapping[Any, Any]]) -> Any:
+    """The simplified form: never dearer, and equal at every point where the input has a value."""
+    new = ctx.simplify(e)
+    before, after = (Pricing().price(one) for one in (e, new))
+    assert after[0] <= before[0] and after[1] <= before[1], (e, new)
+    for at in points if new is not e else ():
+        expected = value(e, at)
+        if expected is not None:
+            found = evaluate(new, at)
+            assert found == expected and type(found) is type(expected), (e, new, at)
+    return new
 
 
 def around(points: Points) -> list[tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ import intset
 from intset import (
     COST,
     Context,
-    EvaluationError,
     InputError,
     Range,
     ShapeVar,
@@ -24,8 +23,11 @@ from intset import (
     truncdiv,
     truncmod,
 )
+from intset.linear.form import constant
 from intset.simplify import Pricing
-from tests.intset.simplify.expressions import random_case
+from intset.simplify.samples import SamplePoints
+from tests.intset.oracle import simplified
+from tests.strategies.contexts import EVERY, Drawn
 from tests.sweeps import daily
 
 x, y, z, o = (Var(name) for name in "xyzo")
@@ -138,19 +140,32 @@ def test_weights_are_read_only() -> None:
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 @pytest.mark.parametrize("seed", daily(range(20_000), 200))
 def test_random(seed: int) -> None:
-    case = random_case(random.Random(seed))
-    ctx = Context(case.ranges, assume=case.facts)
-    new = ctx.simplify(case.e)
-    prices = Pricing()
-    before, after = prices.price(case.e), prices.price(new)
-    assert after[0] <= before[0] and after[1] <= before[1]
-    assert ctx.simplify(new) is new
-    for point in case.points():
-        try:
-            expected = evaluate(case.e, point)
-        except EvaluationError:
-            continue
-        assert evaluate(new, point) == expected, (new, point)
+    drawn = Drawn(seed, f"{EVERY} loads", variables=3, depth=3, facts=25, shared=15)
+    for e in (drawn.exprs[0], drawn.goals[-1]):
+        new = simplified(e, drawn.ctx, itertools.islice(drawn.points(), 60))
+        assert drawn.ctx.simplify(new) is new
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", daily(range(3_000), 40))
+def test_sample_points_refute_nothing_that_is_known(seed: int) -> None:
+    drawn = Drawn(seed, f"{EVERY} loads", variables=3, facts=25)
+    known = drawn.ctx.frame.known
+    witnesses = SamplePoints(known)
+    for _ in range(8):
+        form = known.form(drawn.expressions.integer(2))
+        low, _ = known.bounds(form)
+        if low is not None:
+            assert known.empty or not witnesses.is_negative(form.minus(constant(low)))
+
+
+def test_sample_points_refute_what_fails_below_symbolic_ends_and_facts() -> None:
+    j = Var("j")
+    known = Context({i: Range(0, n), j: Range(0, 8)}, assume=[i + j < 12]).frame.known
+    witnesses = SamplePoints(known)
+    assert witnesses.is_negative(known.form(i // 4 - j))
+    assert not witnesses.is_negative(known.form(n - i - 1))
+    assert not witnesses.is_negative(known.form(11 - i - j))
 
 
 def test_towers() -> None:
