@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from intset import Cond, Context, Expr, IntervalSet, IntSet, Range, Region, Var, evaluate, select
+from intset import Cond, Context, Expr, IntervalSet, IntSet, Range, Region, Relation, Var, evaluate, select
 from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
@@ -60,6 +60,34 @@ ALGEBRA: dict[str, tuple[Callable[[Region], Region], Callable[[Points], Points]]
     "hull": (lambda r: r.hull(), box),
     "union with nothing": (lambda r: r | NOTHING, lambda p: p),
     "nothing joined": (lambda r: NOTHING | r, lambda p: p),
+}
+
+
+def extremes(points: Points, first: int, best: Callable[[list[tuple[int, ...]]], tuple[int, ...]]) -> Points:
+    """One target for each source of a relation whose sources have `first` coordinates."""
+    groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for x in points:
+        groups.setdefault(x[:first], []).append(x)
+    return {best(group) for group in groups.values()}
+
+
+def inverted(points: Points, first: int) -> Points:
+    return {(*x[first:], *x[:first]) for x in points}
+
+
+# What is made of a relation whose sources have `first` coordinates, and what that makes of its pairs.
+RELATIONS: dict[str, tuple[Callable[[Relation], Relation], Callable[[Points, int], Points]]] = {
+    "lexmin": (lambda r: r.lexmin(), lambda p, first: extremes(p, first, min)),
+    "lexmax": (lambda r: r.lexmax(), lambda p, first: extremes(p, first, max)),
+    "inverse": (lambda r: r.inverse(), inverted),
+    "last source": (
+        lambda r: r.inverse().lexmax(),
+        lambda p, first: extremes(inverted(p, first), len(next(iter(p), ())) - first, max),
+    ),
+    "composed": (
+        lambda r: r.then(r.inverse()),
+        lambda p, first: {(*a[:first], *b[:first]) for a in p for b in p if a[first:] == b[first:]},
+    ),
 }
 
 
@@ -154,6 +182,21 @@ class Claims(Oracle):
             if found is not None:
                 made = {params: points(own) for params, own in every.items()}
                 self.region_of(found, made, (name, domain, exprs), counts=not points(set()))
+
+    def relation(self, exprs: tuple[Expr, ...], first: int, names: Iterable[str]) -> None:
+        """A relation between two tuples, and what `RELATIONS` makes of it."""
+        truth = self.setting.values(*exprs)
+        relation = self.ctx.relation(exprs[:first], exprs[first:])
+        for name in names:
+            make, pairs = RELATIONS[name]
+            found = answered(lambda make=make: make(relation))  # type: ignore[misc]
+            if found is None or not found.is_exact or max(map(len, truth.values()), default=0) > 60:
+                continue
+            self.tally["exact relation"] += 1
+            for params, own in self.some(truth):
+                pairs_there = found.at(self.setting.env(params)).pairs
+                listed = answered(lambda there=pairs_there: set(there.shape.listed()))  # type: ignore[misc]
+                self.require(listed is None or listed == pairs(own, first), name, exprs, first, params, found)
 
     def region_of(
         self, region: Region, truth: Mapping[Any, Points], what: tuple[object, ...], counts: bool = True

@@ -18,7 +18,7 @@ from intset import select, using
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.region import Region
 from intset.errors import IntSetError
-from tests.intset.oracle import Claims
+from tests.intset.oracle import ALGEBRA, RELATIONS, Claims
 from tests.strategies.contexts import AFFINE, EVERY, NONLINEAR, PARTIAL, PRESBURGER, Drawn, contexts
 from tests.sweeps import daily
 
@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.usefixtures("asked_anew"),
 ]
 Ask = Callable[[Claims, Drawn], None]
+DOMAINS = ("auto", "interval", "stride", "points", "isl", "interval*modular")
 
 
 def by_structure(claims: Claims, drawn: Drawn) -> None:
@@ -89,6 +90,18 @@ def membership(claims: Claims, drawn: Drawn) -> None:
     claims.region_of(region, claims.setting.values(*drawn.exprs), (drawn.exprs,))
 
 
+def relations(claims: Claims, drawn: Drawn) -> None:
+    """Extrema of the image, and two operations on a relation between its coordinates."""
+    claims.algebra(drawn.exprs, ["itself"])
+    first = claims.rng.randint(0, len(drawn.exprs))
+    claims.relation(drawn.exprs, first, claims.rng.sample([*RELATIONS], 2))
+
+
+def algebra(claims: Claims, drawn: Drawn) -> None:
+    for domain in DOMAINS:
+        claims.algebra(drawn.exprs, claims.rng.sample([*ALGEBRA], 3), domain)
+
+
 @dataclass(frozen=True)
 class Family:
     """So many contexts with these options, a question, and how often answers must claim something."""
@@ -134,6 +147,11 @@ FAMILIES = {
     "membership": family(
         membership, 25, {"exact region": 10}, kinds=PARTIAL, ranges="divided box", sizes=2, facts=60, exprs=2, depth=1
     ),
+    "tuples": family(
+        relations, 50, {"exact region": 40, "exact relation": 40}, kinds=f"{AFFINE} quotients quotients choices",
+        ranges="box box sized dependent", sizes=1, facts=25, exprs=2, depth=1,
+    ),
+    "algebra": family(algebra, 6, {"exact region": 20}, kinds=AFFINE, ranges="box empty", exprs=2, depth=1),
     "facts for ranges": family(
         sets("auto"), 20, {"exact": 12, "tight": 20}, ranges="box sized", sizes=2, stated=True, depth=1, kinds=NONLINEAR
     ),
