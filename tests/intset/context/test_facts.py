@@ -1,29 +1,24 @@
-"""Facts: the four provenances, substitution, certificates, the cache of proofs."""
+"""Facts: annotation, substitution, the cache of proofs. The ways to state one are in `prover/test_ways`."""
 
 from __future__ import annotations
 
-import pickle
 import threading
 import warnings
 
-import numpy as np
 import pytest
 
 import bound
 import intset
 import lowering
 from bound import te
-from bound.itervar import IterVar
 from intset import (
     Context,
     Fact,
     InputError,
     Range,
     ShapeVar,
-    ShapeWarning,
     Var,
     annotate_shapes,
-    asserting,
     bounded,
     cast,
     evaluate,
@@ -34,8 +29,7 @@ from intset import (
 )
 from intset.expr.node import truth
 from intset.prover.proof import PROOFS, Lru
-from lowering import lower, lower_division, run
-from lowering.division import missing_facts
+from lowering import lower
 from lowering.nest.ir import Assert
 from lowering.nest.walk import statements
 
@@ -43,92 +37,11 @@ i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
 
 
-# -- the flatten, in four ways ----------------------------------------------------------------------------------------
-
-
 def flatten(size):
     """The flatten of an n by n array; its result and its axis."""
     a = te.placeholder((size, size), name="A")
     b = te.compute((size * size,), lambda i: a[floormod(i, size), floordiv(i, size)], name="B")
     return a, b, b.op.axis[0]
-
-
-def is_machine_remainder(e, ctx=None):
-    lowered = lower_division(e, ctx).expr
-    return lowered.op.name == "truncmod" and all(arg.op.name == "var" for arg in lowered.args)
-
-
-def test_way_1_an_assertion_above_the_loop():
-    size = te.var("n")
-    a, b, _ = flatten(size)
-    s = te.create_schedule(b.op)
-    f = lower(s, [a, b])
-    checks = [stmt.cond for stmt in statements(f.body) if isinstance(stmt, Assert)]
-    assert any(cond is (size >= 0) for cond in checks)
-    assert "truncmod(i, n)" in str(f) and "select" not in str(f)
-    grid = np.arange(9, dtype="float32").reshape(3, 3)
-    out = np.zeros(9, "float32")
-    run(f, {"A": grid, "B": out})
-    assert (out == grid.T.reshape(-1)).all()
-
-
-def test_way_2_embedded_in_the_expression():
-    size = Var("n")
-    axis = IterVar(Range(0, size * size), "i")
-    for divisor in (nonneg(size), bounded(size, 0, 4096), asserting(size >= 0, size)):
-        assert is_machine_remainder(floormod(axis, divisor))
-        assert is_machine_remainder(floormod(axis, divisor), Context())
-    assert is_machine_remainder(floormod(nonneg(x), nonneg(y)))
-
-
-def test_way_3_carried_by_the_variable():
-    size = ShapeVar("n")
-    assert is_machine_remainder(floormod(IterVar(Range(0, size * size), "i"), size), Context())
-    assert is_machine_remainder(floormod(ShapeVar("i"), size))
-
-
-def test_way_4_shapes_know_their_sizes():
-    size = te.var("n")
-    a, b, axis = flatten(size)
-    assert axis.sizes == (size,)
-    assert is_machine_remainder(floormod(axis, size))
-    assert is_machine_remainder(floormod(axis, a.shape[0]), Context())
-    (load,) = (node for node in bound.tir.nodes(*b.op.body) if bound.tir.loaded_tensor(node) is not None)
-    assert all(is_machine_remainder(index) or index.op.name == "floordiv" for index in load.args)
-    assert pickle.loads(pickle.dumps(axis)).sizes == (size,)
-
-
-def test_the_shape_of_a_tensor_that_is_read_counts():
-    size = te.var("n")
-    a = te.placeholder((size,), name="A")
-    b = te.compute((64,), lambda i: a[floormod(i, size)], name="B")
-    assert is_machine_remainder(floormod(b.op.axis[0], size))
-
-
-def test_none_of_the_ways_gives_a_corrected_form_and_says_what_is_missing():
-    size = Var("n")
-    axis = IterVar(Range(0, size * size), "i")
-    e = floormod(axis, size)
-    lowered = lower_division(e)
-    assert not is_machine_remainder(e)
-    assert any(f.fact is (size >= 0) and "ShapeVar('n')" in f.how for f in missing_facts(e))
-    for value in (-3, -1, 2, 5):
-        for at in range(value * value):
-            assert evaluate(lowered.expr, {axis: at, size: value}, bits=32) == at % value
-
-
-def test_a_plain_variable_in_a_shape_is_told_once():
-    size, other = Var("n"), Var("k")
-    with pytest.warns(ShapeWarning, match="size_var") as told:
-        te.placeholder((size, size + other), name="A")
-    assert len(told) == 2 and told[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        te.placeholder((size, other), name="A")
-        te.compute((other,), lambda i: i * 2)
-        te.placeholder((te.var("m"), te.size_var("q"), ShapeVar("r"), 4))
-        warnings.simplefilter("ignore", ShapeWarning)
-        te.placeholder((Var("silent"),))
 
 
 # -- annotate_shapes --------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from intset import (
     NEG_INF,
     POS_INF,
     Bounds,
-    Cond,
     Context,
     CountError,
     DomainError,
@@ -26,17 +25,13 @@ from intset import (
     ShapeVar,
     UndecidedError,
     Var,
-    const,
     maximum,
-    minimum,
     register,
-    select,
 )
 from intset.domains.query import Query
 from intset.domains.registry import domain_named, unregister
 from intset.domains.sets.region import ProductRegion
-from intset.errors import EvaluationError
-from intset.expr.evaluate import evaluate
+from tests.strategies.contexts import Drawn, value
 from tests.sweeps import daily
 
 I, J, K = Var("i"), Var("j"), Var("k")
@@ -88,40 +83,9 @@ def sound_domain(rng: random.Random) -> Slack:
     return type("Drawn", (Slack,), methods)(rng.choice(INNER), rng.choice([0, 0, 1, 5]))
 
 
-def expression(rng: random.Random, leaves: list[Var], depth: int = 2) -> Expr:
-    if not depth:
-        return rng.choice([*leaves, const(rng.randint(-5, 5))])
-    a, b = (expression(rng, leaves, depth - 1) for _ in range(2))
-    makers: list[Callable[[], Expr]] = [
-        lambda: a + b,
-        lambda: a - b,
-        lambda: a * rng.randint(-3, 3),
-        lambda: a // rng.choice([2, 3, -2, 4]),
-        lambda: a % rng.choice([2, 3, 5]),
-        lambda: minimum(a, b),
-        lambda: maximum(a, b),
-        lambda: select(a < b, a, b),
-    ]
-    return rng.choice(makers)()
-
-
-def limits(rng: random.Random) -> Range:
-    """A random range, possibly empty for some or all sizes."""
-    constant = [Range(0, rng.randint(0, 6)), Range(rng.randint(-4, 4), rng.randint(0, 3)), Range(0, 0)]
-    sized = [Range(0, N), Range(N, M), Range(0, N - M), Range(2, N - 3), Range(0, N // 2), Range(0, -N), Range(M, -M)]
-    return rng.choice(constant + sized)
-
-
-def context(rng: random.Random) -> tuple[Context, list[Var]]:
-    ranges, running = {I: limits(rng), J: limits(rng)}, [I, J]
-    if rng.random() < 0.3:
-        ranges[K] = Range(0, rng.choice([I, J, I - 3]))
-        running.append(K)
-    facts: list[Cond] = []
-    for _ in range(rng.randint(0, 2)):
-        a, b = expression(rng, [*running, N], 1), expression(rng, [*running, N, M], 1)
-        facts.append(rng.choice([a < b, a <= b, a.eq(b), a.ne(b)]))
-    return Context(ranges, assume=facts), running
+def drawn_context(rng: random.Random, **options: Any) -> Drawn:
+    """A context whose ranges may be empty for some or all sizes."""
+    return Drawn(rng, ranges="empty sized sized dependent", sizes=2, exprs=2, **options)
 
 
 @contextmanager
@@ -160,11 +124,8 @@ def test_a_sound_domain_is_never_blamed(start: int) -> None:
     for seed in [*range(start, start + 20), *([299] if not start else [])]:
         rng = random.Random(seed)
         with registered(sound_domain(rng)):
-            try:
-                ctx, running = context(rng)
-            except InputError:
-                continue
-            e, f = expression(rng, [*running, N]), expression(rng, running)
+            drawn = drawn_context(rng, variables=3)
+            ctx, running, (e, f) = drawn.ctx, list(drawn.ranges), drawn.exprs
             keep = rng.sample(running, rng.randint(0, 2)) if rng.random() < 0.4 else []
             asked = rng.choice([NAME, NAME, NAME, f"{NAME}*modular", "auto"])
             answered(lambda ctx=ctx, e=e, keep=keep, asked=asked: ctx.bounds(e, keep, asked))
@@ -174,7 +135,7 @@ def test_a_sound_domain_is_never_blamed(start: int) -> None:
             for found in (one, two, many):
                 ask(found)
                 if found is not None:
-                    sizes = {v: rng.randint(0, 5) for v in found.params if v in (N, M)}
+                    sizes = {v: rng.randint(0, 5) for v in found.params if v in drawn.sizes}
                     there = answered(lambda found=found, sizes=sizes: found.at(sizes))
                     ask(there)
                     if there is not None:
@@ -215,34 +176,14 @@ class Crossing(Slack):
         return Bounds(low, high, False, NAME)
 
 
-def has_constant_point(ctx: Context, e: Expr, width: int = 4) -> bool:
-    """Whether some point of the context, at small sizes, gives the expression a value: by enumeration."""
-    for a in range(-4, 8):
-        for b in range(-4, 8):
-            for n in range(width):
-                for m in range(1, width):
-                    at: dict[Any, int] = {I: a, J: b, N: n, M: m}
-                    try:
-                        inside = all(
-                            evaluate(r.min, at) <= at[v] <= evaluate(r.max, at) for v, r in ctx.ranges.items()
-                        ) and all(evaluate(fact.condition, at) for fact in ctx.facts)
-                        if inside:
-                            evaluate(e, at)
-                            return True
-                    except EvaluationError:
-                        continue
-    return False
-
-
 @pytest.mark.parametrize("start", daily(range(0, 1600, 20), 80))
 def test_ends_that_cross_are_blamed_exactly_where_there_is_a_point(start: int) -> None:
     blamed = 0
     for seed in range(start, start + 20):
         rng = random.Random(seed)
         how = rng.choice(["image", "bounds"])
-        ranges = {I: limits(rng), J: limits(rng)}
-        ctx = Context(ranges, assume=[I + J <= 3] if rng.random() < 0.3 else [])
-        e = expression(rng, [I, J], 1)
+        drawn = drawn_context(rng, facts=15, depth=1)
+        ctx, e = drawn.ctx, drawn.exprs[0]
         is_constant = all(isinstance(end, Expr) and end.is_const for end in ctx.bounds(e, domain="interval"))
         error = None
         with registered(type("Wrong", (Crossing,), {"how": how, "gap": rng.choice([1, 4])})("interval", 0)):
@@ -250,7 +191,7 @@ def test_ends_that_cross_are_blamed_exactly_where_there_is_a_point(start: int) -
                 (ctx.bounds if how == "bounds" else ctx.value_set)(e, domain=NAME)
             except DomainError as caught:
                 error = caught
-        has_point = has_constant_point(ctx, e)
+        has_point = any(value(e, at) is not None for at in drawn.points())
         assert error is None or (has_point and "a lower and an upper end" in str(error)), (seed, error)
         assert error is not None or not (has_point and is_constant), seed
         blamed += error is not None

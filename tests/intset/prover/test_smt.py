@@ -264,23 +264,6 @@ def test_products_of_sizes(session: SmtSession) -> None:
     assert [proves(session, goal, *facts) for goal, facts in false] == [False] * len(false)
 
 
-def test_what_tvm_answers_wrongly(session: SmtSession) -> None:
-    byte, word = 2**8, 2**32
-    assert not proves(session, truncmod(i, 2) >= 0, within(i, -1, 0))  # U1: the remainder has the sign of i
-    assert not proves(session, (cast(3 * i, 8) % 3).eq(0), within(i, 0, 127))  # U4: wrapping loses the factor
-    assert not proves(session, cast(i, 8) >= 0, within(i, 0, 199))  # U5: wraps, does not clip
-    assert not proves(session, cast(i, 8).eq(i), within(i, 0, 999))  # U6: not the identity
-    assert proves(session, cast(i, 8).eq(i), within(i, -byte // 2, byte // 2 - 1))
-    assert proves(session, i * i <= 9, within(i, 0, 3))  # U7: a new range replaces the old
-    assert not proves(session, i * i <= 9, within(i, 0, 99))
-    unsigned = within(i, 0, word - 1)
-    assert not proves(session, cast(i | 2**31, 32, signed=False) < 2**31, unsigned)  # U8: unsigned
-    assert proves(session, cast(i | 2**31, 32, signed=False) >= 2**31, unsigned)
-    assert proves(session, (2 * j).eq(j + j))  # U9: no binding outlives its question
-    assert not proves(session, (3 * j).eq(2 * j))
-    assert not proves(session, cast(i + j, 32, signed=False) >= i, unsigned, within(j, 0, word - 1))  # U10: wraps
-
-
 def test_opaque_terms_are_functions_of_their_indices(session: SmtSession) -> None:
     once = opaque("t")
     assert proves(session, (once - once).eq(0))

@@ -65,6 +65,7 @@ def test_way_2_alone() -> None:
     for size in (nonneg(n), bounded(n, 0), bounded(n, 1, 4096), asserting(n > 2, n)):
         axis = axis_over(n)
         assert is_machine(axis, size, axis)
+    assert lower_division(floormod(nonneg(x), nonneg(j))).expr.op.name == "truncmod"
     inside = axis_over(nonneg(n))  # fact embedded in the axis range alone
     assert is_machine(inside, n, inside)
 
@@ -80,6 +81,9 @@ def test_way_4_alone() -> None:
     a = te.placeholder((n, n), name="A")
     b = te.compute((n * n,), lambda i: a[i % n, i // n], name="B")
     assert is_machine(b.op.axis[0], n, b.op.axis[0])
+    assert pickle.loads(pickle.dumps(b.op.axis[0])).sizes == (n,)
+    read = te.compute((64,), lambda i: a[i % n, i], name="B")  # the shape of a tensor that is read counts
+    assert lower_division(floormod(read.op.axis[0], n)).expr.op.name == "truncmod"
     own = axis_over(n)  # user-defined axis with the tensor's extent
     assert is_machine(own, a.shape[0], own) and is_machine(own, a.shape[1], own)
     assert is_machine(i, a.shape[0], i) is False  # the sign of i is not known
