@@ -9,8 +9,8 @@ import numpy as np
 
 from bound.arrays import ArrayEvaluator
 from intset import Cond, Expr, InputError, IntSet, Range, Var
+from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Node
-from intset.expr.walk import conjuncts, free_vars
 
 MAX_POINTS = 1 << 23  # points of a box, or of a hull, that are enumerated
 _CHUNK = 1 << 18

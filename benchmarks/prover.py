@@ -29,8 +29,8 @@ import z3
 import intset
 from intset import Context, Fact, Range, ShapeVar, Var, maximum, minimum, select
 from intset.expr import ops
+from intset.expr.dag import free_vars, postorder
 from intset.expr.node import Expr
-from intset.expr.walk import free_vars, postorder
 
 TARGETS = {
     "cheap / z3 tier": 1 / 20,

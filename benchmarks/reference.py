@@ -20,7 +20,7 @@ from typing import Any
 import islpy as isl
 
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 _SET, _IN = isl.dim_type.set, isl.dim_type.in_
 _CONTEXT = isl.DEFAULT_CONTEXT

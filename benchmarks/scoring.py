@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from benchmarks.reference import Reference
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.sets.base import Bounds, ShapeSet
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.cli.corpus import CorpusRow, Problem
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from typing import Any
 
 from intset import Context
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Node, as_expr
-from intset.expr.walk import postorder
 from lowering.cli.corpus import Problem, read_rows
 
 CORPUS = Path(__file__).parent / "data" / "index_expressions.json"

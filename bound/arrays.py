@@ -20,8 +20,8 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Expr, Var
-from intset.expr.walk import postorder
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 

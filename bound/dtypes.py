@@ -11,7 +11,7 @@ import struct
 from typing import Final
 
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 _PATTERN: Final = re.compile(r"(?:(u?int)([1-9]|[1-5][0-9]|6[0-4])|(float)(16|32|64)|(bool))\Z")
 _FLOAT_MAX: Final = {16: 65504.0, 32: 3.4028234663852886e38, 64: 1.7976931348623157e308}

@@ -9,8 +9,8 @@ from typing import ClassVar
 from intset.errors import InputError
 from intset.expr.annotate import without_sizes
 from intset.expr.node import Expr, Var, as_expr
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 
 
 class IterType(IntEnum):

@@ -13,7 +13,7 @@ from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
 from intset.expr.node import Expr, Guest, as_expr
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 
 class Operation:

@@ -38,6 +38,7 @@ from intset.errors import (
 )
 from intset.expr.annotate import annotate_shapes
 from intset.expr.build import (
+    Opaque,
     asserting,
     bounded,
     cast,
@@ -57,7 +58,6 @@ from intset.expr.build import (
 )
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, sum_of
-from intset.expr.opaque import Opaque
 from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact

@@ -240,7 +240,7 @@ KNOWN_CASES: Final = 16
 
 # -- of expressions ------------------------------------------------------------------------------------------------
 LONGEST_VALUE: Final = 1 << 17
-"""`intset.expr.length`: Bits of an intermediate value beyond which searches for points give up."""
+"""`intset.expr.evaluate`: Bits of an intermediate value beyond which searches for points give up."""
 
 
 # -- of linear forms -----------------------------------------------------------------------------------------------
@@ -253,9 +253,9 @@ EXPANDED_TERMS: Final = 16
 REGROUPED_REMAINDERS: Final = 8
 """`intset.linear.division`: Remainders regrouped in one form."""
 MASK_RUNS: Final = 4
-"""`intset.linear.rules`: Runs of ones in a mask that becomes remainders."""
+"""`intset.linear.operations`: Runs of ones in a mask that becomes remainders."""
 LINEAR_SHIFT: Final = 4_096
-"""`intset.linear.rules`: Bits of a shift that becomes a product or quotient."""
+"""`intset.linear.operations`: Bits of a shift that becomes a product or quotient."""
 SIGN_SPLITS: Final = 3
 """`intset.linear.symbolic`: Nested case splits on coefficients of unknown sign."""
 ELIMINATION_STEPS: Final = 40

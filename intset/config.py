@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from intset.budgets import ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.names import check_name
 from intset.scopes import ScopedBlock, entered_blocks
 

@@ -22,11 +22,11 @@ from intset.domains.sets.relation import Relation
 from intset.domains.sets.where import Nonempty, where_nonempty
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.arguments import listed
-from intset.expr.length import as_width
+from intset.expr.dag import conjuncts
+from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts
 from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
 from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map

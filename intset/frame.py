@@ -13,8 +13,8 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 from intset.facts import ASSERTED, DECLARED, Fact
 from intset.infinity import NEG_INF
 from intset.linear.assumptions import Assumptions, narrow

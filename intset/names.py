@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Final
 
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")

@@ -14,11 +14,11 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind, refusal
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import opaque_terms
 from intset.facts import DECLARED, DERIVED, Fact
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer

@@ -18,10 +18,10 @@ from intset.errors import InputError, IntSetError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts, free_vars, opaque_terms
 from intset.expr.definedness import where_it_holds
 from intset.expr.node import Cond, Expr, Var, as_cond, truth
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, free_vars, opaque_terms
+from intset.expr.printer import shown
 from intset.linear.form import Linear, atom, constant
 from intset.ranges import checked_var, listed_vars
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from bound import declare as below
 from intset.expr.annotate import size_claims
+from intset.expr.dag import conjuncts
 from intset.expr.node import Expr, Var
-from intset.expr.walk import conjuncts
 from lowering.nest.ir import Assert, Function, Stmt, seq
 from lowering.nest.walk import statements
 

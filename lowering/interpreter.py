@@ -9,11 +9,11 @@ from bound import dtypes
 from bound.tensor import Tensor
 from intset.errors import InputError, UndefinedError
 from intset.expr.arguments import a_name, mapped
+from intset.expr.dag import opaque_terms, without_assertions
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_int
 from intset.expr.ops import wrap
-from intset.expr.text import shown
-from intset.expr.walk import opaque_terms, without_assertions
+from intset.expr.printer import shown
 from lowering.codegen.python_nest import PythonNest
 from lowering.codegen.python_runtime import (
     Unknown,

@@ -26,10 +26,10 @@ from bound.tensor import Tensor
 from bound.tir.build import negation
 from intset.errors import InputError, UndefinedError
 from intset.expr import ops
+from intset.expr.dag import postorder, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Var, const, truth
-from intset.expr.text import shown
-from intset.expr.walk import postorder, substitute
+from intset.expr.printer import shown
 from lowering.codegen.c import CFile, c_file
 from lowering.codegen.c_nest import divides_by_0
 from lowering.errors import CheckError, CompilerError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bound.errors import InputError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.build import schedule_ops
 from lowering.build.function import parameters
 from lowering.nest.ir import Stmt

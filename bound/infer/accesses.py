@@ -23,9 +23,9 @@ from bound.tir.reduce import condition, initial, reduction_of
 from bound.tir.value import Operand, Truth, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, opaque_terms
 
 PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction of truth values
 ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"

@@ -35,8 +35,8 @@ from intset.config import Configured, as_configured
 from intset.context import Context
 from intset.expr.arguments import as_int, listed, of_kind
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above

@@ -32,7 +32,7 @@ from bound.tir import walk
 from bound.tir.reduce import Reduction
 from bound.tir.value import Value, ValueOp, make
 from intset.errors import IntSetError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 STANDARD: Final = "standard"
 BEST_EFFORT: Final = "best_effort"

@@ -27,7 +27,7 @@ from bound.schedule import IterVarRelation, Schedule, Singleton
 from bound.tensor import Tensor
 from intset.context import Context
 from intset.expr.node import Expr
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.linear.canonical import Normalizer
 
 ITERATION: Final = "i"

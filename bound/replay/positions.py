@@ -23,7 +23,7 @@ from bound.replay.transform_replay import Matching, Replayed, replay_consumer_as
 from bound.schedule import Schedule
 from bound.schedule.relations import with_ancestors
 from bound.tensor import Tensor
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
 _ROUNDS: Final = 8  # attempts to raise lowered positions again

@@ -31,8 +31,8 @@ from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_co
 from bound.tir.value import Operand, Value, ValueOp, make
 from bound.tir.walk import substitute
 from intset.expr.node import Cond, Expr, as_expr, as_int, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

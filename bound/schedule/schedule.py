@@ -16,7 +16,7 @@ from bound.schedule.normalize import normalize
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset.expr.arguments import of_kind
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 
 def create_schedule(ops: object) -> Schedule:

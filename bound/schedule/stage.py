@@ -14,8 +14,8 @@ from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Ta
 from bound.tensor import Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

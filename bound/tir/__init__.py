@@ -29,7 +29,7 @@ from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substit
 from intset.errors import InputError
 from intset.expr.build import ceildiv
 from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 SizeVar = ShapeVar
 Select = select

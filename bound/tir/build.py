@@ -35,9 +35,9 @@ from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import refusal
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
-from intset.expr.text import shown
-from intset.expr.walk import postorder
+from intset.expr.printer import shown
 
 _INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {
     ValueOp.ADD: operator.add,

@@ -6,7 +6,7 @@ A tensor program has three disjoint classes of operands:
 - `intset.Cond`: conditions on integers;
 - `Value`: floats, truth values that depend on floats, and reductions.
 
-A Value is `(op, args, data, dtype)`. `args` contains Values, Exprs and Conds, so `intset.expr.walk.postorder` visits
+A Value is `(op, args, data, dtype)`. `args` contains Values, Exprs and Conds, so `intset.expr.dag.postorder` visits
 the
 whole DAG, indices included.
 
@@ -36,9 +36,9 @@ from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
 from bound import dtypes
 from bound.itervar import IterVar
 from intset.errors import InputError
-from intset.expr.intern import LOCK, WeakTable
+from intset.expr.dag import LOCK, WeakTable
 from intset.expr.node import Cond, Expr, Guest
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 Operand: TypeAlias = "Value | Expr | Cond"
 Number: TypeAlias = "Value | Expr"

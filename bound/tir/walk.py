@@ -9,9 +9,9 @@ from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
+from intset.expr.dag import no_node, postorder, postorder_until
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
-from intset.expr.walk import no_node, postorder, postorder_until
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor

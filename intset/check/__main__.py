@@ -16,11 +16,10 @@ from intset.check.budget import CheckBudget
 from intset.check.certificate import Certificate
 from intset.check.text import is_a
 from intset.errors import ParseError
+from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Node, Var
-from intset.expr.printer import to_text
+from intset.expr.printer import name_text, to_text
 from intset.expr.range import Range
-from intset.expr.text import name_text
-from intset.expr.walk import free_vars
 from intset.facts import Fact
 from intset.infinity import Infinity
 

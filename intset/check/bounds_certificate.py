@@ -24,12 +24,11 @@ from intset.check.text import (
 from intset.errors import ParseError
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.printer import to_text
+from intset.expr.printer import short_number, to_text
 from intset.expr.range import Range
-from intset.expr.text import short_number
-from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 

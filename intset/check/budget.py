@@ -8,8 +8,8 @@ from typing import Any, Final
 from intset.budgets import CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Node
-from intset.expr.walk import postorder
 
 _WORD: Final = 64
 _WORDS_A_STEP: Final = 64  # word products per interpreter step

@@ -28,9 +28,8 @@ from intset.errors import BudgetError, ParseError
 from intset.expr.arguments import refusal
 from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import to_text
+from intset.expr.printer import number_text, to_text
 from intset.expr.range import Range
-from intset.expr.text import number_text
 from intset.facts import ASSERTED, Fact
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from intset.budgets import CHECK_BRANCH_NESTING
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.printer import to_text
+from intset.expr.printer import number_text, to_text
 from intset.expr.range import Range
-from intset.expr.text import number_text
 from intset.facts import PROVENANCES, Fact
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from intset.budgets import CHECK_ISL_BITS, CHECK_ISL_TEXT, CHECK_STEPS_PER_ISL_O
 from intset.check.budget import CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, constant_value
-from intset.expr.text import decimal
-from intset.expr.walk import postorder
+from intset.expr.printer import decimal
 from intset.loading import load
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from intset.check.evidence import Combination, Premise
 from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import Literals, cases, declared_conditions, literals, meaning, range_conditions, stated
 from intset.expr import ops
+from intset.expr.dag import conjuncts, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, constant_value
-from intset.expr.walk import conjuncts, postorder
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

@@ -12,9 +12,9 @@ from intset.check.budget import CheckBudget
 from intset.check.premises import declared_conditions, premises_of, range_conditions
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, make
-from intset.expr.walk import free_vars, opaque_terms
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

@@ -13,8 +13,8 @@ from intset.budgets import CHECK_CONJUNCTIONS, CHECK_MONOMIALS, CHECK_SHIFT, LON
 from intset.check.budget import CheckBudget
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, constant_value, make
-from intset.expr.walk import postorder
 
 Monomial = frozenset[tuple[Any, int]]  # atoms with their powers
 Poly = dict[Monomial, int]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from intset.budgets import CHECK_CASES
 from intset.expr import ops
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, constant_value, make
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

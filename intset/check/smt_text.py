@@ -29,11 +29,11 @@ from intset.budgets import (
 from intset.check.budget import CheckBudget
 from intset.check.premises import premises_of, stated
 from intset.expr import ops
+from intset.expr.build import Opaque
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
-from intset.expr.opaque import Opaque
+from intset.expr.printer import decimal
 from intset.expr.range import Range
-from intset.expr.text import decimal
-from intset.expr.walk import postorder
 from intset.loading import load, uninterrupted
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from intset.check import evidence as names
 from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.errors import InputError, ParseError
 from intset.expr import ops
-from intset.expr.length import as_width
+from intset.expr.build import Opaque
+from intset.expr.dag import postorder
+from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, Node, PlainVar, ShapeVar, Var, const, make, truth
-from intset.expr.opaque import Opaque
 from intset.expr.range import Range
-from intset.expr.walk import postorder
 from intset.facts import PROVENANCES, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 

@@ -13,7 +13,7 @@ from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, IntLike, as_expr
-from intset.expr.text import number_text
+from intset.expr.printer import number_text
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 

@@ -11,7 +11,7 @@ from intset.domains.query import Query
 from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
-from intset.expr.text import number_text
+from intset.expr.printer import number_text
 from intset.infinity import NEG_INF, POS_INF
 
 

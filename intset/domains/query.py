@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from intset.deprecation import RenamedMethod
+from intset.expr.build import Opaque
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.opaque import Opaque
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

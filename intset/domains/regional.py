@@ -13,8 +13,8 @@ from intset.domains.sets.base import IntSet
 from intset.domains.sets.bounds import outer_ends
 from intset.domains.sets.ends import Bounds
 from intset.errors import BudgetError
+from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import opaque_terms, substitute
 from intset.regions.shape import Shape
 
 

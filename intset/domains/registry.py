@@ -31,8 +31,8 @@ from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
 from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity

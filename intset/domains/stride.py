@@ -18,10 +18,10 @@ from intset.domains.sets.base import End, IntSet
 from intset.domains.sets.bounds import check_countable
 from intset.errors import CountError
 from intset.expr.build import logical_and, logical_or
+from intset.expr.dag import substitute
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.text import number_text
-from intset.expr.walk import substitute
+from intset.expr.printer import number_text
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

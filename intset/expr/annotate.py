@@ -8,10 +8,10 @@ from typing import Any
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, logical_and, nonneg
+from intset.expr.dag import free_vars, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, postorder, rewrite
 
 
 def annotate_shapes(e: Any, shapes: Any) -> Any:

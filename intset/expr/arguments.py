@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Mapping[Any, Any])

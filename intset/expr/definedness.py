@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from intset.expr import ops
 from intset.expr.build import logical_and, select
+from intset.expr.dag import conjuncts, postorder
 from intset.expr.node import Cond, Expr, Node, truth
-from intset.expr.walk import conjuncts, postorder
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:

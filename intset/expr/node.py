@@ -16,13 +16,11 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int as as_int
 from intset.expr.arguments import listed, mapped
+from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, intern, rewrite
+from intset.expr.dag import Guest as Guest  # the names that other layers know from here
 from intset.expr.evaluate import settled
-from intset.expr.intern import LOCK, ORIGIN, Interned, WeakTable, intern
-from intset.expr.intern import Guest as Guest  # the names that other layers know from here
 from intset.expr.ops import Op
-from intset.expr.printer import to_text
-from intset.expr.text import shown
-from intset.expr.walk import Flat, flatten, rewrite
+from intset.expr.printer import shown, to_text
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"

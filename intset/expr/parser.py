@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops
+from intset.expr.build import Opaque
 from intset.expr.node import Cond, Expr, IntLike, Node, as_expr, const, divide, make, truth
-from intset.expr.opaque import Opaque
-from intset.expr.printer import INFIX, Precedence
-from intset.expr.text import KEYWORDS, name_of, name_text, number_of, shown
+from intset.expr.printer import INFIX, KEYWORDS, Precedence, name_of, name_text, number_of, shown
 
 Name: TypeAlias = "Expr | Cond | Opaque"
 

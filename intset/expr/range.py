@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from intset.errors import InputError
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, opaque_terms
+from intset.expr.printer import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 

@@ -11,10 +11,10 @@ from intset.domains.ranked import strongest
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and, logical_not
+from intset.expr.dag import substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, PlainVar, Var, truth
 from intset.expr.range import Range
-from intset.expr.walk import substitute
 from intset.itermap.listed import YES, Listed, Verdict, listed, no, open_
 from intset.prover.proof import PROVED, REFUTED
 

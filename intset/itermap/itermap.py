@@ -12,10 +12,10 @@ from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
+from intset.expr.dag import conjuncts, free_vars, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, free_vars, opaque_terms, substitute
 from intset.infinity import POS_INF
 from intset.itermap import general
 from intset.itermap.listed import YES, Listed, Verdict, both, listed, no, open_

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from intset.budgets import LISTED_MAP_POINTS
 from intset.errors import EvaluationError, InputError
 from intset.expr.build import logical_and, logical_or, select
-from intset.expr.evaluate import compiled
-from intset.expr.length import length
+from intset.expr.evaluate import compiled, length
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 

@@ -17,8 +17,8 @@ from intset.budgets import INDEX_NODES, INDEX_TERMS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
-from intset.expr.walk import postorder
 
 if TYPE_CHECKING:
     from intset.context import Context

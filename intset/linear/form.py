@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeGuard
 
 from intset.budgets import FORM_TREE_STEPS
 from intset.expr import ops
+from intset.expr.build import Opaque
 from intset.expr.node import Expr, Node, Var, const, make
-from intset.expr.opaque import Opaque
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
 _NO_LEAF = 1 << 62

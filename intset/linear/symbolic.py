@@ -25,10 +25,11 @@ from intset.budgets import (
     VISITED_MONOMIALS,
 )
 from intset.expr import ops
+from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Var, make
-from intset.expr.walk import free_vars
 from intset.linear.division import floordiv
 from intset.linear.form import ZERO, Linear, constant
+from intset.linear.operations import extremum
 from intset.linear.polynomial import (
     Monomial,
     Poly,
@@ -42,7 +43,6 @@ from intset.linear.polynomial import (
     shifted,
     split,
 )
-from intset.linear.rules import extremum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from intset.budgets import CASE_NESTING, CASE_NODES, CASES
 from intset.expr import ops
+from intset.expr.dag import is_small, postorder
 from intset.expr.node import Cond, Node, const, make
-from intset.expr.walk import is_small, postorder
 from intset.linear.conditions import compare
 
 if TYPE_CHECKING:

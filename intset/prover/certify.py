@@ -14,12 +14,12 @@ from intset.check.points import box_of
 from intset.check.premises import premises_of, range_conditions
 from intset.check.smt_text import unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
+from intset.expr.dag import free_vars
 from intset.expr.definedness import asserted_parts
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars
 from intset.facts import ASSERTED, Fact
 from intset.prover.combination import combinations
 from intset.prover.question import PROVED, REFUTED, Basis, Decided

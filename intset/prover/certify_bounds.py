@@ -19,11 +19,11 @@ from intset.config import Config, pinned
 from intset.domains.certified.enumeration import LISTED as WHO_LISTS
 from intset.domains.sets.ends import Bounds
 from intset.errors import EvaluationError, InputError
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, const, constant_value, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity

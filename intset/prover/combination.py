@@ -37,9 +37,9 @@ from intset.check.linear import both_ways, nonzero, ways_to_fail
 from intset.check.polynomials import UNIT, Expander, Monomial, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops
+from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, const, constant_value
-from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.frame import Frame
 from intset.linear.form import order_key
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights

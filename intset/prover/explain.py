@@ -19,11 +19,10 @@ from intset.budgets import (
 from intset.config import current, using
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, constant_value
-from intset.expr.printer import to_text
-from intset.expr.text import number_text, shown
-from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_assertions
+from intset.expr.printer import number_text, shown, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
 
 if TYPE_CHECKING:

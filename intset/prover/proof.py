@@ -17,11 +17,11 @@ from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
+from intset.expr.dag import free_vars
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.printer import Point, number_text
 from intset.expr.range import Range
-from intset.expr.text import Point, number_text
-from intset.expr.walk import free_vars
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.prover.certify import certify

@@ -13,11 +13,10 @@ from intset.config import Config
 from intset.domains.certified.witness import Point, complete, in_domain
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
-from intset.expr.evaluate import evaluate
-from intset.expr.length import some_may_be_long
+from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.facts import Fact
 from intset.frame import Frame
 

@@ -10,9 +10,9 @@ from intset.budgets import BANNED_REPLACEMENTS, SIMPLIFY_ROUNDS
 from intset.config import Config
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import postorder, rewrite
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, make
-from intset.expr.walk import postorder, rewrite
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import Proof, prove_once

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias
 from intset.budgets import CORE_TRIALS, CORE_Z3, SOLVER_RLIMIT, Z3_CHEAP_MODELS, Z3_MODELS, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.walk import postorder
 from intset.prover.smt_encode import BoundsHint, Carrier, Encoder
 from intset.prover.z3_solver import WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
 

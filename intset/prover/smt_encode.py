@@ -31,10 +31,10 @@ from intset.budgets import (
 )
 from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.build import Opaque
+from intset.expr.dag import postorder
 from intset.expr.node import Node, Var, constant_value
-from intset.expr.opaque import Opaque
 from intset.expr.ops import Op
-from intset.expr.walk import postorder
 from intset.prover.z3_solver import Z3Function, Z3Term, Z3Terms
 
 HintedInterval: TypeAlias = tuple[int | None, int | None]

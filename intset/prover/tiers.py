@@ -25,9 +25,9 @@ from intset.domains.region_domain import Deciding, Regions, Verdict
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
+from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.node import Cond, Expr, Node, Var, truth
-from intset.expr.walk import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
 from intset.linear.canonical import Normalizer

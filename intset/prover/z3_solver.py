@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from intset.budgets import SOLVER_RLIMIT
 from intset.errors import BudgetError
-from intset.expr.text import decimal, number_of
+from intset.expr.printer import decimal, number_of
 from intset.loading import load
 
 Z3Operand: TypeAlias = "Z3Term | int"

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from intset.errors import CountError
 from intset.expr import ops
+from intset.expr.dag import chain, postorder
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import chain, postorder
 from intset.infinity import Infinity
 from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet

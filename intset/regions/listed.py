@@ -8,9 +8,9 @@ from typing import ClassVar
 from intset.budgets import WRITTEN_POINTS
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and, logical_or
+from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const
-from intset.expr.walk import opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 from intset.regions.derived import PerInstance
 from intset.regions.shape import End, Shape

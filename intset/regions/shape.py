@@ -33,10 +33,9 @@ from intset.deprecation import SHAPE_METHODS, adopt_old_names, serve_old_methods
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
-from intset.expr.evaluate import compiled, evaluate
-from intset.expr.length import length
+from intset.expr.dag import substitute
+from intset.expr.evaluate import compiled, evaluate, length
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
-from intset.expr.walk import substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear

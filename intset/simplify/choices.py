@@ -16,9 +16,9 @@ from typing import Final
 
 from intset.budgets import COMPARED_ARMS, COMPARED_OPERANDS, SIMPLIFIED_ARM
 from intset.expr import ops
+from intset.expr.dag import chain, free_vars, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Node, Var, make
 from intset.expr.ops import Op
-from intset.expr.walk import chain, free_vars, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 from intset.simplify import sums
 from intset.simplify.order import OrderDecider

@@ -24,10 +24,10 @@ from intset.budgets import (
     SUMMED_INEQUALITIES,
 )
 from intset.expr import ops
+from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
-from intset.expr.walk import chain, free_vars, is_small, postorder
 from intset.linear.assumptions import sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause

@@ -24,10 +24,10 @@ from intset.deprecation import renamed as _renamed
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
+from intset.expr.dag import postorder_until
 from intset.expr.node import Cond, IntLike, Node, as_int, constant_value
 from intset.expr.ops import Op
-from intset.expr.text import shown
-from intset.expr.walk import postorder_until
+from intset.expr.printer import shown
 
 LEAVES: Final = frozenset((ops.CONST, ops.VAR, ops.BOOL))
 _WEIGHTS: Final = {**dict.fromkeys(ops.DIVISIONS, 6), ops.SELECT: 3, ops.MIN: 2, ops.MAX: 2, ops.ABS: 2, ops.LOAD: 4}

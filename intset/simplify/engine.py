@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from intset.budgets import CANONICAL_OPERATIONS, NESTED_CANDIDATES, SIMPLIFIED_NODES, SIMPLIFY_STEPS, TIE_OPERATIONS
 from intset.expr import ops
+from intset.expr.dag import chain, is_small, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
-from intset.expr.walk import chain, is_small, postorder, rewrite
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_sum, order_key, spine
 from intset.simplify import choices, conditions, divisions, sum_rewrites

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from intset.budgets import SAMPLE_POINTS, SAMPLE_TRIES, SAMPLED_NODES
 from intset.expr import ops
+from intset.expr.dag import free_vars, postorder_until
 from intset.expr.node import Expr, Node, Var
-from intset.expr.walk import free_vars, postorder_until
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

@@ -21,9 +21,9 @@ from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS, REWRITTEN_SUM
 from intset.expr import ops
+from intset.expr.dag import chain
 from intset.expr.node import Cond, Expr, make
 from intset.expr.ops import Op
-from intset.expr.walk import chain
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, folded_chain
 from intset.simplify.comparisons import MIRRORED

@@ -22,9 +22,9 @@ from intset.context import Context
 from intset.domains.sets.base import Bounds, End, IntSet, as_end
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
+from intset.expr.dag import free_vars
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import free_vars
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import Point, Setting
 

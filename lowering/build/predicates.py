@@ -17,9 +17,9 @@ from bound.schedule import Stage
 from bound.tir import build, walk
 from bound.tir.value import Truth
 from intset.expr import ops
+from intset.expr.dag import conjuncts
 from intset.expr.node import Cond, Expr, Var, constant_value, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts
 from intset.linear.canonical import Normalizer
 
 _MOST_THREADS: Final = 4096  # threads per axis that a predicate may be expanded for

@@ -16,7 +16,7 @@ import click
 
 from bound.schedule import Schedule
 from intset import InputError, IntSetError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.installation import DISTRIBUTION
 from intset.names import check_name
 from lowering.cli import reports, tables

@@ -21,9 +21,9 @@ from typing import Any
 
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
 from intset.errors import EvaluationError
+from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import as_expr
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, free_vars
+from intset.expr.printer import shown
 
 _FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}
 _KINDS = ("store", "load", "pred")

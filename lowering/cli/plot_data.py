@@ -16,7 +16,7 @@ from intset import CountError, Expr, InputError, Range, Var, evaluate
 from intset.domains.sets.bounds import range_between
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
 from lowering.cli.script import ScriptSchedule

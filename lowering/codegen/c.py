@@ -16,8 +16,8 @@ from bound.tir.value import ValueOp
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
+from intset.expr.dag import postorder
 from intset.expr.node import Cond
-from intset.expr.walk import postorder
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_operands import CSyntax
 from lowering.codegen.c_storage import THREADS

@@ -13,8 +13,8 @@ from bound.tir import walk
 from bound.tir.value import Operand, Value, constant
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, Var, constant_value
-from intset.expr.walk import opaque_terms, postorder
 from lowering.codegen.c_analysis import conditional_storage, is_simd, reduction_of
 from lowering.codegen.c_operands import CSyntax
 from lowering.codegen.c_outlining import is_outlined, outlined

@@ -24,9 +24,9 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.value import make as make_value
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, make
-from intset.expr.walk import is_small, opaque_terms, postorder, rewrite
 from lowering.nest.ir import For
 from lowering.nest.scope import Scope
 from lowering.passes.values.index_width import offset

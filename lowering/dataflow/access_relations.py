@@ -10,8 +10,8 @@ from intset.budgets import INSTANCES
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var
-from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.account import Account

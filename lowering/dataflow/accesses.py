@@ -13,8 +13,8 @@ from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.budgets import ACCESS_GUARDS, GUARD_VISITS
 from intset.expr import ops
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, as_expr
-from intset.expr.walk import conjuncts, opaque_terms
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced

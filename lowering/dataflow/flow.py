@@ -14,7 +14,7 @@ from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.regions.account import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.access_relations import InstanceSets

@@ -15,8 +15,8 @@ from bound.tir.value import Operand
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import opaque
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import opaque_terms
 from lowering.dataflow.accesses import (
     ALWAYS,
     SOMETIMES,

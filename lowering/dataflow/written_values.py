@@ -11,9 +11,9 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import VALUE_CHAIN, VALUE_NODES
 from intset.expr import ops
+from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms, postorder
 from lowering.dataflow.program import Program, ReadAccess, WriteAccess
 from lowering.nest.tensors import limits_of_elements
 from lowering.nest.undef import has_undef

@@ -19,10 +19,10 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import floordiv, floormod, logical_and, select
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars
 from intset.prover.proof import Proof
 from lowering.division.site import plus
 

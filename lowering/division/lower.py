@@ -9,9 +9,9 @@ from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.arguments import of_kind
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.ops import Op
-from intset.expr.walk import free_vars
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import Proof
 from intset.simplify.cost import machine_cost

@@ -12,10 +12,10 @@ from intset.config import Effort, current, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts, free_vars, postorder
 from intset.expr.definedness import embedded_claims
 from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars, postorder
 from intset.facts import ASSERTED, DERIVED, Fact
 from intset.names import CHEAPEST
 from intset.prover.proof import PROVED, UNKNOWN, Proof

@@ -9,8 +9,8 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_not, logical_or
+from intset.expr.dag import postorder, postorder_until
 from intset.expr.node import Cond, Expr, Node, as_int, const, constant_value, make, truth
-from intset.expr.walk import postorder, postorder_until
 from intset.prover.proof import PROVED, Proof
 from intset.prover.width import fit_conditions
 from intset.simplify.cost import DIVISION, DIVISION_BY_CONSTANT, machine_cost

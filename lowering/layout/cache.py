@@ -16,10 +16,10 @@ from typing import Any
 from bound.tensor import Tensor, element
 from bound.tir.walk import loaded_tensor
 from intset.errors import BudgetError
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, PlainVar, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import substitute
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.contents import axes_of, inside_loops, loops_over, narrowed

@@ -9,9 +9,9 @@ from bound.tensor import Tensor, element
 from bound.tir.value import Operand, parameter
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, opaque_terms, substitute
+from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout.contents import Contents, assuming_nest, axes_of, inside_loops, loops_over
 from lowering.layout.index_map import IndexMap, parameter_names

@@ -9,9 +9,9 @@ from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr.build import logical_and, logical_not
+from intset.expr.dag import conjuncts
 from intset.expr.node import Cond, Expr, PlainVar, Var, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts
 from lowering.layout.index_map import IndexMap
 from lowering.layout.padding_value import Filling, map_indices
 from lowering.nest.ir import Assume, For, If, Seq, Stmt, Store, seq

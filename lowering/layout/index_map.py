@@ -14,11 +14,11 @@ from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed, of_kind
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.itermap.itermap import IterMap, iter_map
 from intset.itermap.listed import YES, Verdict
 from lowering.errors import LayoutError

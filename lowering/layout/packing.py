@@ -9,11 +9,11 @@ from bound.arrays import ArrayEvaluator
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.arguments import mapped
+from intset.expr.dag import postorder, substitute
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var, as_expr, as_int
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import postorder, substitute
 from lowering.errors import LayoutError
 
 if TYPE_CHECKING:

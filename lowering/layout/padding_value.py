@@ -25,12 +25,12 @@ from intset.context import Context
 from intset.domains.registry import strongest
 from intset.errors import InputError
 from intset.expr.build import cast, logical_and, logical_not, logical_or
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, opaque_terms
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names

@@ -12,7 +12,7 @@ from bound.tir.value import Operand
 from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.node import Expr
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.nest.driver import Cursor, Descent, cursor_of, rewritten
 from lowering.nest.ir import (

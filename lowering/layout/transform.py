@@ -22,8 +22,8 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 from lowering.errors import LayoutError
 from lowering.layout.contents import Contents, assuming_nest, index_variables, inside_loops, narrowed, storing_nest
 from lowering.layout.index_map import IndexMap

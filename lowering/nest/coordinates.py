@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Expr, Var, const, constant_value
-from intset.expr.walk import postorder
 
 
 def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:

@@ -18,11 +18,11 @@ from bound.tir.opaque import TensorElement
 from bound.tir.value import Operand, Value
 from intset.context import Context
 from intset.errors import InputError
+from intset.expr.build import Opaque
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.opaque import Opaque
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import substitute
 
 if TYPE_CHECKING:
     from lowering.layout.index_map import IndexMap

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from intset.expr.walk import free_vars
+from intset.expr.dag import free_vars
 from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import statements
 

@@ -11,10 +11,10 @@ from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.parser import tokens_of
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms
 from lowering.nest.coordinates import start_and_steps
 from lowering.nest.ir import (
     ABOVE,

@@ -14,9 +14,9 @@ from intset.budgets import CACHED_ANSWERS
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
+from intset.expr.dag import chain, conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, opaque_terms
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from intset.prover.proof import Proof
 from lowering.nest.ir import Assert, Assume, Evaluate, For, Function, If, Let, Stmt, Store, tensor_of

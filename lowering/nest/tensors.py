@@ -14,7 +14,7 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr.build import logical_not
 from intset.expr.node import Cond, Expr, const, truth
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store
 from lowering.nest.walk import map_operands, operands, range_ends, statements
 

@@ -15,10 +15,10 @@ from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
+from intset.expr.dag import size
 from intset.expr.node import Expr, Var, const, constant_value, make
 from intset.expr.printer import Layout, Precedence, composed, layout_of, listed
 from intset.expr.range import Range
-from intset.expr.walk import size
 from intset.linear.form import Linear
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef

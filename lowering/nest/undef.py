@@ -10,9 +10,9 @@ from bound.tir.build import truth_value
 from bound.tir.value import Operand, Truth, ValueOp, make
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, read_indices
 from intset.expr import ops
-from intset.expr.intern import ORIGIN
+from intset.expr.build import Opaque
+from intset.expr.dag import ORIGIN
 from intset.expr.node import Expr
-from intset.expr.opaque import Opaque
 from lowering.nest.ir import Assume, Function, Let, Stmt, Store
 from lowering.nest.walk import operands, statements, tensors_read, variables
 

@@ -13,9 +13,9 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import postorder
 from lowering.nest.ir import Allocate, Assert, Assume, Carry, Evaluate, For, If, Let, Seq, Stmt, Store, flat, seq
 
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from intset.context import Context
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, mapped
 from intset.expr.node import Expr, constant_value
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.transform import with_layouts

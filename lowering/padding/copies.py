@@ -13,9 +13,9 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
+from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms, substitute
 from intset.itermap.itermap import iter_map
 from lowering.dataflow import Dataflow, Source
 from lowering.dataflow.accesses import reads_of

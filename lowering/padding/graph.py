@@ -11,7 +11,7 @@ from typing import Any
 from bound import dtypes
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.errors import InterfaceError
 from lowering.nest.ir import Function
 from lowering.padding.contract import CallOption, option_of

@@ -20,9 +20,9 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
+from intset.expr.dag import substitute
 from intset.expr.node import Expr, Var, as_expr, truth
-from intset.expr.text import shown
-from intset.expr.walk import substitute
+from intset.expr.printer import shown
 from lowering.codegen.python_runtime import poison
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError

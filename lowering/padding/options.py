@@ -12,7 +12,7 @@ from bound.tir.build import any_of, negation
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, rewrite
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.contents import equals

@@ -17,7 +17,7 @@ from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.codegen.python_runtime import poison
 from lowering.interpreter import checked_array, run
 from lowering.layout import IndexMap

@@ -14,7 +14,7 @@ from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function

@@ -16,9 +16,9 @@ from bound.tir.build import select
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, truth
 from intset.expr.range import Range
-from intset.expr.walk import substitute
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path
 from lowering.errors import LayoutError

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from bound.schedule import simple
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import chain, opaque_terms
 from intset.expr.node import Cond, Expr, Var, const, constant_value, make
-from intset.expr.walk import chain, opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.nest.ir import For

@@ -10,8 +10,8 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.expr import ops
+from intset.expr.dag import chain, postorder
 from intset.expr.node import Cond, Expr, Var, constant_value
-from intset.expr.walk import chain, postorder
 from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
 from lowering.nest.walk import children, operands, range_ends, statements
 from lowering.passes.values.integers import LAZY

@@ -19,9 +19,9 @@ from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.simplify import Pricing, simplified
 from intset.simplify.irreducible import settled
 from intset.simplify.width import no_wider

@@ -22,7 +22,7 @@ from intset.errors import InputError, UndefinedError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 # Points evaluated at once: a reduction over more is done in pieces.
 _POINTS: Final = 1 << 20

@@ -34,9 +34,9 @@ from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset.budgets import COMPACT, SHEAR, SHEARS
 from intset.errors import BudgetError
+from intset.expr.dag import is_small
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import is_small
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
 from intset.regions.derived import has_select

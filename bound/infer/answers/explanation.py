@@ -18,9 +18,9 @@ from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import IntSetError
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms, substitute
 
 _MAX_TEXT: Final = 240  # characters of one end or condition
 _ADVICE: Final = (  # part of a note, advice

@@ -27,11 +27,11 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
+from intset.expr.dag import chain, conjuncts, free_vars, is_small, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, free_vars, is_small, opaque_terms
 from intset.linear.form import Linear
 from intset.prover.proof import PROVED, REFUTED, Proof
 from intset.regions.shape import Shape

@@ -42,9 +42,9 @@ from intset.budgets import STAGE_PIECES
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.build import maximum
+from intset.expr.dag import conjuncts, is_small, postorder, substitute
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, postorder, substitute
 
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0

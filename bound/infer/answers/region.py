@@ -17,9 +17,9 @@ from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import substitute
 from intset.infinity import Infinity
 from intset.regions.shape import Shape
 

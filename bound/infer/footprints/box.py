@@ -13,9 +13,9 @@ from itertools import product
 from bound.infer.footprints.environment import LoopEnvironment
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import chain, free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import chain, free_vars
 from intset.linear.form import Linear, constant
 
 EndForms = tuple[Linear, ...]

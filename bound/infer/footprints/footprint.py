@@ -29,9 +29,9 @@ from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
+from intset.expr.dag import conjuncts, is_small
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small
 from intset.infinity import Infinity
 from intset.linear.form import constant
 from intset.regions.shape import Shape

@@ -20,10 +20,10 @@ from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.dag import conjuncts, is_small, postorder, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, is_small, postorder, substitute
 from intset.linear.canonical import Normalizer
 
 _MAX_GUARDS: Final = 32  # more remain unchanged

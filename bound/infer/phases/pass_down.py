@@ -24,9 +24,9 @@ from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import floordiv, minimum, select
+from intset.expr.dag import chain, postorder
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, make, sum_of
 from intset.expr.range import Range
-from intset.expr.walk import chain, postorder
 from intset.linear.form import Linear
 
 

@@ -33,9 +33,9 @@ from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
+from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import opaque_terms, substitute
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 

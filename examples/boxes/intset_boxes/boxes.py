@@ -23,7 +23,7 @@ from intset import (
     minimum,
     select,
 )
-from intset.expr.walk import substitute
+from intset.expr.dag import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.elimination.cases import cases_of
 from intset.linear.elimination.systems import (

@@ -21,10 +21,9 @@ from intset.domains.certified.enumeration import symbolic_limits
 from intset.domains.query import Query
 from intset.errors import EvaluationError
 from intset.expr import ops
-from intset.expr.evaluate import compiled
-from intset.expr.length import some_may_be_long
+from intset.expr.dag import opaque_terms, postorder
+from intset.expr.evaluate import compiled, some_may_be_long
 from intset.expr.node import Var
-from intset.expr.walk import opaque_terms, postorder
 
 _FEWEST_DIVISIONS = 2  # with fewer, aiming or the strongest domain answers sooner
 _STEP = 2654435761  # of the starts, Knuth's multiplicative hash

@@ -13,10 +13,9 @@ from intset.domains.certified.witness import Point
 from intset.domains.query import Query
 from intset.errors import EvaluationError
 from intset.expr.build import select
-from intset.expr.evaluate import compiled
-from intset.expr.length import length, some_may_be_long
+from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.evaluate import compiled, length, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, sum_of
-from intset.expr.walk import free_vars, opaque_terms, postorder
 
 LISTED: Final = "points"  # name of the domain in answers by enumeration
 

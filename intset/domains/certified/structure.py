@@ -12,9 +12,8 @@ from intset.domains.query import Query
 from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
-from intset.expr.intern import intern
+from intset.expr.dag import free_vars, intern, opaque_terms
 from intset.expr.node import Expr, Term, Var, const
-from intset.expr.walk import free_vars, opaque_terms
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, is_affine

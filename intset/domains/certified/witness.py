@@ -11,11 +11,10 @@ from intset.budgets import WITNESS_AIMS
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.evaluate import evaluate
-from intset.expr.length import some_may_be_long
+from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms, postorder
 from intset.linear.canonical import Normalizer
 from intset.linear.conditions import Clause
 from intset.linear.division import as_quotient

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
 from intset.domains.isl.signatures import Argument, Limits, Reads, Signature, c_name, signatures
-from intset.expr.text import number_of
+from intset.expr.printer import number_of
 
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
 # Callback of one or two objects and an unused user pointer; 0, a null pointer, is success.

@@ -13,8 +13,8 @@ from intset.domains.isl.to_expr import pw_aff_to_expr
 from intset.domains.isl.translate import param_name
 from intset.domains.sets.ends import End, as_end
 from intset.errors import BudgetError
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.node import Expr, IntLike, Var, constant_value
-from intset.expr.walk import free_vars, opaque_terms, substitute
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from intset.domains.isl.bindings import bindings
 from intset.errors import BudgetError, InputError
-from intset.expr.text import number_of
+from intset.expr.printer import number_of
 from intset.loading import load
 from intset.regions.account import Account
 

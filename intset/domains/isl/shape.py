@@ -18,10 +18,10 @@ from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.domains.sets.ends import End
 from intset.errors import BudgetError, CountError
+from intset.expr.dag import free_vars
 from intset.expr.definedness import definedness, is_partial, total
 from intset.expr.node import Cond, Expr, IntLike, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear

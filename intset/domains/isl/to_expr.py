@@ -11,8 +11,8 @@ from intset.domains.isl.session import isl, number, val, weighed
 from intset.errors import BudgetError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
+from intset.expr.dag import free_vars, size
 from intset.expr.node import Cond, Expr, as_expr, truth
-from intset.expr.walk import free_vars, size
 from intset.linear.form import Linear, atom
 
 if TYPE_CHECKING:

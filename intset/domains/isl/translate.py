@@ -16,10 +16,9 @@ from intset.domains.query import Query
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, select
+from intset.expr.dag import LOCK, opaque_terms
 from intset.expr.definedness import definedness
-from intset.expr.intern import LOCK
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.walk import opaque_terms
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

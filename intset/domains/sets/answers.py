@@ -17,8 +17,8 @@ from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_en
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Expr, Var
-from intset.expr.walk import free_vars, opaque_terms
 from intset.frame import Frame
 from intset.names import CHEAPEST
 from intset.regions.listed import ListedPoints

@@ -25,10 +25,10 @@ from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, maximum
+from intset.expr.dag import conjuncts, free_vars
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
-from intset.expr.walk import conjuncts, free_vars
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity

@@ -19,8 +19,8 @@ from intset.domains.sets.ends import Bounds, End, end_at, larger, smaller
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.derived import PerInstance, coordinates

@@ -9,10 +9,10 @@ from intset.check.bounds_certificate import BoundsCertificate
 from intset.errors import EvaluationError, InputError
 from intset.expr.arguments import listed
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const
-from intset.expr.text import shown
-from intset.expr.walk import opaque_terms, substitute
+from intset.expr.printer import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 

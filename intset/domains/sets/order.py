@@ -14,9 +14,9 @@ from intset.domains.sets.bounds import Represented, own_budget, shape_of_conditi
 from intset.domains.sets.ends import placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, free_vars
+from intset.expr.printer import shown
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import prove_in

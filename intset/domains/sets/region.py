@@ -47,8 +47,8 @@ from intset.expr.arguments import listed
 from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.regions.account import collected
 from intset.regions.derived import PerInstance

@@ -10,7 +10,7 @@ from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.regions.account import collected
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape

@@ -22,10 +22,10 @@ from intset.domains.sets.order import failing
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
+from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars, substitute
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity

@@ -14,8 +14,8 @@ from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import substitute
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
 from bound.tir.value import Operand, Truth
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.text import shown
-from intset.expr.walk import opaque_terms
+from intset.expr.printer import shown
 from lowering.dataflow.access_relations import precedes
 from lowering.dataflow.dependence import Dependences
 from lowering.dataflow.program import Access

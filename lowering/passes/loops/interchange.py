@@ -25,10 +25,10 @@ from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
+from intset.expr.dag import conjuncts, free_vars, opaque_terms
 from intset.expr.node import Cond, Expr, PlainVar, Var
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, free_vars, opaque_terms
 from intset.itermap.itermap import IterMap, iter_map
 from lowering.dataflow.access_relations import precedes
 from lowering.dataflow.accesses import always_read

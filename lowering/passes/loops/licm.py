@@ -17,9 +17,9 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select
+from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Node, Var, as_expr, constant_value
-from intset.expr.walk import free_vars, opaque_terms, postorder
 from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, flat, seq
 from lowering.nest.scope import Scope

@@ -12,8 +12,8 @@ from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import floordiv, floormod, logical_and, select
+from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, const, constant_value
-from intset.expr.walk import conjuncts, free_vars, opaque_terms, postorder
 from intset.facts import DERIVED, Fact
 from lowering.division import CarriedDivision, induction
 from lowering.nest.driver import Cursor, StmtRules, rewritten

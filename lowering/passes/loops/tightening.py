@@ -17,9 +17,9 @@ from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import chain, conjuncts, opaque_terms, size
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, opaque_terms, size
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
 from lowering.nest.ir import (
     MOVABLE,

@@ -30,10 +30,10 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, select
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Var, truth
-from intset.expr.text import shown
-from intset.expr.walk import conjuncts, opaque_terms
+from intset.expr.printer import shown
 from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.ir import (
     MOVABLE,

@@ -17,8 +17,8 @@ from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.expr.build import logical_and, logical_or
+from intset.expr.dag import is_small
 from intset.expr.node import Cond, truth
-from intset.expr.walk import is_small
 from intset.regions.account import Account
 from lowering.dataflow import account_of
 from lowering.dataflow.program import Path

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import const, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms
 from lowering.nest.driver import Descent, StmtRules, rewritten
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.tensors import Indices, element_accesses, redirected

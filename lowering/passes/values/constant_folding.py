@@ -10,9 +10,9 @@ from bound.tir import build, walk
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import build as ints
 from intset.expr import ops
+from intset.expr.dag import opaque_terms, postorder
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, const, constant_value, make, truth
-from intset.expr.walk import opaque_terms, postorder
 from lowering.nest.ir import Function
 from lowering.nest.walk import transform
 from lowering.passes.values.integers import SELECTS

@@ -23,9 +23,9 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part
 from intset.expr import ops
+from intset.expr.dag import is_small, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
-from intset.expr.walk import is_small, opaque_terms, postorder
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq
 from lowering.nest.tensors import element_accesses

@@ -10,8 +10,8 @@ from bound.tir import walk
 from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.walk import postorder
 from lowering.division import Lowered, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function

@@ -18,8 +18,8 @@ from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
+from intset.expr.dag import opaque_terms, postorder, postorder_until
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
-from intset.expr.walk import opaque_terms, postorder, postorder_until
 from intset.facts import ASSERTED, Fact
 from intset.linear.bounds import ATOM_BOUNDS, EVERYTHING, Interval, hull, meet, negated, plus, times
 from intset.linear.canonical import Normalizer

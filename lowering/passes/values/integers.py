@@ -11,8 +11,8 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import Part
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node
-from intset.expr.walk import postorder
 
 SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
 LAZY: Final = (*SELECTS, ops.AND, ops.OR, ValueOp.AND, ValueOp.OR)  # the first operand alone is always evaluated

@@ -14,9 +14,9 @@ from bound.operation import ExternOp
 from bound.schedule import Schedule
 from bound.schedule.stage import ScheduleError
 from bound.tensor import Tensor
+from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr
-from intset.expr.walk import opaque_terms
 from tests.bound.corpus import CASES, recorded
 from tests.bound.oracle import check
 from tests.sweeps import daily

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intset import NEG_INF, POS_INF, Bounds, Context, InputError, Range, ShapeVar, UndefinedError, Var, const, opaque
-from intset.expr.opaque import Opaque
+from intset.expr.build import Opaque
 
 I, N = Var("i"), ShapeVar("n", lower=1)
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge)

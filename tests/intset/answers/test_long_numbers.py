@@ -8,7 +8,7 @@ import pytest
 
 from intset import Context, Expr, Range, Var, const, evaluate, select
 from intset.budgets import LONGEST_VALUE
-from intset.expr.length import may_be_long
+from intset.expr.evaluate import may_be_long
 from intset.infinity import POS_INF
 
 STEPS: dict[str, Callable[[Expr, Var], Expr]] = {

@@ -17,9 +17,9 @@ from intset.check.points import box_of
 from intset.check.premises import premises_of
 from intset.check.smt_text import unsat_text
 from intset.expr import ops
+from intset.expr.dag import free_vars, postorder, symbols
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, const, make, truth
-from intset.expr.walk import free_vars, postorder, symbols
 from intset.infinity import Infinity
 from intset.testing.questions import question
 

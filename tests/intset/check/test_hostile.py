@@ -26,7 +26,7 @@ from intset.check.premises import premises_of
 from intset.check.smt_text import unsat_text
 from intset.expr.build import asserting
 from intset.expr.node import Expr, const
-from intset.expr.text import name_text
+from intset.expr.printer import name_text
 from intset.infinity import Infinity
 from tests.intset.check.forgeries import _disturb, signed_anew
 

@@ -14,9 +14,9 @@ from intset.domains.sets.order import included
 from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StrideSet
 from intset.errors import CountError
+from intset.expr.dag import free_vars, substitute
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, as_expr, truth
-from intset.expr.walk import free_vars, substitute
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import BitSet

@@ -20,6 +20,7 @@ import pytest
 from intset.errors import EvaluationError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
 from intset.expr.build import (
+    Opaque,
     asserting,
     bounded,
     cast,
@@ -37,12 +38,11 @@ from intset.expr.build import (
     truncdiv,
     truncmod,
 )
+from intset.expr.dag import conjuncts, free_vars, opaque_terms, size, symbols
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, sum_of, truth
-from intset.expr.opaque import Opaque
 from intset.expr.ops import Op
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars, opaque_terms, size, symbols
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.strategies import conditions, expressions, points
 from tests import ROOT
@@ -124,7 +124,7 @@ def test_nodes_are_immutable(node: Any) -> None:
 
 
 def test_unused_nodes_are_freed() -> None:
-    from intset.expr.intern import NODES
+    from intset.expr.dag import NODES
 
     gc.collect()
     before = len(NODES)
@@ -589,7 +589,7 @@ def test_total_terms_have_values_and_substitution_keeps_them(e: Expr, c: Cond, p
 @sampled(60, 200, expressions([i, j], depth=4, nonlinear=False))
 def test_linear_strategies_draw_no_products(e: Expr) -> None:
     def nodes() -> Iterator[Any]:
-        from intset.expr.walk import postorder
+        from intset.expr.dag import postorder
 
         return postorder((e,))
 

@@ -23,7 +23,7 @@ from intset import (
     parse,
 )
 from intset.check import Certificate
-from intset.expr.text import decimal, number_of, number_text
+from intset.expr.printer import decimal, number_of, number_text
 
 i, j = Var("i"), Var("j")
 I, N = Var("i"), ShapeVar("n", lower=0)

@@ -12,7 +12,7 @@ import pytest
 
 from bound import te, tir
 from intset import Context, Opaque, Range, ShapeVar, Var
-from intset.expr.intern import WeakTable
+from intset.expr.dag import WeakTable
 
 
 class Thing:

@@ -23,6 +23,7 @@ from intset.budgets import Z3_DEPTH
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.build import (
+    Opaque,
     asserting,
     bounded,
     cast,
@@ -40,7 +41,6 @@ from intset.expr.build import (
 )
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, sum_of, truth
-from intset.expr.opaque import Opaque
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import Encoder
 from intset.prover.z3_solver import Z3Terms

@@ -19,7 +19,7 @@ from intset import Context, Range, ShapeVar, Var
 from intset.domains.isl import bindings
 from intset.domains.isl.session import context, isl
 from intset.errors import IntSetError
-from intset.expr.walk import substitute
+from intset.expr.dag import substitute
 from intset.testing.contexts import Setting, setting
 from tests import ROOT
 from tests.sweeps import daily

@@ -14,8 +14,8 @@ import pytest
 import z3
 
 from intset.expr import ops
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Node, Var, const, make
-from intset.expr.walk import free_vars
 from intset.prover.smt import SmtSession
 from intset.simplify.pattern import CONDITIONS, CONSTANTS, Rule, variants
 from intset.simplify.rules import ALL, BITS

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import runtime
 from intset.expr import ops
-from intset.expr.walk import postorder
+from intset.expr.dag import postorder
 from lowering.nest.ir import For
 from lowering.nest.walk import operands, statements
 

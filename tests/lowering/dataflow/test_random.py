@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from bound.tensor import Tensor
 from intset import Var, evaluate
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Expr
-from intset.expr.walk import opaque_terms
 from lowering import dataflow, parse_nest
 from tests.lowering.dataflow.instrumented import Read, Run, Written
 from tests.lowering.plain_interpreter import TrapError

@@ -34,8 +34,8 @@ from intset import (
 )
 from intset.errors import ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, make
-from intset.expr.walk import postorder
 from intset.simplify.cost import machine_cost, operation_cost
 from intset.testing.strategies import conditions, expressions
 from lowering import lower_division

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, nonneg
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.walk import postorder
+from intset.expr.dag import postorder
 from lowering import lower_division
 from lowering.division import CarriedDivision, induction
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from intset import Var
-from intset.expr.walk import substitute
+from intset.expr.dag import substitute
 from lowering import (
     IndexMap,
     LayoutError,

@@ -12,7 +12,7 @@ import pytest
 from bound import te
 from intset import Range, ShapeVar, Var, evaluate
 from intset.expr import ops
-from intset.expr.walk import postorder
+from intset.expr.dag import postorder
 from lowering import (
     CheckError,
     Function,
