@@ -164,7 +164,17 @@ _MOVED = {
     "intset.domains.consistency": "intset.domains.certified.consistency",
     "intset.domains.instanced": "intset.domains.sets.answers",
     "intset.domains.region": "intset.domains.sets.region",
+    "intset.domains.region_domain": "intset.domains.query",
+    "intset.expr.intern": "intset.expr.dag",
+    "intset.expr.length": "intset.expr.evaluate",
+    "intset.expr.opaque": "intset.expr.build",
+    "intset.expr.text": "intset.expr.printer",
+    "intset.expr.walk": "intset.expr.dag",
+    "intset.linear.conditions": "intset.linear.assumptions",
+    "intset.linear.rules": "intset.linear.operations",
     "intset.prover.missing": "intset.prover.explain",
+    "intset.prover.width": "intset.prover.proof",
+    "intset.regions.account": "intset.regions.derived",
     "intset.regions.product": "intset.regions.derived",
 }
 

@@ -60,7 +60,7 @@ FEW_POINTS: Final = 400
 MEMBER_BRANCHES: Final = 512
 """`intset.domains.stride`: branches of the search for one member of a multi-stride set."""
 ENUMERATED_NODES: Final = 64
-"""`intset.domains.certified.enumeration`: nodes of a question; of longer ones fewer points are tried."""
+"""`intset.domains.certified.consistency`: nodes of a question; of longer ones fewer points are tried."""
 WITNESS_AIMS: Final = 200
 """`intset.domains.certified.witness`: Subterms that one guess looks at."""
 
@@ -124,7 +124,7 @@ CORE_Z3: Final = 20_000
 EXPLAINED_DIVISIONS: Final = 8
 """`intset.prover.explain`: Of an expression are looked at."""
 CASES: Final = 12
-"""`intset.prover.cases`: So many are looked at for one goal."""
+"""`intset.prover.tiers`: So many are looked at for one goal."""
 
 # -- of what isl is asked ------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ MERGED_PIECES: Final = 16
 # -- of maps of indices --------------------------------------------------------------------------------------------
 
 LISTED_MAP_POINTS: Final = 4_096
-"""`intset.itermap.listed`: Points of a box that are looked at one by one."""
+"""`intset.itermap.general`: Points of a box that are looked at one by one."""
 MAP_SIZES_TRIED: Final = 200
 """`intset.itermap.general`: Values of sizes for which a map is listed."""
 INDEX_TERMS: Final = 32
@@ -303,11 +303,11 @@ FACTORED_TERMS: Final = 24
 TRIED_FACTORS: Final = 64
 """`intset.simplify.sums`: Common factors that are tried."""
 SAMPLE_POINTS: Final = 8
-"""`intset.simplify.samples`: Points at which a candidate is evaluated before it is proved."""
+"""`intset.simplify.order`: Points at which a candidate is evaluated before it is proved."""
 SAMPLE_TRIES: Final = 16
-"""`intset.simplify.samples`: Candidate points per context with facts."""
+"""`intset.simplify.order`: Candidate points per context with facts."""
 SAMPLED_NODES: Final = 200
-"""`intset.simplify.samples`: Nodes of an evaluated atom."""
+"""`intset.simplify.order`: Nodes of an evaluated atom."""
 SIMPLIFIED_ARM: Final = 48
 """`intset.simplify.choices`: Nodes of a select whose arms are read under its condition;
 a quarter for each level of nesting."""
@@ -342,7 +342,7 @@ SUMMED_INEQUALITIES: Final = 64
 ADDED_INEQUALITIES: Final = 4
 """`intset.simplify.conditions`: Inequalities in one sum."""
 COMPARED_STEPS: Final = 8
-"""`intset.simplify.width`: Old steps compared with a new step."""
+"""`intset.simplify.engine`: Old steps compared with a new step."""
 SIMPLIFY_ROUNDS: Final = 8
 """`intset.simplify.engine`: Runs until a fixed point, so that simplify is idempotent."""
 SIMPLIFY_STEPS: Final = 4_000
@@ -412,18 +412,18 @@ GENERALIZED_WITNESSES: Final = 24
 BANNED_REPLACEMENTS: Final = 12
 """`intset.prover.simplify_steps`: Reruns that ban unproved replacements."""
 CASE_NODES: Final = 96
-"""`intset.prover.cases`: Nodes of a goal that is split into cases."""
+"""`intset.prover.tiers`: Nodes of a goal that is split into cases."""
 CASE_NESTING: Final = 4
-"""`intset.prover.cases`: Comparisons assumed together."""
+"""`intset.prover.tiers`: Comparisons assumed together."""
 
 
 # -- of the checker of certificates --------------------------------------------------------------------------------
 CHECK_STEPS: Final = 1_500_000
-"""`intset.check.budget`: Operations on short integers, each about half a microsecond, for one certificate."""
+"""`intset.check.premises`: Operations on short integers, each about half a microsecond, for one certificate."""
 CHECK_STEPS_PER_ISL_OPERATION: Final = 3
-"""`intset.check.budget`: Steps that one of isl's operations takes."""
+"""`intset.check.premises`: Steps that one of isl's operations takes."""
 CHECK_Z3_UNITS_PER_STEP: Final = 4
-"""`intset.check.budget`: z3's resource units that take one step."""
+"""`intset.check.premises`: z3's resource units that take one step."""
 CHECK_CASES: Final = 64
 """`intset.check.premises`: Cases of one premise."""
 CHECK_BRANCH_NESTING: Final = 40
@@ -453,9 +453,9 @@ CHECK_Z3_MASK_RUNS: Final = 16
 CHECK_NAME: Final = 10_000
 """`intset.check.text`: Characters of a name."""
 CHECK_BRANCHES: Final = 200
-"""`intset.check.linear`: Branches of one combination."""
+"""`intset.check.evidence`: Branches of one combination."""
 CHECK_FACTORS: Final = 4
-"""`intset.check.linear`: Premises per product."""
+"""`intset.check.evidence`: Premises per product."""
 CHECK_SHIFT: Final = 4_096
 """`intset.check.polynomials`: Bits of a shift that is multiplied out."""
 CHECK_MONOMIALS: Final = 40_000
@@ -463,6 +463,6 @@ CHECK_MONOMIALS: Final = 40_000
 CHECK_CONJUNCTIONS: Final = 64
 """`intset.check.polynomials`: Conjunctions of one bitwise expression before like terms combine."""
 CHECK_POINTS: Final = 1_000_000
-"""`intset.check.points`: Points of a box."""
+"""`intset.check.premises`: Points of a box."""
 CHECK_CHARACTERS: Final = 2_000
 """`intset.check.__main__`: Characters of one expression that the command prints."""

@@ -32,9 +32,8 @@ from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
-from intset.prover.proof import Proof, prove_once
+from intset.prover.proof import Proof, fits, prove_once
 from intset.prover.simplify_steps import Simplified, simplified_in_steps
-from intset.prover.width import fits
 from intset.ranges import as_ranges, listed_vars, renamed
 from intset.simplify.cost import COST, weights
 from intset.simplify.engine import simplified

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from intset.budgets import CACHED_ANSWERS
-from intset.config import Config
+from intset.config import Config, ScopedBlock, entered_blocks
 from intset.domains.query import Query
 from intset.errors import InputError
 from intset.expr import ops
@@ -22,7 +22,6 @@ from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.ranges import as_ranges, checked_var, is_known, open_nonempty_conditions, ranges_from_facts
-from intset.scopes import ScopedBlock, entered_blocks
 
 T = TypeVar("T")
 

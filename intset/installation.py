@@ -1,4 +1,4 @@
-"""The distribution name of this project, and a warning about others with the same import names.
+"""The distribution name of this project, a warning about others with the same import names, and libraries on demand.
 
 `intset` 1.1.0 and `bound` 1.0.1 on the package index are other people's distributions with modules of these names:
 whichever is installed last overwrites files of the other.
@@ -6,11 +6,15 @@ whichever is installed last overwrites files of the other.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
 
 DISTRIBUTION = "inferbound"
 IMPORT_NAMES = ("intset", "bound", "lowering")
@@ -68,3 +72,39 @@ def _text(metadata: str, name: str) -> str | None:
 
 def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+T = TypeVar("T")
+
+
+def load(name: str) -> None:
+    """Import a module once.
+
+    Guarantee: an interrupt raises in the caller while the import completes in the background, because interrupting the
+    initialization of an extension module may abort the process.
+    """
+    if name not in sys.modules:
+        uninterrupted(partial(importlib.import_module, name))
+
+
+def uninterrupted(work: Callable[[], T]) -> T:
+    """Run `work` in another thread and return or raise its outcome.
+
+    Guarantee: an interrupt raises in the caller and never inside `work`, since Python runs signal handlers in the main
+    thread. Temporaries of `work` die in its thread, where finalizers cannot swallow an interrupt.
+    """
+    outcome: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="intset uninterrupted", daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return outcome[0]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from intset.budgets import CHECK_CHARACTERS, CHECK_STEPS
 from intset.check.bounds_certificate import KEY, BoundsCertificate
-from intset.check.budget import CheckBudget
 from intset.check.certificate import Certificate
+from intset.check.premises import CheckBudget
 from intset.check.text import is_a
 from intset.errors import ParseError
 from intset.expr.dag import free_vars

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from intset.check.budget import CheckBudget
 from intset.check.certificate import Certificate, StatedAssumptions, checked_context
 from intset.check.evidence import are_facts, are_ranges, is_well_formed
-from intset.check.premises import declared_conditions, range_conditions
+from intset.check.premises import CheckBudget, declared_conditions, range_conditions
 from intset.check.text import (
     VERSION,
     CertificateReader,

@@ -16,11 +16,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from intset.check.budget import CheckBudget
-from intset.check.evidence import Combination, Premise, WeightedProduct, clip, combination_words, is_well_formed
+from intset.check.evidence import (
+    Combination,
+    Premise,
+    WeightedProduct,
+    check_linear,
+    clip,
+    combination_words,
+    is_well_formed,
+)
 from intset.check.isl_text import check_isl
-from intset.check.linear import check_linear
-from intset.check.points import check_point, check_points
+from intset.check.premises import CheckBudget, check_point, check_points
 from intset.check.smt_text import check_z3
 from intset.check.text import fields_of, text_of
 from intset.deprecation import renamed as _renamed
@@ -33,7 +39,7 @@ from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 
 if TYPE_CHECKING:
-    from intset.check.budget import CheckBudget
+    from intset.check.premises import CheckBudget
 
 __all__ = ["Certificate", "Combination", "Premise", "WeightedProduct"]
 

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from intset.budgets import CHECK_ISL_BITS, CHECK_ISL_TEXT, CHECK_STEPS_PER_ISL_OPERATION
-from intset.check.budget import CheckBudget
-from intset.check.premises import premises_of, stated
+from intset.check.premises import CheckBudget, premises_of, stated
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, constant_value
 from intset.expr.printer import decimal
-from intset.loading import load
+from intset.installation import load
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

@@ -10,7 +10,7 @@ from operator import and_
 from typing import Any, TypeVar
 
 from intset.budgets import CHECK_CONJUNCTIONS, CHECK_MONOMIALS, CHECK_SHIFT, LONGEST_VALUE
-from intset.check.budget import CheckBudget
+from intset.check.premises import CheckBudget
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.dag import postorder

@@ -1,19 +1,98 @@
-"""Premises of certificates: comparisons true by definition of ranges, declarations, operations and definedness."""
+"""Premises of certificates, the checks that evaluate them at points, and the step limit of a check.
+
+Premises are comparisons true by definition of ranges, declarations, operations and definedness. The kinds "points"
+(exhaustive evaluation of a box) and "point" (evaluation of a counterexample) need nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import CHECK_CASES
+from intset.budgets import CHECK_CASES, CHECK_POINTS, CHECK_STEPS, LONGEST_VALUE
+from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms
+from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Var, constant_value, make
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
 from intset.expr.range import Range
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+
+_WORD: Final = 64
+_WORDS_A_STEP: Final = 64  # word products per interpreter step
+
+
+class CheckBudget:
+    """Remaining steps for one certificate with all its parts.
+
+    Guarantee: the count is a function of the certificate, and work is charged in advance.
+
+    Attributes
+    ----------
+    left: remaining steps.
+    is_spent: whether the check ran out of steps; then a rejection is inconclusive.
+    """
+
+    def __init__(self, steps: int = CHECK_STEPS) -> None:
+        self.left = steps
+        self.is_spent = False
+
+    def spend(self, steps: int) -> None:
+        """Charge steps in advance; BudgetError if too few remain."""
+        self.left -= steps
+        if self.left < 0:
+            self.is_spent = True
+            raise BudgetError(f"the certificate takes more than {CHECK_STEPS} steps to check")
+
+    def spend_nodes(self, *roots: Node) -> None:
+        """Charge a walk over all nodes below the roots."""
+        for _ in postorder(roots):
+            self.spend(1)
+
+    def evaluation(self, root: Node, bits: Mapping[Any, int]) -> int:
+        """Steps of one evaluation of `root`, given bit lengths of the leaves.
+
+        Products and quotients cost the product of their operands' lengths. Both branches of a choice count.
+
+        Raises
+        ------
+        BudgetError: an intermediate value may exceed `LONGEST_VALUE` bits, or the walk is too long.
+        """
+        lengths: dict[Node, int] = {}
+        total = 0
+        for node in postorder((root,)):
+            self.spend(1)
+            below = [lengths[arg] for arg in node.args]
+            found = _bits(node, below, bits)
+            if found > LONGEST_VALUE:
+                self.spend(self.left + 1)
+            words = [1 + length // _WORD for length in (*below, found)]
+            is_product = len(below) == 2 and (node.op is ops.MUL or node.op in ops.DIVISIONS)
+            total += 1 + (words[0] * words[1] if is_product else max(words)) // _WORDS_A_STEP
+            lengths[node] = found
+        return total
+
+
+def _bits(node: Node, below: list[int], leaves: Mapping[Any, int]) -> int:
+    """An upper bound on the bit length of a node's value; loads take theirs from the point."""
+    if node.op is ops.CONST:
+        return int(node.data.bit_length())
+    if not below or node.op is ops.LOAD:
+        return leaves.get(node, 1)
+    if node.op is ops.MUL:
+        return sum(below)
+    if node.op is ops.SHL:
+        return below[0] + (1 << min(below[1], LONGEST_VALUE.bit_length()))
+    if node.op is ops.CAST:
+        return int(max(below[0], node.data[0])) + 1
+    return 1 + max(below)
+
 
 Literals = tuple[Cond, ...]
 
@@ -149,3 +228,115 @@ def premises_of(cert: Certificate) -> list[Cond]:
     needs = list(definedness(roots))
     leaves = [*free_vars(*roots), *opaque_terms(*roots)]
     return [*(cond for e in leaves for cond in declared_conditions(e)), *ranges, *needs, *facts]
+
+
+def check_points(cert: Certificate, budget: CheckBudget) -> bool:
+    """Whether the box of ranges and declarations has `count` points and none violates the claim.
+
+    Very long intermediate values lead to rejection.
+    """
+    box = box_of(cert)
+    if box is None or cert.count != prod(map(len, box.values())):
+        return False
+    conditions = [*premises_of(cert), *([] if cert.vacuous else [cert.goal])]
+    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in box.items()}
+    steps = sum(budget.evaluation(cond, bits) for cond in conditions)
+    budget.spend(max(cert.count, 0) * (len(box) + steps))
+    return not any(
+        _violates(conditions, dict(zip(box, values, strict=True)), cert.vacuous)
+        for values in itertools.product(*box.values())
+    )
+
+
+def box_of(cert: Certificate) -> dict[Expr, range] | None:
+    """The box spanned by ranges and declarations; None for infinite boxes and beyond `CHECK_POINTS` points."""
+    roots = (*_stated(cert), *_range_conditions(cert))
+    if opaque_terms(*roots):
+        return None
+    limits_of = dict(cert.ranges)
+    box: dict[Expr, range] = {}
+    for var in free_vars(*roots):
+        limits, (low, high, _) = limits_of.get(var), var.declared()
+        if limits is not None and limits.ends is not None:
+            low = limits.ends[0] if low is None else max(low, limits.ends[0])
+            high = limits.ends[1] if high is None else min(high, limits.ends[1])
+        if low is None or high is None:
+            return None
+        box[var] = range(low, max(low, high + 1))
+    is_small = all(span.stop - span.start <= CHECK_POINTS for span in box.values())
+    return box if is_small and prod(map(len, box.values())) <= CHECK_POINTS else None
+
+
+def _stated(cert: Certificate) -> tuple[Cond, ...]:
+    """Evaluated conditions: facts, plus the goal unless the claim is vacuous."""
+    facts = tuple(fact.condition for fact in cert.facts)
+    return facts if cert.vacuous else (cert.goal, *facts)
+
+
+def _range_conditions(cert: Certificate) -> Iterator[Cond]:
+    for var, limits in cert.ranges:
+        yield from range_conditions(var, limits)
+
+
+def _violates(conditions: Sequence[Cond], point: Mapping[Expr, int], vacuous: bool) -> bool:
+    """Whether the point satisfies all premises and violates the goal (the last condition unless vacuous)."""
+    *premises, goal = [*conditions, make(ops.BOOL, (), False)] if vacuous else conditions
+    try:
+        return not evaluate(goal, point) and all(evaluate(cond, point) for cond in premises)
+    except EvaluationError:
+        return False
+
+
+def check_point(cert: Certificate, budget: CheckBudget) -> bool:
+    """Whether the point violates the goal and satisfies ranges, facts and declarations.
+
+    Loads have independent values. Evaluated loads with equal indices must agree; loads skipped by lazy evaluation need
+    no value.
+    """
+    bits = {e: value.bit_length() for e, value in cert.point.items()}
+    loads = [e for e in cert.point if e.op is ops.LOAD]
+    for cond in (cert.goal, *_range_conditions(cert), *(fact.condition for fact in cert.facts)):
+        budget.spend(budget.evaluation(cond, bits))
+    for index in (index for load in loads for index in load.args):
+        budget.spend(budget.evaluation(index, bits))
+    point = _PointWithReads(cert.point)
+    try:
+        if evaluate(cert.goal, point) is not False:
+            return False
+        if not all(evaluate(cond, point) for cond in _range_conditions(cert)):
+            return False
+        if not all(evaluate(fact.condition, point) for fact in cert.facts):
+            return False
+        return _keeps_declarations(cert, point) and _agrees(point)
+    except (EvaluationError, InputError):
+        return False
+
+
+class _PointWithReads(dict[Any, int]):
+    """A point that records which loads evaluation reads."""
+
+    def __init__(self, point: Mapping[Expr, int]) -> None:
+        super().__init__(point)
+        self.loads: dict[Expr, None] = {}
+
+    def __contains__(self, key: object) -> bool:
+        is_present = super().__contains__(key)
+        if is_present and isinstance(key, Expr) and key.op is ops.LOAD:
+            self.loads[key] = None
+        return is_present
+
+
+def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:
+    variables = free_vars(*_stated(cert), *_range_conditions(cert))
+    leaves = [*(var for var in variables if var in point), *point.loads]
+    return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e))
+
+
+def _agrees(point: _PointWithReads) -> bool:
+    """Whether evaluated loads of one symbol with equal indices agree."""
+    seen: dict[tuple[object, ...], int] = {}
+    for load in tuple(point.loads):
+        key = (load.data, *(evaluate(index, point) for index in load.args))
+        if seen.setdefault(key, point[load]) != point[load]:
+            return False
+    return True

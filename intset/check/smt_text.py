@@ -26,15 +26,14 @@ from intset.budgets import (
     CHECK_Z3_UNITS_PER_STEP,
     CHECK_Z3_WIDTH,
 )
-from intset.check.budget import CheckBudget
-from intset.check.premises import premises_of, stated
+from intset.check.premises import CheckBudget, premises_of, stated
 from intset.expr import ops
 from intset.expr.build import Opaque
 from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
 from intset.expr.printer import decimal
 from intset.expr.range import Range
-from intset.loading import load, uninterrupted
+from intset.installation import load, uninterrupted
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

@@ -18,9 +18,8 @@ from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
-from intset.domains.query import Query
+from intset.domains.query import Query, Regions
 from intset.domains.ranked import strongest
-from intset.domains.region_domain import Regions
 from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Protocol, runtime_checkable
 
 from intset.deprecation import renamed
+from intset.domains.query import Deciding as Deciding
+from intset.domains.query import Installable as Installable
+from intset.domains.query import Points as Points
 from intset.domains.query import Query
-from intset.domains.region_domain import Deciding as Deciding
-from intset.domains.region_domain import Installable as Installable
-from intset.domains.region_domain import Points as Points
-from intset.domains.region_domain import Regions as Regions
-from intset.domains.region_domain import Verdict as Verdict
+from intset.domains.query import Regions as Regions
+from intset.domains.query import Verdict as Verdict
 from intset.domains.sets.base import IntSet
 
 

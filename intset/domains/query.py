@@ -1,10 +1,14 @@
-"""`Query`: the question to a domain, in a canonical form shared by all domains."""
+"""`Query`: the question to a domain, in a canonical form shared by all domains; protocols of domains with regions.
+
+These protocols lie below sets and the prover; `protocols.py` has those that speak of sets.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from intset.deprecation import RenamedMethod
 from intset.expr.build import Opaque
@@ -13,6 +17,7 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
     from intset.config import Config
@@ -175,3 +180,81 @@ class Query:
 
 def _symbols(roots: Sequence[Node]) -> set[Opaque]:
     return {load.data for load in opaque_terms(*roots)}
+
+
+class Points(NamedTuple):
+    """The image of a query, or a superset with the reasons in `notes`."""
+
+    shape: Shape
+    notes: tuple[str, ...]
+
+
+@runtime_checkable
+class Regions(Protocol):
+    """A domain of sets of tuples, with the algebra of `Shape`.
+
+    Attributes
+    ----------
+    strength: the rank of its precision; callers with a choice take the strongest. isl has 100.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the registration."""
+
+    strength: ClassVar[int]
+
+    def everything(self, dims: int) -> Shape:
+        """The universe of `dims` coordinates."""
+        ...
+
+    def points(self, query: Query) -> Points:
+        """The image of the expression tuple, parametric in kept variables.
+
+        Raises
+        ------
+        BudgetError: the image exceeds the budget of the caller.
+        """
+        ...
+
+
+@runtime_checkable
+class Installable(Protocol):
+    """A domain that needs an optional library; without it, every method refuses and the domain ranks last."""
+
+    def is_installed(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The verdict of one tier of the prover: a status with a counterexample or a reason.
+
+    `vacuous`: the domain is empty. `by_clock`: a timeout ended the tier; a faster machine may decide.
+    """
+
+    status: str
+    point: dict[Expr, int] | None = None
+    reason: str = ""
+    vacuous: bool = False
+    by_clock: bool = False
+
+
+@runtime_checkable
+class Deciding(Regions, Protocol):
+    """A domain with regions that has its own decision procedure for conditions."""
+
+    def judge(self, query: Query, facts: Sequence[Cond]) -> str:
+        """Consistency of facts that share no variable with the question: "holds", "empty" or "unknown"."""
+        ...
+
+    def decide(
+        self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
+    ) -> Verdict:
+        """Decide whether a goal in canonical form holds at all points of a query.
+
+        Parameters
+        ----------
+        seeds: further variables to which a counterexample assigns values.
+        refutes: completes a proposed point and checks that it is a counterexample.
+        """
+        ...

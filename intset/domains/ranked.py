@@ -11,8 +11,7 @@ from importlib import metadata
 from typing import Any, ClassVar, Final, NoReturn
 
 from intset.domains.isl.engine import Isl
-from intset.domains.query import Query
-from intset.domains.region_domain import Installable, Points, Regions
+from intset.domains.query import Installable, Points, Query, Regions
 from intset.errors import BudgetError, DomainError
 from intset.expr.node import Var
 from intset.names import BUILT_IN, entry_points

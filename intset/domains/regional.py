@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar
 
-from intset.domains.query import Query
-from intset.domains.region_domain import Points, Regions
+from intset.domains.query import Points, Query, Regions
 from intset.domains.sets.answers import bounds_of_points, set_of_points
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.bounds import outer_ends

@@ -1,5 +1,8 @@
 """Domains by name: built in, registered by `register(domain)`, or from the entry-point group `intset.domains`.
 
+A product of domains intersects the answers of its parts; `interval*modular` is a domain of its own (`modular.py`),
+which reduces after every operation.
+
 Guarantee: an answer of a registered domain has the form that its protocol requires, or a `DomainError` names the domain
 and the method (`Guarded`).
 """
@@ -18,14 +21,14 @@ from intset.domains.interval import IntervalDomain
 from intset.domains.isl.engine import Isl
 from intset.domains.modular import ModularDomain, StridedDomain
 from intset.domains.points import PointsDomain
-from intset.domains.product import product_domain
-from intset.domains.protocols import Domain, RankedDomain
+from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.query import Query
 from intset.domains.ranked import GuardedRegions, error_in_one_line, in_one_line, instantiated, is_foreign
 from intset.domains.ranked import strongest as strongest
-from intset.domains.region_domain import Regions
 from intset.domains.regional import AnswersByPoints
+from intset.domains.sets.answers import region_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
+from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import StrideDomain
@@ -286,3 +289,54 @@ def _cross(low: End, high: End) -> bool:
     plain = Normalizer({})
     widest = plain.bounds(plain.form(high - low))[1]
     return widest is not None and widest < 0
+
+
+class ProductDomain:
+    """The intersection of the answers of several domains."""
+
+    name: str
+
+    def __init__(self, parts: Sequence[Domain], name: str) -> None:
+        self.parts, self.name = tuple(parts), name
+
+    def image(self, query: Query) -> IntSet:
+        answers = [part.image(query) for part in self.parts]
+        for answer in answers:
+            if answer.is_exact:
+                return answer
+        result = answers[0]
+        for answer in answers[1:]:
+            result = result & answer
+        result.by = self.name
+        return result
+
+    def bounds(self, query: Query) -> Bounds:
+        answers = [part.image(query) for part in self.parts]
+        for answer in answers:
+            if answer.is_tight:
+                return Bounds(*answer.ends(), True, self.name)
+        result = self.image(query)
+        return Bounds(*result.ends(), result.is_tight, self.name, result.notes)
+
+
+class ProductWithRegions(ProductDomain):
+    """A product with regions, by the strongest of its parts that have regions."""
+
+    def __init__(self, parts: Sequence[Domain], name: str, engines: Sequence[Regions]) -> None:
+        super().__init__(parts, name)
+        self._top = max(engines, key=lambda engine: engine.strength)
+
+    def strongest(self) -> Regions:
+        return self._top
+
+    def region(self, query: Query) -> Region:
+        region = region_of_points(query, self._top)
+        region.coordinate_bounds = coordinate_bounds(query, self.bounds)
+        return region
+
+
+def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
+    """Build the product of several domains, with regions if a part has regions."""
+    tops = [part.strongest() if isinstance(part, RankedDomain) else part for part in parts]
+    engines = [top for top in tops if isinstance(top, Regions)]
+    return ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)

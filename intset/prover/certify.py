@@ -10,8 +10,7 @@ from math import prod
 from intset.budgets import CERTIFY_SOON, CERTIFY_SOON_LINEAR, CERTIFY_STEPS
 from intset.check.certificate import Certificate
 from intset.check.isl_text import emptiness_text
-from intset.check.points import box_of
-from intset.check.premises import premises_of, range_conditions
+from intset.check.premises import box_of, premises_of, range_conditions
 from intset.check.smt_text import unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr.dag import free_vars

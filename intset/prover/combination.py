@@ -32,8 +32,7 @@ from intset.budgets import (
 )
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
-from intset.check.evidence import Combination, Premise, WeightedProduct
-from intset.check.linear import both_ways, nonzero, ways_to_fail
+from intset.check.evidence import Combination, Premise, WeightedProduct, both_ways, nonzero, ways_to_fail
 from intset.check.polynomials import UNIT, Expander, Monomial, Poly, add, multiply
 from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
 from intset.expr import ops

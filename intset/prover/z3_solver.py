@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 from intset.budgets import SOLVER_RLIMIT
 from intset.errors import BudgetError
 from intset.expr.printer import decimal, number_of
-from intset.loading import load
+from intset.installation import load
 
 Z3Operand: TypeAlias = "Z3Term | int"
 _SMALL: Final = 1 << 62

@@ -1,8 +1,14 @@
-"""What methods of a `Shape` return and take: counts of instances, products of intervals, fresh coordinates."""
+"""What methods of a `Shape` return, take and record.
+
+Counts of instances, products of intervals and fresh coordinates; the operations spent by the budgets of one question,
+and the wrong answers of a library that were refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from intset.errors import CountError
@@ -64,3 +70,56 @@ def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
     """The linear forms of a chain of maxima or minima."""
     plain = Normalizer({})
     return [plain.form(part) for part in chain(op, e)]
+
+
+class Account:
+    """A number of operations shared by several budgets.
+
+    Invariant: a budget gets the remaining operations, at least `least`.
+
+    Example
+    -------
+    >>> account = Account(1_000_000, least=5_000)
+    >>> with shape.budget(200_000, account):  # doctest: +SKIP
+    ...     shape.includes(other)
+    """
+
+    __slots__ = ("_is_open", "least", "left")
+
+    def __init__(self, operations: int, least: int) -> None:
+        self.left, self.least, self._is_open = operations, least, True
+
+    def allowed(self, max_operations: int) -> int:
+        """The operations granted to a budget of `max_operations`."""
+        return min(max_operations, max(self.left, self.least))
+
+    def charge(self, operations: int) -> None:
+        if self._is_open:
+            self.left -= operations
+
+    def close(self) -> None:
+        """Stop charging, so that later questions get the same answers in any order."""
+        self._is_open = False
+
+
+_COLLECTED: ContextVar[dict[str, None] | None] = ContextVar("intset_remarks", default=None)
+
+
+def remark(text: str) -> None:
+    """Record a remark in every open `collected` block."""
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected[text] = None
+
+
+@contextmanager
+def collected() -> Iterator[dict[str, None]]:
+    """Collect the distinct remarks of a `with` block, in order; outer blocks receive them, too."""
+    outer, own = _COLLECTED.get(), dict[str, None]()
+    token = _COLLECTED.set(own)
+    try:
+        yield own
+    finally:
+        _COLLECTED.reset(token)
+        if outer is not None:
+            outer.update(own)

@@ -41,8 +41,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
-from intset.regions.account import Account
-from intset.regions.derived import PerInstance, Product, coordinates, has_select, instance_spans, parts_of
+from intset.regions.derived import Account, PerInstance, Product, coordinates, has_select, instance_spans, parts_of
 
 End = Expr | Infinity
 

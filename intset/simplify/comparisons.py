@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
+from intset.linear.assumptions import Clause
 from intset.linear.canonical import Normalizer
-from intset.linear.conditions import Clause
 from intset.linear.form import Linear, atom
 from intset.simplify import choices, sums
 from intset.simplify.order import OrderDecider

@@ -28,9 +28,8 @@ from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
-from intset.linear.assumptions import sharpened
+from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
-from intset.linear.conditions import Clause
 from intset.linear.form import Linear
 from intset.simplify import comparisons, sums
 from intset.simplify.choices import is_as_total, is_total

@@ -16,12 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
-from intset.budgets import CANONICAL_OPERATIONS, NESTED_CANDIDATES, SIMPLIFIED_NODES, SIMPLIFY_STEPS, TIE_OPERATIONS
+from intset.budgets import (
+    CANONICAL_OPERATIONS,
+    COMPARED_STEPS,
+    NESTED_CANDIDATES,
+    SIMPLIFIED_NODES,
+    SIMPLIFY_STEPS,
+    TIE_OPERATIONS,
+)
 from intset.expr import ops
 from intset.expr.dag import chain, is_small, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.linear.canonical import Normalizer
-from intset.linear.form import is_sum, order_key, spine
+from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, divisions, sum_rewrites
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, ExprCost, Pricing
@@ -29,7 +36,6 @@ from intset.simplify.irreducible import settled
 from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
-from intset.simplify.width import no_wider
 
 
 class Rewrite(NamedTuple):
@@ -369,3 +375,54 @@ def _as_a_whole(root: Any, known: Normalizer) -> Node:
 
 def _has_no_value(e: Node) -> bool:
     return e.op in ops.DIVISIONS and e.args[1].op is ops.CONST and e.args[1].data == 0
+
+
+_CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
+
+
+def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
+    """Whether every step of `new` fits in `bits` signed bits, or in any wider type that fits all steps of `old`.
+
+    A new step is safe if its interval fits, if an old step has the same value, or if its value lies between two old
+    values (0 counts as one). `min(x, y - z) + z` as `min(x + z, y)` may overflow: x + z is a new value.
+    """
+    have = _below(old)
+    most = (1 << (bits - 1)) - 1
+    values: list[Linear] | None = None
+    stack = [new]
+    seen = set(have)
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        stack.extend(e.args)
+        if not isinstance(e, Expr) or e.op is ops.VAR or e.op in _CHOOSING:
+            continue
+        form = known.form(e)
+        low, high = known.bounds(form)
+        if low is not None and high is not None and -most - 1 <= low and high <= most:
+            continue
+        if values is None:
+            values = [known.form(step) for step in have if isinstance(step, Expr) and step.op is not ops.CONST]
+        if any(form.same(value) for value in values):
+            continue
+        if not (_reached(form, values, known, 1) and _reached(form, values, known, -1)):
+            return False
+    return True
+
+
+def _below(root: Node) -> dict[Node, None]:
+    nodes: dict[Node, None] = {root: None}
+    stack = [root]
+    while stack:
+        for arg in stack.pop().args:
+            if arg not in nodes:
+                nodes[arg] = None
+                stack.append(arg)
+    return nodes
+
+
+def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:
+    """Whether a value, or 0, bounds `form` from above (from below for sign -1)."""
+    return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:COMPARED_STEPS]))

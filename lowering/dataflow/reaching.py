@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from intset.budgets import DOUBTFUL_REACHING, REACHING
 from intset.expr.node import Var
-from intset.regions.account import Account
+from intset.regions.derived import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.access_relations import AccessRelation, InstanceSets
 from lowering.dataflow.program import Access, AssumedBound, LoopNode, TensorStorage, WriteAccess

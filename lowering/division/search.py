@@ -11,8 +11,7 @@ from intset.expr import ops
 from intset.expr.build import logical_not, logical_or
 from intset.expr.dag import postorder, postorder_until
 from intset.expr.node import Cond, Expr, Node, as_int, const, constant_value, make, truth
-from intset.prover.proof import PROVED, Proof
-from intset.prover.width import fit_conditions
+from intset.prover.proof import PROVED, Proof, fit_conditions
 from intset.simplify.cost import DIVISION, DIVISION_BY_CONSTANT, machine_cost
 from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule
 from lowering.division.scope import DivisionScope, root_scope

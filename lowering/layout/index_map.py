@@ -19,8 +19,8 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.itermap.general import YES, Verdict
 from intset.itermap.itermap import IterMap, iter_map
-from intset.itermap.listed import YES, Verdict
 from lowering.errors import LayoutError
 from lowering.layout.packing import packed, unpacked
 

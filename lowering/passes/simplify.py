@@ -23,8 +23,8 @@ from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrit
 from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
 from intset.expr.range import Range
 from intset.simplify import Pricing, simplified
+from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
-from intset.simplify.width import no_wider
 from lowering.nest.driver import Cursor, Descent, StmtRules, cursors, each_operand, inside, rewritten
 from lowering.nest.ir import (
     Assert,

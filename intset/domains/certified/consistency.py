@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from intset.domains.certified.enumeration import box_of, facts_hold, tuples_of
-from intset.domains.query import Query
+from intset.domains.query import Deciding, Query
 from intset.domains.ranked import strongest
-from intset.domains.region_domain import Deciding
 from intset.expr.node import Cond, Node
 
 

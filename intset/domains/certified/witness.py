@@ -15,8 +15,8 @@ from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
+from intset.linear.assumptions import Clause
 from intset.linear.canonical import Normalizer
-from intset.linear.conditions import Clause
 from intset.linear.division import as_quotient
 from intset.linear.form import Linear, factors, is_affine
 

@@ -23,7 +23,7 @@ from intset.budgets import (
 )
 from intset.domains.isl.session import budget, context, is_limited, isl, val, weighed
 from intset.errors import BudgetError
-from intset.regions.account import remark
+from intset.regions.derived import remark
 
 if TYPE_CHECKING:
     from islpy import BasicSet, Map, Point, PwAff, PwMultiAff, Set

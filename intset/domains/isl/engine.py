@@ -11,8 +11,7 @@ from intset.domains.isl.checked import solving
 from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
 from intset.domains.isl.shape import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
-from intset.domains.query import Query
-from intset.domains.region_domain import Points, Verdict
+from intset.domains.query import Points, Query, Verdict
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from intset.domains.isl.bindings import bindings
 from intset.errors import BudgetError, InputError
 from intset.expr.printer import number_of
-from intset.loading import load
-from intset.regions.account import Account
+from intset.installation import load
+from intset.regions.derived import Account
 
 if TYPE_CHECKING:
     from islpy import Context, Val

@@ -26,8 +26,7 @@ from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
-from intset.regions.account import Account
-from intset.regions.derived import PerInstance, Product, coordinates
+from intset.regions.derived import Account, PerInstance, Product, coordinates
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:

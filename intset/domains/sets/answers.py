@@ -10,8 +10,7 @@ from intset.budgets import LISTED_SHAPE_POINTS
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import LISTED
 from intset.domains.protocols import Domain
-from intset.domains.query import Query
-from intset.domains.region_domain import Points, Regions
+from intset.domains.query import Points, Query, Regions
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
 from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
 from intset.domains.sets.ends import Bounds

@@ -50,8 +50,7 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.regions.account import collected
-from intset.regions.derived import PerInstance
+from intset.regions.derived import PerInstance, collected
 from intset.regions.shape import Shape
 
 T = TypeVar("T")

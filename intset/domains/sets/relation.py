@@ -11,8 +11,7 @@ from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int
 from intset.expr.printer import shown
-from intset.regions.account import collected
-from intset.regions.derived import coordinates
+from intset.regions.derived import collected, coordinates
 from intset.regions.shape import Shape
 
 

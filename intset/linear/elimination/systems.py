@@ -20,7 +20,7 @@ from intset.linear.elimination.cases import definition
 from intset.linear.form import ZERO, Linear
 
 if TYPE_CHECKING:
-    from intset.regions.account import Account
+    from intset.regions.derived import Account
 
 
 class StepCounter:

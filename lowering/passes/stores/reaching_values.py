@@ -15,7 +15,7 @@ from intset.budgets import KNOWN_CASES
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
-from intset.regions.account import Account
+from intset.regions.derived import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.accesses import always_read
 from lowering.dataflow.program import Path

@@ -11,7 +11,7 @@ from benchmarks.growth import FAMILIES
 from bound import infer_bound, te, tir
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
-from intset.regions.account import Account
+from intset.regions.derived import Account
 from tests.bound.oracle import check
 
 

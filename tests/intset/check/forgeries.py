@@ -13,8 +13,7 @@ import intset
 from intset import Context, EvaluationError, Fact, Opaque, ParseError, Range, ShapeVar, Var, evaluate, maximum, select
 from intset.check import Certificate
 from intset.check.isl_text import emptiness_text
-from intset.check.points import box_of
-from intset.check.premises import premises_of
+from intset.check.premises import box_of, premises_of
 from intset.check.smt_text import unsat_text
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder, symbols

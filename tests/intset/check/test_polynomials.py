@@ -8,9 +8,8 @@ from math import prod
 
 from intset import EvaluationError, Fact, Var, cast, ceildiv, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.check import Certificate
-from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, WeightedProduct
+from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, WeightedProduct, ways_to_fail
 from intset.check.isl_text import emptiness_text, is_empty_text
-from intset.check.linear import ways_to_fail
 from intset.check.polynomials import Expander
 from intset.check.smt_text import _is_unsat, unsat_text
 from intset.expr.node import Cond, Expr

@@ -28,7 +28,7 @@ from intset import (
 )
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.engine import Isl
-from intset.domains.region_domain import Points
+from intset.domains.query import Points
 from intset.domains.registry import domain_names, unregister
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import ProductRegion, Region

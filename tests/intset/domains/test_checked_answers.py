@@ -19,7 +19,7 @@ from intset.domains.isl.shape import IslShape, of
 from intset.domains.isl.to_expr import simplified
 from intset.errors import BudgetError, UndecidedError
 from intset.prover.smt import SmtSession
-from intset.regions.account import collected
+from intset.regions.derived import collected
 
 b, x, y = Var("b"), Var("x"), Var("y")
 n = ShapeVar("n", lower=1, upper=64)

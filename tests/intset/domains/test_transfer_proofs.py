@@ -18,13 +18,12 @@ import pytest
 import z3
 
 from intset.domains import modular
-from intset.domains import product as products
 from intset.domains.arithmetic import multistride, strided, strided_bits
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 
-MODULES: tuple[ModuleType, ...] = (iv, strided, strided_bits, modular, multistride, products)
+MODULES: tuple[ModuleType, ...] = (iv, strided, strided_bits, modular, multistride)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
