@@ -24,11 +24,10 @@ from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
-from intset.expr.intern import WeakTable
+from intset.expr.dag import WeakTable, postorder
 from intset.expr.node import Expr, Node, ShapeVar, Var, as_expr, as_int
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import postorder
 from intset.linear.canonical import Normalizer
 
 

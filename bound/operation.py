@@ -20,10 +20,10 @@ from bound.tir.value import Operand, Value, ValueOp
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, a_name, listed
+from intset.expr.dag import free_vars
 from intset.expr.node import Expr, PlainVar, Var, as_expr
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars
 
 
 class PlaceholderOp(Operation):

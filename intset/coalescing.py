@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from intset.budgets import COALESCED_SUMS
 from intset.expr import ops
+from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
-from intset.expr.walk import free_vars, opaque_terms
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer

@@ -32,11 +32,11 @@ from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.expr.annotate import without_sizes
 from intset.expr.arguments import mapped
+from intset.expr.dag import free_vars, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, as_int, const
+from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.expr.text import shown
-from intset.expr.walk import free_vars, substitute
 
 _WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # tails with excess or repeated elements
 

@@ -21,7 +21,7 @@ from bound.itervar import IterVar
 from bound.replay.domain import REDUCTION, AxisMap, TensorDomain, axis_map, made_alone, position_of
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split
 from bound.schedule.relations import with_ancestors, with_descendants
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 
 @dataclass(frozen=True, eq=False)

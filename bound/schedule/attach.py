@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

@@ -14,7 +14,7 @@ from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.node import Cond, Expr, IntLike, as_expr, truth
-from intset.expr.text import shown
+from intset.expr.printer import shown
 
 
 @dataclass(frozen=True, eq=False)

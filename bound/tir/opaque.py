@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from bound import dtypes
 from bound.tir.value import Value, ValueOp
 from intset.expr import ops
-from intset.expr.intern import LOCK, WeakTable, leaf_vars
+from intset.expr.build import Opaque
+from intset.expr.dag import LOCK, WeakTable, leaf_vars, postorder
 from intset.expr.node import Expr, Node, Var
-from intset.expr.opaque import Opaque
-from intset.expr.walk import postorder
 from intset.linear import bounds as iv
 from intset.linear.bounds import ATOM_BOUNDS, Interval
 from intset.linear.canonical import Normalizer

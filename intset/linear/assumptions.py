@@ -19,8 +19,8 @@ from intset.linear.form import Linear
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
+    from intset.linear.assumptions import Clause
     from intset.linear.canonical import Normalizer
-    from intset.linear.conditions import Clause
 
 Limits = Mapping[Var, tuple[Linear | None, Linear | None]]  # (first, last), None where infinite
 NOTHING: Mapping[Any, Any] = MappingProxyType({})

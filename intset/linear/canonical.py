@@ -12,13 +12,12 @@ from typing import Any
 
 from intset.budgets import PRODUCT_DEGREE, PRODUCT_TERMS, REFINED_ARM, REWRITTEN_TERMS
 from intset.expr import ops
+from intset.expr.dag import free_vars, is_small
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
-from intset.expr.walk import free_vars, is_small
 from intset.linear import bounds as iv
 from intset.linear import conditions, division, symbolic
-from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
+from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, Clause, narrow
 from intset.linear.bounds import Interval
-from intset.linear.conditions import Clause
 from intset.linear.form import (
     Linear,
     Spine,
@@ -33,7 +32,7 @@ from intset.linear.form import (
     short_spine,
 )
 from intset.linear.multiples import folded
-from intset.linear.rules import NODE_RULES, RULES
+from intset.linear.operations import NODE_RULES, RULES
 
 
 def _is_product(e: Expr) -> bool:

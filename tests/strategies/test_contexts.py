@@ -10,8 +10,8 @@ from hypothesis import find, settings
 
 from intset import ShapeVar, evaluate
 from intset.expr import ops
+from intset.expr.dag import postorder
 from intset.expr.definedness import is_partial
-from intset.expr.walk import postorder
 from intset.infinity import Infinity
 from tests.strategies.contexts import EVERY, TABLE, Drawn, contexts
 

@@ -46,9 +46,9 @@ from intset.budgets import CIRCULAR
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, logical_or, maximum
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import substitute
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import constant

@@ -25,14 +25,14 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, opaque_terms
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.regions.account import Account
+from intset.regions.derived import Account
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:

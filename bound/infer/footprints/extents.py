@@ -35,9 +35,9 @@ from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, logical_and, maximum, minimum
+from intset.expr.dag import is_small, opaque_terms
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var, as_expr
-from intset.expr.walk import is_small, opaque_terms
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
 

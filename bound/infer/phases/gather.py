@@ -48,9 +48,9 @@ from intset.budgets import SLIDE, SLIDE_ENDS, UNION
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, select
+from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
-from intset.expr.walk import chain, conjuncts, is_small, postorder, substitute
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
 

@@ -11,8 +11,8 @@ from bound.infer.phases.pass_up import initialise_leaves, storage_rank_of
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
 from bound.schedule.relations import IterVarRelation, Ranges, pass_down_domain, pass_up_index, split_guards
+from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import evaluate
-from intset.expr.walk import opaque_terms
 from tests.bound.corpus import CASES
 
 A = te.placeholder((20,), name="A")
