@@ -1,7 +1,8 @@
 """`Normalizer`: the assumptions of one scope, and linear forms, bounds and signs of expressions under them.
 
-All divisions become floor divisions and remainders become `x - c*(x // c)` (`division.py`). `rules.py` has one rule for
-each operation, `conditions.py` the comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic bound.
+All divisions become floor divisions and remainders become `x - c*(x // c)` (`division.py`). `operations.py` has one
+rule for each operation, `assumptions.py` the comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the
+symbolic bound.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from intset.expr import ops
 from intset.expr.dag import free_vars, is_small
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
 from intset.linear import bounds as iv
-from intset.linear import conditions, division, symbolic
-from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, Clause, narrow
+from intset.linear import division, symbolic
+from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
 from intset.linear.bounds import Interval
 from intset.linear.form import (
     Linear,
@@ -121,10 +122,10 @@ class Normalizer:
         return cond
 
     def clauses(self, root: Cond) -> tuple[Clause | Cond, ...]:
-        """The undecided conjuncts of `root`; see `conditions.clauses`."""
+        """The undecided conjuncts of `root`; see `assumptions.clauses`."""
         parts = self._clauses.get(root)
         if parts is None:
-            parts = self._clauses[root] = conditions.clauses(self, root)
+            parts = self._clauses[root] = clauses(self, root)
         return parts
 
     def regroup(self, form: Linear) -> Linear:
@@ -336,7 +337,7 @@ class Normalizer:
                     stack.extend(waiting)
                     continue
                 if op.boolean:
-                    conds[node] = conditions.RULES[op](self, node)
+                    conds[node] = CONDITION_RULES[op](self, node)
                 else:
                     if op in NODE_RULES:
                         form = NODE_RULES[op](self, node)
@@ -417,8 +418,8 @@ class Normalizer:
         limit = REFINED_ARM >> (2 * self.depth)
         if not is_small(limit, (cond, if_true, if_false)):
             return None, None
-        yes = None if if_true.op is ops.CONST and conditions.is_chain(cond, ops.OR) else self.narrowed(cond)
-        no = None if if_false.op is ops.CONST and conditions.is_chain(cond, ops.AND) else self.narrowed(~cond)
+        yes = None if if_true.op is ops.CONST and is_chain(cond, ops.OR) else self.narrowed(cond)
+        no = None if if_false.op is ops.CONST and is_chain(cond, ops.AND) else self.narrowed(~cond)
         return yes, no
 
     def remember_branches(self, e: Expr, yes: Normalizer, a: Linear, no: Normalizer, b: Linear) -> None:
