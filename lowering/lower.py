@@ -13,7 +13,7 @@ from bound.schedule import Schedule
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from lowering.build.function import FunctionBuilder
 from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest.ir import Function

@@ -17,7 +17,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, a_name
 from intset.expr.node import Expr, Var, truth
-from intset.expr.text import shown
+from intset.expr.printer import shown
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 

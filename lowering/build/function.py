@@ -17,10 +17,10 @@ from bound.tir.value import Value
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import listed
+from intset.expr.dag import without_assertions
 from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, ShapeVar, Var, const
-from intset.expr.text import shown
-from intset.expr.walk import without_assertions
+from intset.expr.printer import shown
 from lowering.build.checks import data_checks, refuse_outside, size_asserts
 from lowering.build.pipeline import schedule_ops
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq

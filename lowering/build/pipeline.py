@@ -23,9 +23,9 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.calls import Buffer, ExternCall
 from bound.tir.value import Operand
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.text import shown
-from intset.expr.walk import opaque_terms
+from intset.expr.printer import shown
 from intset.linear.canonical import Normalizer
 from lowering.build import formulas, stages
 from lowering.build.buffers import doubled, fold

@@ -26,9 +26,9 @@ from bound.operation import ScanOp
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir.build import all_of
+from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.expr.walk import conjuncts, free_vars
 from lowering.build.formulas import Formula
 from lowering.nest.ir import For, If, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import Recursion, operands, statements, tensors_read

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.expr import ops
+from intset.expr.dag import chain, opaque_terms, postorder
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
-from intset.expr.walk import chain, opaque_terms, postorder
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
 from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from intset import Cond, Context, Expr, IntervalSet, IntSet, Range, Region, Relation, Var, evaluate, select
 from intset.errors import BudgetError, CountError, EvaluationError, UndecidedError
+from intset.expr.dag import conjuncts
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
-from intset.expr.walk import conjuncts
 from intset.simplify import Pricing
 from intset.testing import Setting
 from intset.testing.oracle import Oracle

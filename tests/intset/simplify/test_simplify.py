@@ -25,7 +25,7 @@ from intset import (
 )
 from intset.linear.form import constant
 from intset.simplify import Pricing
-from intset.simplify.samples import SamplePoints
+from intset.simplify.order import SamplePoints
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import EVERY, Drawn
 from tests.sweeps import daily
