@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from intset import names
 from intset.budgets import CACHED_PROOFS
@@ -22,7 +22,7 @@ from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.dag import free_vars
 from intset.expr.definedness import guarded_steps
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.printer import Point, number_text
 from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
@@ -30,9 +30,6 @@ from intset.frame import Frame
 from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
-
-if TYPE_CHECKING:
-    from intset.context import Context
 
 
 class Proof:
@@ -310,7 +307,15 @@ def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | No
     )
 
 
-def fits(ctx: Context, e: Expr, bits: int) -> Proof:
+class Proving(Protocol):
+    """A scope that proves conditions and writes them in canonical form: a `Context`."""
+
+    def prove(self, condition: Cond) -> Proof: ...
+
+    def canonical(self, e: Cond) -> Node: ...
+
+
+def fits(ctx: Proving, e: Expr, bits: int) -> Proof:
     """Prove that every step of `e` fits in `bits` signed bits and none traps, wherever `e` is defined."""
     goal = logical_and(*fit_conditions(ctx, e, bits))
     proof = ctx.prove(goal)
@@ -325,7 +330,7 @@ def fits(ctx: Context, e: Expr, bits: int) -> Proof:
     return Proof(goal, UNKNOWN, proof.by, reason="a step may overflow only where the expression has no value")
 
 
-def fit_conditions(ctx: Context, e: Expr, bits: int) -> list[Cond]:
+def fit_conditions(ctx: Proving, e: Expr, bits: int) -> list[Cond]:
     """No-overflow conditions of the steps not obviously within the width."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     by_node: list[list[Cond]] = []
