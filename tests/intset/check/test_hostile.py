@@ -27,7 +27,7 @@ from intset.expr.build import asserting
 from intset.expr.node import Expr, const
 from intset.expr.printer import name_text
 from intset.infinity import Infinity
-from tests.intset.check.forgeries import _disturb, signed_anew
+from tests.intset.check.test_forgeries import _disturb, signed_anew
 
 x, y = Var("x"), Var("y")
 n, m = ShapeVar("n", 1, 5), ShapeVar("m", 0, 4)

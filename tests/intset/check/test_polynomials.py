@@ -1,22 +1,46 @@
-"""Semantics of the checker's translations: polynomials, texts and premises preserve values."""
+"""The checker's arithmetic: polynomials, conjunctions of bits, fractions, and texts for isl and z3 preserve values."""
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from contextlib import suppress
 from math import prod
 
-from intset import EvaluationError, Fact, Var, cast, ceildiv, evaluate, maximum, minimum, select, truncdiv, truncmod
+import pytest
+
+from intset import (
+    Cond,
+    Context,
+    EvaluationError,
+    Expr,
+    Fact,
+    ShapeVar,
+    Var,
+    cast,
+    ceildiv,
+    const,
+    evaluate,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    select,
+    truncdiv,
+    truncmod,
+)
 from intset.check import Certificate
 from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, WeightedProduct, ways_to_fail
 from intset.check.isl_text import emptiness_text, is_empty_text
-from intset.check.polynomials import Expander
+from intset.check.polynomials import Expander, without_common_factors
 from intset.check.smt_text import _is_unsat, unsat_text
-from intset.expr.node import Cond, Expr
+from intset.expr import ops
 from intset.facts import ASSUMED
-from tests.strategies.contexts import EVERY, Expressions
+from tests.strategies.contexts import EVERY, Expressions, value
+from tests.sweeps import daily
 
-a, i, j = Var("a"), Var("i"), Var("j")
+a, i, j, x, y, z, h, d, t = (Var(name) for name in "aijxyzhdt")
 
 
 def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
@@ -32,7 +56,7 @@ def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
         for _ in range(4):
             at = {v: drawn.rng.randint(-9, 9) for v in variables}
             try:
-                value = evaluate(e, at)
+                expected = evaluate(e, at)
                 found = sum(
                     k * prod(evaluate(expander.nodes[atom], at) ** power for atom, power in monomial)
                     for monomial, k in poly.items()
@@ -40,7 +64,7 @@ def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
             except EvaluationError:
                 continue
             compared += 1
-            assert found == value, (e, at)
+            assert found == expected, (e, at)
     assert compared > 600
 
 
@@ -108,3 +132,163 @@ def test_a_text_is_the_one_that_follows_from_the_statement() -> None:
     even = (a * 2) % 4 <= 2
     texts = [emptiness_text([], cond) for cond in (even, a % 4 <= 3)]
     assert [Certificate("isl", even, text=text).check() for text in (*texts, "{ : false }", "")] == [True] + [False] * 3
+
+
+# -- bits --------------------------------------------------------------------------------------------------------------
+
+WINDOW = [
+    dict(zip((x, y, z), values, strict=True))
+    for values in itertools.product((-7, -1, 0, 5, 6), (-4, 3, 9), (-3, 0, 11))
+]
+
+
+@pytest.mark.parametrize("seed", daily(range(3_000), 100))
+def test_what_is_equal_is_equal_everywhere(seed: int) -> None:
+    rnd = random.Random(seed)
+    drawn = Expressions(rnd, [x, y, z, x + 1], "bits", constants=(5, 0, -1))
+    a = drawn.integer(3)
+    b = rnd.choice([drawn.integer(3), (a & x) | (a & ~x), (a ^ y) ^ y, ~(~a | (z & 0))])
+    goal = a.eq(b)
+    if goal.op is not ops.EQ:
+        return
+    difference, is_zero = Expander().sides(goal)
+    if is_zero and not difference:
+        assert all(evaluate(goal, point) for point in WINDOW)
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        (x & (x | y)).eq(x),
+        ((x ^ y) ^ y).eq(x),
+        ((x & y) | (x & z)).eq(x & (y | z)),
+        (~(x & y)).eq(~x | ~y),
+        ((x | y) + (x & y)).eq(x + y),
+        (x ^ y).eq((x | y) - (x & y)),
+        ((x + 1) & ~(x + 1)).eq(0),
+    ],
+)
+def test_identities_are_proved_with_a_certificate(goal: Cond) -> None:
+    proof = Context().prove(goal)
+    assert proof and proof.certificate().check()
+
+
+@pytest.mark.parametrize("goal", [(x & y).eq(x), (x | y).eq(x + y), ((x & y) | z).eq(x & (y | z)), (~x).eq(-x)])
+def test_others_are_not(goal: Cond) -> None:
+    assert not Context().prove(goal)
+
+
+def test_too_many_conjunctions_are_left_as_they_are() -> None:
+    many = const(0)
+    for n in range(12):
+        many = many | (Var(f"a{n}") & Var(f"b{n}"))
+    assert Context().prove(many.eq(many))
+    assert not Context().prove((many ^ x).eq(many ^ y))
+
+
+def test_what_is_too_long_multiplied_out_is_left_to_others() -> None:
+    e = (x & y) + x + y + 1
+    for _ in range(8):
+        e = e * e + (x | y)
+    assert Context().prove(e.eq(x * 3)).status in ("unknown", "refuted")
+
+
+# -- common factors ----------------------------------------------------------------------------------------------------
+
+VARIABLES = (x, y, h, d)
+DIVISIONS = (floordiv, floormod, truncdiv, truncmod, ceildiv)
+QUESTIONS = [
+    truncmod(y * x * 32 * x * y, x * y).eq(0),
+    (y * x * 32 * (x * y) % (6 * x * y)).eq(x * y * 16 % 3 * (x * y * 2)),
+    (x * 32 * x % (x * y)).eq(x * 32 % y * x),
+    (t * 8 * t % t).eq(0),
+    truncdiv(x * h * 6, x * d * 4).eq(truncdiv(h * 3, d * 2)),
+    ceildiv(x * h + x * d, x * y).eq(-((-h - d) // y)),
+    (-(x * h) // (x * x * d)).eq(-h // (x * d)),
+    ((x * h + x) % (x * d) - x * ((h + 1) % d)).eq(0),
+]
+
+
+@pytest.mark.parametrize("goal", QUESTIONS, ids=str)
+def test_what_a_common_factor_decides_has_a_certificate_that_is_checked_by_arithmetic(goal: Cond) -> None:
+    proof = Context().prove(goal)
+    assert proof and proof.by == "linear"
+    certificate = proof.certificate()
+    begin = time.process_time()
+    assert certificate.kind == "linear" and certificate.check(Context())
+    assert Certificate.from_text(certificate.to_text()).check()
+    assert time.process_time() - begin < 2
+
+
+def terms(rng: random.Random) -> Expr:
+    """A sum of one or two products of small powers."""
+    found = const(0)
+    for _ in range(rng.choice((1, 1, 2))):
+        part = const(rng.choice((-6, -2, 1, 2, 3, 4)))
+        for v in rng.choices(VARIABLES, k=rng.choice((0, 1, 1, 2))):
+            part = part * v
+        found = found + part
+    return found
+
+
+def test_quotients_equal_their_canonical_form_wherever_they_have_a_value() -> None:
+    rng, ctx, tried, shorter = random.Random(0), Context(), 0, 0
+    for _ in range(150):
+        common, op = terms(rng), rng.choice(DIVISIONS)
+        e = op(common * terms(rng), common * terms(rng))
+        form = ctx.canonical(e)
+        shorter += str(form) != str(e)
+        for values in rng.sample([*itertools.product((-7, -3, -1, 0, 1, 2, 5), repeat=4)], 25):
+            env = dict(zip(VARIABLES, values, strict=True))
+            expected = value(e, env)
+            tried += expected is not None
+            assert expected in (None, value(form, env)), (e, form, env)
+    assert tried > 2000 and shorter > 100
+
+
+def test_the_checker_divides_by_what_is_not_0_alone() -> None:
+    quotient, simple = (x * h) // (x * d), h // d
+    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
+        expander = Expander(nonzero)
+        assert (expander.poly(quotient) == expander.poly(simple)) is same
+    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
+    proof = Context().prove(goal)
+    assert proof.status != "refuted" and (not proof or proof.certificate().check())
+    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
+    assert not Context().prove(false)
+
+
+def test_fractions_are_those_that_they_were() -> None:
+    rng, found = random.Random(1), 0
+    for _ in range(200):
+        common, expander = terms(rng), Expander()
+        a, b = (expander.poly(common * terms(rng)) for _ in range(2))
+        if not b:
+            continue
+        short_a, short_b = without_common_factors(a, b)
+        found += short_b != b
+        for values in itertools.product((-3, 2, 5), repeat=4):
+            env = dict(zip(VARIABLES, values, strict=True))
+            whole = [
+                sum(k * prod(env[v] ** power for v, power in monomial) for monomial, k in poly.items())
+                for poly in (a, b, short_a, short_b)
+            ]
+            assert whole[0] * whole[3] == whole[1] * whole[2] and (whole[3] == 0) == (whole[1] == 0)
+            assert whole[1] == 0 or (whole[0] // whole[1] == whole[2] // whole[3])
+    assert found > 100
+
+
+@pytest.mark.parametrize("r", range(4))
+def test_a_number_that_is_less_than_the_factor_goes_with_it(r: int) -> None:
+    d = ShapeVar("d", 1)
+    ctx = Context()
+    proof = ctx.prove(((x * 4 + r) // (d * 4)).eq(x // d))
+    assert proof and proof.by == "linear" and proof.certificate().check()
+    for divisor in (-3, -1, 1, 2, 5):  # only where the divisor is positive
+        for at in range(-9, 10):
+            assert (((at * 4 + r) // (divisor * 4)) == at // divisor) or divisor < 0
+    e = Var("e")
+    for at, divisor in ((-5, -2), (4, -3), (7, -1)):
+        point = {x: at, e: divisor}
+        form = ctx.canonical((x * 4 + r) // (e * 4))
+        assert evaluate(form, point) == (at * 4 + r) // (divisor * 4)

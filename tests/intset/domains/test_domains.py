@@ -16,6 +16,8 @@ from intset.config import Config
 from intset.domains.interval import IntervalDomain
 from intset.domains.registry import domain_names, register, unregister
 from intset.domains.sets.base import Bounds, IntervalSet
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr
 from intset.testing import question, soundness
 from tests import ROOT
 from tests.intset.domains.known_bits import KnownBits
@@ -242,3 +244,23 @@ def test_an_end_says_a_number_where_its_term_has_none():
     assert [found.at({n: 0, m: 4}).ends(), found.at({n: 3, m: 5}).ends()] == [(0, 0), (0, 1)]
     _, plain = Context({i: Range(0, n)}, domain="isl").bounds(i + m // n)  # it is asked where n is not 0
     assert str(plain) == "m // n + n - 1"
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+i, j = Var("i"), Var("j")
+n = ShapeVar("n", 1)
+
+
+@pytest.mark.parametrize("domain", ["interval*isl", "isl*interval", "auto"])
+@pytest.mark.parametrize("e", [(n // 2) * i, (n // 3) * (i - 1), i * n - i])
+def test_a_side_is_no_looser_than_the_bounds_of_its_coordinate(domain: str, e: Expr) -> None:
+    ctx = Context({i: Range(0, n), j: Range(2, 5)}, domain=domain)
+    low, high = ctx.bounds(e)
+    assert high is not POS_INF
+    side = ctx.image((e, j)).box[0]
+    assert isinstance(side.extent, Expr) and isinstance(low, Expr) and isinstance(high, Expr)
+    last = side.min + side.extent - 1
+    for size in range(1, 9):
+        values = {n: size}
+        assert evaluate(low, values) <= evaluate(side.min, values) and evaluate(last, values) <= evaluate(high, values)

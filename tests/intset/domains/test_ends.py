@@ -1,0 +1,153 @@
+"""Ends where an operand is open, and ends of chains of remainders, which a search proves."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from itertools import product
+from typing import Any
+
+import pytest
+
+from intset import Context, EvaluationError, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, sum_of, truncmod
+from intset.config import current
+from intset.domains.certified.end_search import attained_ends
+
+x, tile, a, b = Var("x"), Var("tile"), Var("a"), Var("b")
+y = ShapeVar("y")
+OPEN = Context({x: None})
+
+
+def test_a_remainder_is_bounded_by_its_divisor() -> None:
+    ends = OPEN.bounds(x % tile)
+    assert tuple(ends) == (minimum(tile + 1, 0), maximum(tile - 1, 0)) and ends.is_tight
+    ends = OPEN.bounds(truncmod(x, tile))
+    assert tuple(ends) == (1 - abs(tile), abs(tile) - 1) and ends.is_tight
+
+
+@pytest.mark.parametrize("e", [x % tile, truncmod(x, tile)], ids=str)
+def test_the_ends_are_attained_at_every_divisor(e: Any) -> None:
+    low, high = OPEN.bounds(e)
+    for t in range(-9, 10):
+        if t:
+            values = {evaluate(e, {x: v, tile: t}) for v in range(-40, 40)}
+            assert (min(values), max(values)) == (evaluate(low, {tile: t}), evaluate(high, {tile: t}))
+
+
+def test_a_shift_is_bounded_as_a_product_is() -> None:
+    ends = Context({x: Range(0, 4)}).bounds(x << y)
+    assert str(tuple(ends)) == "(0, 3 << y)" and ends.is_tight
+
+
+def test_a_factor_of_a_bounded_product_is_bounded() -> None:
+    ctx = Context({b: Range(1, 4), a: None}, assume=[b * a <= 7])
+    assert ctx.bounds(a)[1] == 7
+    tried = 0
+    for low, high in product(range(-9, 10), repeat=2):
+        if low > high:
+            continue
+        within = Context({b: Range(2, 3), a: Range(-20, 41)}, assume=[b * a >= low, b * a <= high])
+        values = [v for v in range(-20, 21) for f in (2, 3, 4) if low <= v * f <= high]
+        if values:
+            first, last = within.bounds(a, domain="interval")
+            assert int(first) <= min(values) and max(values) <= int(last)
+            tried += 1
+    assert tried > 100
+
+
+def test_a_sum_is_a_factor_like_a_variable() -> None:
+    t = sum_of([ShapeVar(f"s{k}", lower=2) for k in range(64)])
+    assert Context().bounds(t * 8 * t % t) == (0, 0)
+    assert Context().prove((t * 8 * t % t).eq(0))
+    low, high = Context({x: Range(0, t * 128)}).bounds((x // t) * t)
+    assert int(low) == 0 and high is t * 127
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ([(a % 3).eq(2), (a % 5).eq(3), (a % 7).eq(2)], "105*Z + 23"),
+        ([truncmod(a, 3).eq(2)], "3*Z + 2"),
+        ([(-a % 3).eq(2), (a % 2).eq(1)], "6*Z + 1"),
+        ([(a % 4).eq(1), (a % 6).eq(3)], "12*Z + 9"),
+    ],
+)
+def test_congruences_meet(facts: list[Any], expected: str) -> None:
+    assert expected in repr(Context({a: None}, assume=facts).value_set(a, domain="modular"))
+    m, r = (int(text) for text in expected.split("*Z + "))
+    for v in range(-200, 200):
+        try:
+            if all(evaluate(fact, {a: v}) for fact in facts):
+                assert v % m == r
+        except EvaluationError:
+            continue
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+
+def chain(rnd: random.Random, names: list[Var], length: int) -> Expr:
+    e: Expr = rnd.choice(names)
+    for _ in range(length):
+        a = rnd.choice(names)
+        if rnd.random() < 0.5:
+            e = (e * rnd.randrange(2, 9) - a) % rnd.randrange(2, 30)
+        else:
+            e = e * 3 + a if rnd.random() < 0.5 else (e + a) // rnd.randrange(2, 5)
+    return e
+
+
+def test_ends_are_those_of_enumeration() -> None:
+    rnd, attained, dependent = random.Random(3), 0, 0
+    for k in range(60):
+        names = [Var(f"v{n}") for n in range(3)]
+        ranges = {v: Range(0, 6) for v in names}
+        if k % 2:
+            ranges[names[2]] = Range(names[0], names[1] + 1)
+        ctx = Context(ranges, assume=[names[0] + names[1] > 1])
+        e = chain(rnd, names, 5)
+        points = (dict(zip(names, values, strict=True)) for values in itertools.product(range(12), repeat=3))
+        inside = [p for p in points if p[names[0]] < 6 and p[names[1]] < 6 and p[names[0]] + p[names[1]] > 1]
+        inside = [
+            p for p in inside if (p[names[0]] <= p[names[2]] <= p[names[0]] + p[names[1]] if k % 2 else p[names[2]] < 6)
+        ]
+        values = [evaluate(e, p) for p in inside]
+        query = ctx.frame.query((e,), (), current())
+        ends = min(values), max(values)
+        assert attained_ends(query, ends[0], ends[1] + 1) in (None, ends)
+        assert attained_ends(query, ends[0] - 1, ends[1]) in (None, ends)
+        certified = attained_ends(query, *ends) == ends
+        attained += certified
+        dependent += certified and k % 2
+    assert attained > 15 and dependent > 5
+
+
+def test_long_chains() -> None:
+    rnd = random.Random(1)
+    names = [Var(f"v{k}") for k in range(6)]
+    ctx = Context({v: Range(0, 16) for v in names})
+    tight, start = 0, time.process_time()
+    for _ in range(20):
+        e: Expr = names[rnd.randrange(6)]
+        for _ in range(16):
+            a = names[rnd.randrange(6)]
+            is_remainder = rnd.random() < 0.3
+            e = (e * rnd.randrange(2, 9) + a) % rnd.randrange(2, 99) if is_remainder else e * 3 + a
+        tight += ctx.bounds(e).is_tight
+    assert tight == 20
+    assert time.process_time() - start < 2.5
+
+
+def test_ends_that_no_corner_takes() -> None:
+    """Branch and bound: the remainder and the other terms peak at different points."""
+    v = [Var(f"v{k}") for k in range(6)]
+    inner = (v[0] * 22 + v[2] * 24 + v[4] * 7) % 39 * 8 + v[3] * 4 + v[0] * 5
+    chain = (inner // 2 * 3 + v[5]) % 77 * 6561 + v[0] * 243 + v[2] * 9 + v[3] * 2214 + v[4] * 729 + v[5] * 85
+    bounds = Context({x: Range(0, 6) for x in v}).bounds(chain)
+    values = [
+        evaluate(chain, dict(zip(v, (a, 0, *p), strict=True)))
+        for a in range(6)
+        for p in itertools.product(range(6), repeat=4)
+    ]
+    assert bounds.is_tight and bounds.ints() == (min(values), max(values))
