@@ -20,10 +20,10 @@ from typing import Any, Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
-from bound.replay.dependencies import C2P, DependencyGraph, Edge, check_depends
+from bound.replay.dependencies import DependencyGraph, check_depends
 from bound.replay.domain import REDUCTION, current, domain, position_of
 from bound.replay.loops import Reason, Repair, ReplayError
-from bound.replay.positions import PropagatedPositions, carry_loops, carry_position, settle, unmapped
+from bound.replay.positions import C2P, Edge, PropagatedPositions, carry_loops, carry_position, settle, unmapped
 from bound.replay.snapshot import ScheduleSnapshot, is_inlined
 from bound.schedule import Schedule, Stage
 from bound.schedule.dataflow import insert_after, redirect
@@ -202,19 +202,18 @@ def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) 
     reasons = tuple(settle(snapshot, kept, best=not standard))
     if standard and reasons:
         again = partial(_inline, tensor=tensor, name=name)
-        repairs = tuple(_inline_repairs(schedule, again, depth))
+        repairs = tuple(_position_repairs(schedule, again, depth))
         raise ReplayError(f"{call}: {reasons[0]}; what works instead: {in_words(repairs)}", reasons, repairs)
     snapshot.write()
     return Outcome(snapshot.position[now.op], reasons)
 
 
-def _inline_repairs(schedule: Schedule, again: Callable[..., Outcome], depth: int) -> Iterator[Repair]:
-    """Yield the largest smaller position that works, and mode "best_effort"."""
-    for less in range(depth - 1, -1, -1):
-        at = partial(again, pos=less, mode=STANDARD)
-        if works(schedule, at):
-            yield Repair("position", f"position {less}", at)
-            break
+def _position_repairs(schedule: Schedule, again: Callable[..., Outcome], depth: int, of: str = "") -> Iterator[Repair]:
+    """Yield the largest smaller position that works, and mode "best_effort"; `of` names the tensor of the position."""
+    shallower = ((less, partial(again, pos=less, mode=STANDARD)) for less in range(depth - 1, -1, -1))
+    largest = next(((less, at) for less, at in shallower if works(schedule, at)), None)
+    if largest is not None:
+        yield Repair("position", f"position {largest[0]}{of}", largest[1])
     best = partial(again, pos=depth, mode=BEST_EFFORT)
     if works(schedule, best):
         yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
@@ -296,14 +295,7 @@ def _compute_at_repairs(schedule: Schedule, producer: Tensor, consumer: Tensor, 
     """Yield the repairs that work: a smaller position, mode "best_effort", reordered loops, recomputation."""
     depth = position_of(pos, domain(schedule, consumer).depth, consumer.name)
     at = partial(place_at, producer=producer, consumer=consumer)
-    for less in range(depth - 1, -1, -1):
-        shallower = partial(at, pos=less, mode=STANDARD)
-        if works(schedule, shallower):
-            yield Repair("position", f"position {less} of {consumer.name}", shallower)
-            break
-    best = partial(at, pos=depth, mode=BEST_EFFORT)
-    if works(schedule, best):
-        yield Repair("mode", f"mode {BEST_EFFORT!r}", best)
+    yield from _position_repairs(schedule, at, depth, f" of {consumer.name}")
     order = _reductions_last(schedule, consumer)
     if order is not None:
         reordered = partial(_reordered, producer=producer, consumer=consumer, pos=depth, order=order)

@@ -1,5 +1,9 @@
 """Compute-at positions: propagate loops and positions along the spanning tree, and settle how many loops can be shared.
 
+The maximum-information spanning tree decides along which edges a replay propagates loops: from a start tensor, each
+other tensor is reached over the path that preserves the most root axes of the start. Terms: nvFuser,
+*MaxInfoSpanningTree*.
+
 Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both are read by `T4`. Propagating position
 1 of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until
 the nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
@@ -7,15 +11,16 @@ the nest is legal (`legality`), and records a `Reason` for each tensor it lowere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from bound.errors import InputError, ScheduleError
-from bound.itervar import IterType
+from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.replay import loops
-from bound.replay.dependencies import C2P, Allowed, Edge, tree
 from bound.replay.domain import BROADCAST, REDUCTION, TensorDomain, current, position_of, reads
 from bound.replay.loops import Conflict, Leaf, Reason, SharedNest
 from bound.replay.snapshot import ScheduleSnapshot, is_inlined
@@ -191,6 +196,95 @@ def _reason(nest: SharedNest, conflict: Conflict, leaf: Leaf, asked: int) -> Rea
     other = next((other for other in reversed(conflict.apart) if other[0] is not op), None)
     consumer = None if other is None else other[0].outputs[0]
     return Reason(conflict.rule, op.outputs[0], nest.axis(leaf), consumer, asked, position)
+
+
+C2P: Final = "C2P"
+P2C: Final = "P2C"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A step of a propagation: from a consumer to a producer ("C2P"), or from a producer to a consumer ("P2C")."""
+
+    kind: str
+    source: Tensor
+    target: Tensor
+
+    @property
+    def producer(self) -> Operation:
+        """The operation that the other one reads."""
+        return self.target.op if self.kind == C2P else self.source.op
+
+    @property
+    def consumer(self) -> Operation:
+        """The operation that reads the other one."""
+        return self.source.op if self.kind == C2P else self.target.op
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.source.name}->{self.target.name}"
+
+
+Allowed = Callable[[Edge], bool]
+
+
+def spanning_tree(schedule: Schedule, tensor: Tensor, pos: int = -1) -> tuple[Edge, ...]:
+    """Return the edges of the maximum-information spanning tree from a tensor, in the order of their selection.
+
+    The weight of an edge is the number of root axes behind the first `pos` loops of `tensor` that are still axes of the
+    target; edges of weight 0 are excluded. The heaviest edge is selected next. Ties, in order: fewest edges from
+    `tensor`; C2P before P2C; shortest longest chain to the target; name; stage. So the order in which outputs are
+    listed matters only among operations of one name.
+
+    Raises
+    ------
+    InputError: the position is out of range.
+    """
+    start = current(schedule, tensor)
+    snapshot = ScheduleSnapshot(schedule)
+    return tuple(tree(snapshot, start, position_of(pos, snapshot.domain(start).depth, start.name)))
+
+
+def tree(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowed: Allowed | None = None) -> Iterator[Edge]:
+    """Yield the edges of the maximum-information spanning tree, restricted to the allowed ones."""
+    first = snapshot.domain(start)
+    needed = with_ancestors(first.relations, first.loop[:position])
+    reached: set[Operation] = {start.op}
+    ticket = count()
+    heap: list[tuple[int, int, str, int, int, Edge, frozenset[IterVar]]] = []
+
+    def look(at: Tensor, roots: frozenset[IterVar], steps: int) -> None:
+        """Push the edges of `at`; `known` are its roots that are root axes of the start."""
+        for edge in _edges(snapshot, at):
+            if edge.target.op in reached or not (allowed is None or allowed(edge)):
+                continue
+            there = _carried(snapshot, edge, roots)
+            if there:
+                rank = snapshot.rank[edge.target.op]
+                heapq.heappush(heap, (-len(there), steps, edge.kind, rank, next(ticket), edge, there))
+
+    look(start, frozenset(iv for iv in first.root if iv in needed), 1)
+    while heap:
+        _, steps, _, _, _, edge, there = heapq.heappop(heap)
+        if edge.target.op not in reached:
+            reached.add(edge.target.op)
+            yield edge
+            look(edge.target, there, steps + 1)
+
+
+def _edges(snapshot: ScheduleSnapshot, tensor: Tensor) -> Iterator[Edge]:
+    """Edges from the operation of a tensor, producers first; each neighbour occurs once per direction."""
+    outputs, graph = tensor.op.outputs, snapshot.graph
+    read = dict.fromkeys(t for output in outputs for t in graph.producers(output))
+    yield from (Edge(C2P, tensor, t) for t in read)
+    reading = {t.op: t for output in outputs for t in reversed(graph.consumers(output))}
+    yield from (Edge(P2C, tensor, t) for t in sorted(reading.values(), key=lambda t: snapshot.rank[t.op]))
+
+
+def _carried(snapshot: ScheduleSnapshot, edge: Edge, roots: frozenset[IterVar]) -> frozenset[IterVar]:
+    axes = snapshot.axes(edge.producer, edge.consumer).to_reader
+    if edge.kind == C2P:
+        return frozenset(own for own, reader in axes.items() if reader in roots)
+    return frozenset(axes[own] for own in roots if own in axes)
 
 
 @dataclass(eq=False)

@@ -7,21 +7,24 @@ from itertools import takewhile
 
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
-from bound.replay.dependencies import RootMaps
-from bound.replay.domain import TensorDomain
+from bound.replay.dependencies import DependencyGraph
+from bound.replay.domain import AxisMap, TensorDomain, axis_map, domain
 from bound.replay.legality import shared_loops, stored_anew
 from bound.replay.loops import FROZEN, KIND, MISMATCH, Leaf, SharedNest
 from bound.replay.transform_replay import Matching, matching
 from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
+from bound.tensor import Tensor
 
 
-class ScheduleSnapshot(RootMaps):
+class ScheduleSnapshot:
     """Loops and positions of all stages during a call.
 
     Guarantee: the schedule changes only in `write`, so a refused call leaves it unchanged.
 
     Attributes
     ----------
+    graph: producers and consumers of each tensor.
+    domains: the domain of each operation; replays replace it.
     ops: operations in stage order.
     rank: order of the operations, independent of how outputs are listed (`DependencyGraph.rank`).
     readers: the consumers of each operation.
@@ -31,11 +34,11 @@ class ScheduleSnapshot(RootMaps):
     """
 
     def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule)
+        self.schedule = schedule
+        self.graph = DependencyGraph(schedule)
         self.ops: tuple[Operation, ...] = tuple(stage.op for stage in schedule.stages)
-        for stage in schedule.stages:
-            for t in stage.op.outputs[:1]:
-                self.domain(t)
+        self.domains = {op: domain(schedule, op.outputs[0]) for op in self.ops if op.outputs}
+        self._axes: dict[tuple[Operation, Operation], AxisMap] = {}
         self.rank = self.graph.rank
         self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in self.rank}
         self.before = {op: schedule[op].compute_at_position for op in self.ops}
@@ -56,12 +59,23 @@ class ScheduleSnapshot(RootMaps):
     def stage(self, op: Operation) -> Stage:
         return self.schedule[op]
 
+    def domain(self, tensor: Tensor) -> TensorDomain:
+        """Return the domain of a tensor now; replays replace it."""
+        return self.domains[tensor.op]
+
+    def axes(self, producer: Operation, reader: Operation) -> AxisMap:
+        """Return the root map of an operation and a direct consumer. Replays add no root axis, so it stays valid."""
+        root_map = self._axes.get((producer, reader))
+        if root_map is None:
+            root_map = self._axes[producer, reader] = axis_map(self.domains[producer], self.domains[reader])
+        return root_map
+
     def match(self, producer: Operation, reader: Operation) -> Matching:
         """Return the loops that an operation and a direct consumer have in common now."""
         here, there = self.domains[producer], self.domains[reader]
         cached = self._matches.get((producer, reader))
         if cached is None or cached[0] is not here or cached[1] is not there:
-            cached = self._matches[producer, reader] = (here, there, matching(here, there))
+            cached = self._matches[producer, reader] = (here, there, matching(here, there, self.axes(producer, reader)))
         return cached[2]
 
     def frozen(self, op: Operation) -> int:

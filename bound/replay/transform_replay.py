@@ -322,9 +322,8 @@ class Matching:
         return tuple(pairs), self.producer.depth
 
 
-def matching(producer: TensorDomain, reader: TensorDomain) -> Matching:
-    """Match the loops of a producer with those of a direct consumer."""
-    axes = axis_map(producer, reader)
+def matching(producer: TensorDomain, reader: TensorDomain, axes: AxisMap) -> Matching:
+    """Match the loops of a producer with those of a direct consumer; `axes` is their root map."""
     model, own = history(reader.relations, axes.added), history(producer.relations, axes.squeezed)
     image = detect(model, own, axes.to_producer).image
     mapped = frozenset(with_descendants(reader.relations, axes.to_reader.values()))
@@ -342,7 +341,7 @@ def matched_producer_position(producer: TensorDomain, consumer: TensorDomain, po
     """
     _check(producer, consumer)
     depth = position_of(position, consumer.depth, consumer.op.name)
-    return matching(producer, consumer).of_producer(depth)
+    return matching(producer, consumer, axis_map(producer, consumer)).of_producer(depth)
 
 
 def matched_consumer_position(consumer: TensorDomain, producer: TensorDomain, position: int) -> int | None:
@@ -356,4 +355,4 @@ def matched_consumer_position(consumer: TensorDomain, producer: TensorDomain, po
     """
     _check(producer, consumer)
     depth = position_of(position, producer.depth, producer.op.name)
-    return matching(producer, consumer).of_reader(depth)
+    return matching(producer, consumer, axis_map(producer, consumer)).of_reader(depth)

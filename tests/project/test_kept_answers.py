@@ -298,7 +298,7 @@ INSIDE: dict[str, str] = {
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
-    "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment RootMaps
+    "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer""",
