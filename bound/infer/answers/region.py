@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from math import prod
 
@@ -127,10 +128,11 @@ class StageRegion(Region):
         try:
             return self._counted()
         except BudgetError as error:
-            listed = enumerate_counts(self._env, self._footprint, self.fixed)
-            if listed is None:
-                raise CountError(f"counting is out of budget: {error}") from error
-            return listed
+            with suppress(BudgetError):
+                listed = enumerate_counts(self._env, self._footprint, self.fixed)
+                if listed is not None:
+                    return listed
+            raise CountError(f"counting is out of budget: {error}") from error
 
     def _counted(self) -> tuple[int | Infinity, int | Infinity]:
         """The counts by the domain, over all instances, including those of loops absent from the region."""

@@ -54,62 +54,27 @@ def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence
     """Maximum and sum, over instances, of the number of elements.
 
     `None` for symbolic sizes or too many points.
+
+    Raises
+    ------
+    BudgetError: the domain cannot write the membership conditions within its budget.
     """
-    variables = dict.fromkeys((*fixed, *footprint.hull(env).variables(), *footprint.variables()))
-    elements = _elements(env, footprint, list(variables), MAX_POINTS)
-    if elements is None:
-        return None
-    most = total = 0
-    for instance in elements:
-        if instance is None:
-            return None
-        most, total = max(most, len(instance[1])), total + len(instance[1])
-    return most, total
-
-
-def listed(env: LoopEnvironment, footprints: Sequence[Footprint]) -> tuple[list[Var], list[tuple[int, ...]]] | None:
-    """The elements of a union in all instances, as loop variables and the tuples of their values and coordinates.
-
-    `None` for symbolic sizes or too many points.
-    """
-    order = list(
-        dict.fromkeys(v for footprint in footprints for v in (*footprint.hull(env).variables(), *footprint.variables()))
-    )
-    points: set[tuple[int, ...]] = set()
-    for footprint in footprints:
-        elements = _elements(env, footprint, order, MAX_POINTS // 10)
-        if elements is None:
-            return None
-        for entry in elements:
-            if entry is None or len(points) > MAX_LISTED:
-                return None
-            instance, inside = entry
-            points.update((*instance, *x) for x in inside)
-    return order, sorted(points)
-
-
-def _elements(
-    env: LoopEnvironment, footprint: Footprint, order: Sequence[Var], most: int
-) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]] | None] | None:
-    """Each instance with its elements; a final `None` if that takes more than `most` membership tests."""
-    boxes = _boxes_of(env, footprint.hull(env), order)
-    if boxes is None or any(v not in order for v in footprint.variables()):
+    hull = footprint.hull(env)
+    order = list(dict.fromkeys((*fixed, *hull.variables(), *footprint.variables())))
+    boxes = _boxes_of(env, hull, order)
+    if boxes is None:
         return None
     point = [Var(f"x{k}") for k in range(footprint.dims)]
-    return _filtered(boxes, compiled(logical_and(*footprint.conditions(point)), [*order, *point]), order, most)
-
-
-def _filtered(
-    boxes: Iterable[tuple[dict[Var, int], list[range]]], inside: Callable[..., Any], order: Sequence[Var], most: int
-) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]] | None]:
-    looked = 0
+    inside = compiled(logical_and(*footprint.conditions(point)), [*order, *point])
+    most = total = looked = 0
     for values, spans in boxes:
         looked += prod(map(len, spans))
-        if looked > most:
-            yield None
-            return
-        instance = tuple(values[v] for v in order)
-        yield instance, [x for x in product(*spans) if inside(*instance, *x)]
+        if looked > MAX_POINTS:
+            return None
+        instance = [values[v] for v in order]
+        number = sum(1 for x in product(*spans) if inside(*instance, *x))
+        most, total = max(most, number), total + number
+    return most, total
 
 
 def _boxes_of(

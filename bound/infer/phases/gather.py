@@ -34,7 +34,7 @@ from bound.infer.footprints.environment import (
     takes_two_values,
     transitive_ranges,
 )
-from bound.infer.footprints.extents import is_always_empty, listed, max_extent
+from bound.infer.footprints.extents import is_always_empty, max_extent
 from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, footprint_of_shape, shape_of
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes, started
@@ -321,26 +321,9 @@ def _union_shapes(
             return footprint
         note = f"the region has {total.disjuncts()} parts: its box was used"
     except BudgetError as error:
-        counted = _listed(env, dims, [*(Footprint(dims, box) for box in alone), *others], exact, notes)
-        if counted is not None:
-            return counted
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(footprint.hull(env) for footprint in others)]
     return Footprint(dims, hull(env, boxes)[0], None, False, (*notes, note))
-
-
-def _listed(
-    env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], exact: bool, notes: Sequence[str]
-) -> Footprint | None:
-    """A union by enumeration; `None` beyond its budget."""
-    try:
-        points_of_union = listed(env, footprints)
-        if points_of_union is None:
-            return None
-        order, points = points_of_union
-        return footprint_of_shape(env, dims, env.shapes.listing(points, order, dims), exact, notes)
-    except BudgetError:
-        return None
 
 
 def _common_guard(boxes: Sequence[Box]) -> Box:

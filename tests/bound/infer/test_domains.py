@@ -17,7 +17,7 @@ from intset.domains.query import Query
 from intset.domains.registry import IslDomain, domain_named, regions_of, register, strongest, unregister
 from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import ShapeRegion
-from intset.errors import DomainError
+from intset.errors import CountError, DomainError
 from tests.bound.corpus import CASES
 from tests.bound.infer.test_corpus import figures, stored
 from tests.intset.regions.core_shape import CoreShape
@@ -164,3 +164,14 @@ def test_strides_without_gaps_are_exact_boxes() -> None:
     c = te.compute((40,), lambda i: t[i // 2], name="C")
     required = infer_bound(te.create_schedule(c.op), domain="stride").required(t)
     assert required.is_exact and required.is_box and required.count_max() == 20
+
+
+def test_a_count_out_of_budget_is_a_count_error() -> None:
+    a = te.placeholder((6400,), name="A")
+    t = te.compute((6400,), lambda x: a[x] + 1, name="T")
+    c = te.compute((40, 40), lambda i, j: t[i * j] + t[i * i + j], name="C")
+    s = te.create_schedule(c.op)
+    s[t].compute_at(s[c], c.op.axis[0])
+    required = infer_bound(s).required(t)
+    with pytest.raises(CountError, match="out of budget"):
+        required.count_max()
