@@ -112,7 +112,7 @@ class Value(Guest):
     Invariant: immutable and interned.
     """
 
-    __slots__ = ("__weakref__", "args", "data", "dtype", "op")
+    __slots__ = ("__weakref__", "_below", "_operations", "args", "data", "dtype", "op")
     op: ValueOp
     args: tuple[Operand, ...]
     data: Any
@@ -121,6 +121,7 @@ class Value(Guest):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("values are immutable")
 
+    remember = object.__setattr__  # as of `intset` nodes: a slot for what follows from the structure alone
     __hash__ = object.__hash__
 
     def __add__(self, other: ValueLike) -> Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import Operand, Truth, Value, ValueOp, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
-from intset.expr.dag import no_node, postorder, postorder_until
+from intset.expr.dag import no_node, postorder
+from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
 
@@ -22,22 +23,46 @@ LoadRewrite: TypeAlias = "Callable[[Tensor, tuple[Expr, ...]], Operand | None]"
 
 
 def nodes(*roots: Operand) -> Iterator[Operand]:
-    """Yield every node below `roots` once, arguments first.
+    """Iterate over every node below `roots` once, arguments first.
 
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
+    order: list[Operand] = postorder(roots)
+    if all(_ENTERED.isdisjoint(operations_of_node(root)) for root in roots) or not any(map(_is_entered, order)):
+        return iter(order)
+    return _nodes(roots)
+
+
+def operations(*roots: Operand) -> frozenset[Any]:
+    """The operations of the nodes that `nodes` visits."""
+    present = frozenset[Any]().union(*map(operations_of_node, roots))
+    if _ENTERED.isdisjoint(present):
+        return present
+    return frozenset([node.op for node in nodes(*roots)])
+
+
+_ENTERED: Final = frozenset((ops.LOAD, ValueOp.REDUCE))
+_READING: Final = frozenset((ops.LOAD, ValueOp.LOAD, ValueOp.REDUCE))
+_LOADS: Final = frozenset((ops.LOAD, ValueOp.LOAD))
+
+
+def _is_entered(node: Operand) -> bool:
+    """Whether a node has children beside its arguments."""
+    if node.op is ops.LOAD:
+        return isinstance(node.data, IntFunction)
+    return _is_open(node)
+
+
+def _nodes(roots: tuple[Operand, ...]) -> Iterator[Operand]:
     done: set[Operand] = set()
     stack: list[Operand] = list(reversed(roots))
     while stack:
         node = stack[-1]
-        try:
-            if node in done:
-                stack.pop()
-                continue
-            waiting: list[Operand] = [arg for arg in node.args if arg not in done]
-        except (AttributeError, TypeError):
-            raise no_node(node) from None
-        if node.op is ops.LOAD or node.op is ValueOp.REDUCE:
+        if node in done:
+            stack.pop()
+            continue
+        waiting: list[Operand] = [arg for arg in node.args if arg not in done]
+        if _is_entered(node):
             waiting += [part for part in _entered(node) if part not in done]
         if waiting:
             stack.extend(reversed(waiting))
@@ -48,11 +73,10 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
 
 
 def _entered(node: Operand) -> tuple[Operand, ...]:
-    """Return the children of a node beside its arguments."""
+    """Return the children of an entered node beside its arguments."""
     if node.op is ops.LOAD:
-        return (node.data.body,) if isinstance(node.data, IntFunction) else ()
-    combiner = node.data.combiner
-    return () if combiner.is_closed else (*combiner.identity, *combiner.results)
+        return (node.data.body,)
+    return (*node.data.combiner.identity, *node.data.combiner.results)
 
 
 def loaded_tensor(node: Node | Value) -> Tensor | None:
@@ -75,7 +99,9 @@ def read_indices(node: Node | Value) -> tuple[Expr, ...]:
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
     """Return the tensors read below `roots`, each once; tensors read in an index precede the indexed one."""
-    read = (loaded_tensor(node) for node in nodes(*listed(roots, "roots", "a list of operands")))
+    every = listed(roots, "roots", "a list of operands")
+    reading = [root for root in every if not _READING.isdisjoint(operations_of_node(root))]
+    read = (loaded_tensor(node) for node in nodes(*reading))
     return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
 
 
@@ -103,15 +129,33 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     for operand in new.values():
         if not isinstance(operand, (Node, Value)):
             raise no_node(operand)
-    for node in postorder_until(root, new):
-        args = tuple(new[arg] for arg in node.args)
-        new[node] = _rebuilt(node, args, on_load)
-        if isinstance(node, Value) and node.op is ValueOp.REDUCE and not node.data.combiner.is_closed:
+    order, present = postorder((root,)), operations_of_node(root)
+    is_called = on_load is not None and not _LOADS.isdisjoint(present)
+    if not is_called and new.keys().isdisjoint(order) and ValueOp.REDUCE not in present:
+        return root
+    for node in order:
+        if node in new:
+            continue
+        for arg in node.args:
+            if arg in new:
+                args = tuple([new.get(arg, arg) for arg in node.args])
+                new[node] = _rebuilt(node, args, on_load)
+                break
+        else:
+            args = node.args
+            if on_load is not None and (node.op is ValueOp.LOAD or node.op is ops.LOAD):
+                new[node] = _rebuilt(node, args, on_load)
+        if isinstance(node, Value) and _is_open(node):
             data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
             new[node] = make(node.op, args, node.dtype, data)
-    found: Any = new[root]
+    found: Any = new.get(root, root)
     answer: Part = found
     return answer
+
+
+def _is_open(node: Any) -> bool:
+    """Whether a node is a reduction by a combiner that refers to the program."""
+    return node.op is ValueOp.REDUCE and not node.data.combiner.is_closed
 
 
 def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
@@ -136,10 +180,9 @@ def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: LoadRewrite | N
             assert isinstance(body, Value)
             if body is not function.body:
                 return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
-    same = all(a is b for a, b in zip(args, node.args, strict=True))
     if isinstance(node, Value):
-        return node if same else make(node.op, args, node.dtype, node.data)
-    if same and isinstance(node, (Expr, Cond)):
+        return node if args is node.args else make(node.op, args, node.dtype, node.data)
+    if isinstance(node, (Expr, Cond)) and args is node.args:
         return node
     made: Operand = make_node(node.op, args, node.data)
     return made

@@ -6,6 +6,7 @@ Invariant: a walk visits each node once and does not recurse over depth.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import threading
 import weakref
@@ -117,13 +118,18 @@ class Interned:
     slots remember what follows from the structure alone.
     """
 
-    __slots__ = ("__weakref__", "_free", "_loads", "_number", "_order", "_partial", "args", "data", "glance", "op")
+    __slots__ = (
+        *("__weakref__", "args", "data", "op"),
+        *("_below", "_free", "_loads", "_number", "_operations", "_order", "_partial", "glance"),
+    )
     op: Op
     args: tuple[Any, ...]
     data: Any
+    _below: tuple[Any, ...]  # remembered by `postorder`: the nodes below, without this one
     _free: tuple[Var, ...]  # remembered by `free_vars`
     _loads: tuple[Any, ...]  # remembered by `walk.opaque_terms`
     _number: int  # remembered by `domains.isl.translate`
+    _operations: frozenset[Any]  # remembered by `operations`
     _order: tuple[int, ...]  # remembered by `linear.form`
     _partial: bool  # remembered by `definedness.is_partial`
     glance: Any  # remembered by `simplify.shapes`
@@ -213,6 +219,7 @@ def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
         return interned
 
 
+REMEMBERED_NODES = 64  # larger expressions are walked again: all orders below a chain would be quadratic
 FEW_ROOTS = 8  # up to this number, use the cache of each root; beyond, one walk
 
 
@@ -235,16 +242,53 @@ def postorder(roots: Iterable[W]) -> list[W]: ...
 def postorder(roots: Iterable[W]) -> list[W]:
     """Every node below `roots`, arguments before the nodes that use them, each node once.
 
+    A small root remembers the order below it.
+
     Raises
     ------
     InputError: an argument is no node.
     """
-    return _postorder(roots, ())
+    known = tuple(roots)
+    if len(known) != 1:
+        return _postorder(known, ())
+    root: Any = known[0]
+    try:
+        return [*root._below, root]
+    except AttributeError:
+        order = _postorder(known, ())
+        if len(order) <= REMEMBERED_NODES:
+            root.remember("_below", tuple(order[:-1]))
+        return order
+
+
+def operations(root: Walked) -> frozenset[Any]:
+    """The operations that occur in `root`, found once: most walks look for few of them."""
+    node: Any = root
+    try:
+        present: frozenset[Any] = node._operations
+    except AttributeError:
+        present = frozenset([below.op for below in postorder((node,))])
+        present = _SETS.setdefault(present, present)
+        node.remember("_operations", present)
+    return present
+
+
+_SETS: dict[frozenset[Any], frozenset[Any]] = {}  # one object for each of the few sets that occur
 
 
 def postorder_until(root: W, known: Container[W]) -> list[W]:
     """Postorder that does not enter the nodes in `known`."""
     return _postorder((root,), known)
+
+
+def postorder_beside(root: W, known: Container[W]) -> list[W]:
+    """Postorder without the nodes in `known`, which has with every node those below it."""
+    root_known: Any = root
+    try:
+        below = root_known._below
+    except AttributeError:
+        return _postorder((root,), known) if known else postorder((root,))
+    return [node for node in (*below, root) if node not in known]
 
 
 def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
@@ -341,8 +385,8 @@ def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
 def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
     """`root` with the nodes in `new` replaced; adds an entry to `new` for every visited node."""
     for node in postorder_until(root, new):
-        args = tuple(new[arg] for arg in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        args = tuple([new[arg] for arg in node.args])
+        same = all(map(operator.is_, args, node.args))
         new[node] = node if same else intern(type(node), node.op, args, node.data)
     answer: Any = new[root]
     rewritten: Kind = answer

@@ -24,7 +24,7 @@ from intset.deprecation import renamed as _renamed
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
-from intset.expr.dag import postorder_until
+from intset.expr.dag import postorder_beside
 from intset.expr.node import Cond, IntLike, Node, as_int, constant_value
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -76,6 +76,13 @@ def weights(overrides: Mapping[str, int] | None) -> Mapping[str, int]:
     return table if overrides else COST
 
 
+def _by_operation(table: Mapping[str, int]) -> dict[Op, int]:
+    return {ops.OPS[name]: weight for name, weight in table.items()}
+
+
+_BY_OPERATION: Final = _by_operation(COST)
+
+
 class Pricing:
     """Tree costs of expressions by one weight table.
 
@@ -85,7 +92,7 @@ class Pricing:
     __slots__ = ("_costs", "_weights")
 
     def __init__(self, table: Mapping[str, int] = COST) -> None:
-        self._weights: dict[Op, int] = {ops.OPS[name]: weight for name, weight in table.items()}
+        self._weights = _BY_OPERATION if table is COST else _by_operation(table)
         self._costs: dict[Node, ExprCost] = {}
 
     def price(self, root: Node) -> ExprCost:
@@ -94,7 +101,7 @@ class Pricing:
         known = costs.get(root)
         if known is not None:
             return known
-        for node in postorder_until(root, costs):
+        for node in postorder_beside(root, costs):
             if not node.args:
                 costs[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
                 continue

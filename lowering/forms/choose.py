@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
-from typing import Any, Final
+from math import inf, prod
+from typing import Any, Final, TypeAlias
 
 from bound import infer_bound
 from bound.infer import BoundsMap
@@ -40,7 +40,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
-from lowering.forms.model import is_dearer, modelled, number, typical
+from lowering.forms.model import modelled, modelled_up_to, number, typical
 from lowering.nest.ir import Function, If
 from lowering.nest.walk import statements
 from lowering.passes.loops.index_set_splitting import partition_loops
@@ -75,7 +75,10 @@ class FormNest:
 
     def takes_more(self, than: float) -> bool:
         """Whether the function costs more before splitting; counting ends at the limit."""
-        return is_dearer(self.f, than, self.sizes)
+        costs = modelled_up_to(self.f, than, self.sizes)
+        if costs is not None:
+            self.whole = costs
+        return costs is None
 
     @cached_property
     def whole(self) -> Mapping[str, float]:
@@ -185,7 +188,7 @@ def chosen(
             return _choice(made, also=() if excess is None else ("exact",))
     exact = _Nests(maker, infer("exact"), nests)
     made.append(exact)
-    if not made[0].takes_more(SMALL):
+    if not exact.takes_more(SMALL):
         return _choice(made, first=exact)
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
@@ -219,12 +222,10 @@ class _Price:
     ----------
     costs: cost of each stage in the cheapest form.
     words: its word of `NESTS` in the cheapest form.
-    more: additional cost of the other candidate forms.
     """
 
     costs: Mapping[str, float]
     words: Mapping[str, str]
-    more: Mapping[str, Mapping[str, float]]
 
 
 class _Nests:
@@ -237,7 +238,10 @@ class _Nests:
 
     def __init__(self, maker: FunctionBuilder, b: BoundsMap, asked: str) -> None:
         self.bounds, self._maker, self._asked = b, maker, asked
-        self._guarded = maker.guarded(b)
+
+    @cached_property
+    def _guarded(self) -> Function:
+        return self._maker.guarded(self.bounds)
 
     @cached_property
     def _ends(self) -> FormNest:
@@ -250,29 +254,61 @@ class _Nests:
         return [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
 
     @cached_property
-    def _forms(self) -> Mapping[str, FormNest]:
-        asked, b = self._asked, self.bounds
+    def _plain(self) -> FormNest | None:
+        """The form with guards; `None` if it is no alternative."""
         inside = list(statements(self._guarded.body))
-        has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(b))
-        made: dict[str, FormNest] = {}
+        has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(self.bounds))
+        if self._asked in ("guard", "partition") or (self._asked == "auto" and has_guards):
+            return FormNest(without_ends(self._guarded), self.bounds.sizes)
+        return None
+
+    @cached_property
+    def _in_pieces(self) -> FormNest:
+        return FormNest(with_ends(self._pieces(self._split), ()), self.bounds.sizes)
+
+    @cached_property
+    def _forms(self) -> Mapping[str, FormNest]:
+        """All forms, by their words of `NESTS`."""
+        asked, forms = self._asked, dict[str, FormNest]()
         if asked in ("auto", "ends"):
-            made["ends"] = self._ends
-        if asked in ("guard", "partition") or (asked == "auto" and has_guards):
-            plain = FormNest(without_ends(self._guarded), b.sizes)
-            made["partition" if asked != "guard" and (asked == "partition" or plain.is_partitioned) else "guard"] = (
-                plain
-            )
+            forms["ends"] = self._ends
+        if self._plain is not None:
+            is_partitioned = asked != "guard" and (asked == "partition" or self._plain.is_partitioned)
+            forms["partition" if is_partitioned else "guard"] = self._plain
         if asked == "split" or (asked == "auto" and self._split):
-            made["split"] = FormNest(with_ends(self._pieces(self._split), ()), b.sizes)
-        return made
+            forms["split"] = self._in_pieces
+        return forms
+
+    @cached_property
+    def _candidates(self) -> Mapping[str, FormNest]:
+        """The forms to choose from.
+
+        A program of negligible cost is not partitioned, and keeps guards only if they cost less before splitting.
+        """
+        if self._asked != "auto" or ((self._plain is not None or self._split) and self._ends.takes_more(SMALL)):
+            return self._forms
+        forms, plain = {"ends": self._ends}, self._plain
+        if plain is not None and _is_cheaper(plain.whole, self._ends.whole) and not plain.is_partitioned:
+            forms["guard"] = plain
+        if self._split:
+            forms["split"] = self._in_pieces
+        return forms
 
     def _pieces(self, split: Sequence[Stage]) -> Function:
         return self._maker.guarded(self.bounds, split) if split else self._guarded
 
     @cached_property
     def price(self) -> _Price:
-        split = self._split if "split" in self._forms else ()
-        return _priced(self.bounds, self._forms, self._asked == "auto", split)
+        groups, words = _grouped(self.bounds, self._candidates, self._split)
+        return _priced(self._candidates, groups, words)
+
+    @property
+    def more(self) -> Mapping[str, Mapping[str, float]]:
+        """Additional cost of each form by the name of a stage's tensor, compared with the cheapest candidate."""
+        groups, words = _grouped(self.bounds, self._forms, self._split)
+        sums = {word: _sums(one.costs, groups) for word, one in self._forms.items()}
+        best = {name: sums[self.price.words[name]].get(group, 0.0) for name, group in groups.items()}
+        return {name: {w: sums[w].get(g, 0.0) - best[name] for w in words[g]} for name, g in groups.items()}
 
     @property
     def total(self) -> float:
@@ -281,19 +317,19 @@ class _Nests:
     def takes_more(self, than: float) -> bool:
         """Whether the program costs more; the first form is tried alone, as cheap programs need no other."""
         first = self._ends if self._asked in ("auto", "ends") else next(iter(self._forms.values()))
-        return first.takes_more(than) and (len(self._forms) == 1 or self.total > than)
+        return first.takes_more(than) and (len(self._candidates) == 1 or self.total > than)
 
     @cached_property
     def _words(self) -> list[str]:
         """The words of `NESTS` that the cheapest form uses; a single candidate is not priced."""
-        words = self._forms if len(self._forms) == 1 else self.price.words.values()
+        words = self._candidates if len(self._candidates) == 1 else self.price.words.values()
         return list(dict.fromkeys(words))
 
     @cached_property
     def made(self) -> FormNest:
         """The cheapest form."""
         if len(self._words) == 1:
-            return self._forms[self._words[0]]
+            return self._candidates[self._words[0]]
         return _mixed(self.bounds, self.price.words, self._pieces)
 
     @property
@@ -306,32 +342,41 @@ class _Nests:
         return "box" if name in _names(b.boxed) else "exact", "compact" if name in _names(b.compacted) else "plain"
 
 
-def _priced(b: BoundsMap, made: Mapping[str, FormNest], is_free: bool, split: Sequence[Stage]) -> _Price:
-    """Choose the cheapest form for each root stage and the stages attached inside of it.
+_Groups: TypeAlias = Mapping[str, "Stage | None"]  # the root stage around each stage, by the name of its tensor
+
+
+def _grouped(
+    b: BoundsMap, forms: Mapping[str, FormNest], split: Sequence[Stage]
+) -> tuple[_Groups, Mapping[Stage | None, Sequence[str]]]:
+    """The stages that take one form together, and the words of `NESTS` open to each group.
 
     Parameters
     ----------
-    is_free: exclude index set splitting from programs of negligible cost.
     split: stages whose regions have pieces.
     """
-    groups = _groups(b, dict.fromkeys(name for one in made.values() for name in one.costs))
-    sums = {word: _sums(one.costs, groups) for word, one in made.items()}
-    before = {word: _sums(one.whole, groups) if len(made) > 1 else {} for word, one in made.items()}
-    of = {group: [word for word in _LIKED if word in made] for group in groups.values()}
-    if "ends" in made and "split" in made:
+    groups = _groups(b, dict.fromkeys(name for one in forms.values() for name in one.costs))
+    words = {group: [word for word in _LIKED if word in forms] for group in groups.values()}
+    if "ends" in forms and "split" in forms:
         in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
-        of = {group: [word for word in found if word != "split" or group in in_pieces] for group, found in of.items()}
-    candidates = of
-    if is_free and sum(min(sums[w].get(g, 0.0) for w in found) for g, found in of.items()) <= SMALL:
-        candidates = {group: [word for word in found if word != "partition"] for group, found in of.items()}
+        words = {group: [w for w in own if w != "split" or group in in_pieces] for group, own in words.items()}
+    return groups, words
+
+
+def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage | None, Sequence[str]]) -> _Price:
+    """Choose the cheapest form for each group; costs before splitting decide between equals."""
+    sums = {word: _sums(one.costs, groups) for word, one in forms.items()}
+    before = {word: _sums(one.whole, groups) if len(forms) > 1 else {} for word, one in forms.items()}
     best = {
-        group: min(found, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
-        for group, found in candidates.items()
+        group: min(own, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
+        for group, own in words.items()
     }
-    words = {name: best[group] for name, group in groups.items()}
-    costs = {name: made[word].costs.get(name, 0.0) for name, word in words.items()}
-    more = {name: {w: sums[w].get(g, 0.0) - sums[words[name]].get(g, 0.0) for w in of[g]} for name, g in groups.items()}
-    return _Price(costs, words, more)
+    chosen_words = {name: best[group] for name, group in groups.items()}
+    return _Price({name: forms[word].costs.get(name, 0.0) for name, word in chosen_words.items()}, chosen_words)
+
+
+def _is_cheaper(costs: Mapping[str, float], than: Mapping[str, float]) -> bool:
+    """Whether some stage costs less."""
+    return any(cost < than.get(name, inf) for name, cost in costs.items())
 
 
 def _is_boxes(b: BoundsMap) -> bool:
@@ -382,16 +427,17 @@ def _choice(made: list[_Nests], also: tuple[str, ...] = (), first: _Nests | None
 
 def _listed(best: _Nests, made: Sequence[_Nests], also: tuple[str, ...]) -> Forms:
     forms: dict[str, tuple[Form, ...]] = {}
+    more = {nests: nests.more for nests in (best, *made)}
     for name, cost in best.price.costs.items():
         own = (*best.way(name), best.price.words[name])
         found = {own: cost}
         for nests in (best, *made):
-            if name not in nests.price.more:
+            if name not in more[nests]:
                 continue
             own_cost = nests.price.costs.get(name, cost)  # a form other than the cheapest saves nothing elsewhere
             base = cost + nests.total - best.total if nests.total >= best.total else own_cost
-            for word, more in nests.price.more[name].items():
-                key, expected = (*nests.way(name), word), max(0.0, base + more)
+            for word, dearer in more[nests][name].items():
+                key, expected = (*nests.way(name), word), max(0.0, base + dearer)
                 found[key] = min(found.get(key, expected), expected)
         del found[own]
         known = [Form(compute, word, value, storage) for (compute, storage, word), value in found.items()]

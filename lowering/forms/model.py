@@ -72,14 +72,14 @@ def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, f
     ----------
     sizes: values of sizes; others have their `typical` value.
     """
-    return {name: sum(WEIGHTS[kind] * count for kind, count in done.items()) for name, done in work(f, sizes).items()}
+    return _weighed(work(f, sizes))
 
 
-def is_dearer(f: Function, than: float, sizes: Mapping[Var, int] | None = None) -> bool:
-    """Whether the modelled cost of a function exceeds a limit; the walk ends as soon as it does."""
-    counter = _WorkCounter(f, sizes, than)
+def modelled_up_to(f: Function, limit: float, sizes: Mapping[Var, int] | None = None) -> dict[str, float] | None:
+    """The same; `None` if their sum exceeds a limit, as soon as it does."""
+    counter = _WorkCounter(f, sizes, limit)
     counter.run(f)
-    return counter.total > than
+    return None if counter.total > limit else _weighed(counter.done)
 
 
 def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
@@ -87,6 +87,10 @@ def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]
     counter = _WorkCounter(f, sizes)
     counter.run(f)
     return counter.done
+
+
+def _weighed(done: Mapping[str, Work]) -> dict[str, float]:
+    return {name: sum(WEIGHTS[kind] * count for kind, count in kinds.items()) for name, kinds in done.items()}
 
 
 def typical(var: Var) -> int:

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from intset.context import Context
 from intset.prover.proof import Proof
-from lowering.nest.ir import For, Function, If, Seq, Stmt, seq
+from lowering.nest.ir import For, Function, If, Seq, Stmt, seq, with_fields
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import children, drive, map_operands, with_children
 
@@ -170,7 +170,8 @@ def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: 
     descent: what is known at `root`.
     enter, leave: rules by kind of statement; rules of `Stmt` apply to kinds without an entry.
     """
-    return drive(_Walk(enter or {}, leave or {}).visit(root, descent))
+    walk = _Walk(enter or {}, leave or {}).visit(root, descent)
+    return walk if isinstance(walk, Stmt) else drive(walk)
 
 
 def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
@@ -272,13 +273,21 @@ class _Walk(Generic[D]):
     def __init__(self, enter: StmtRules[D], leave: StmtRules[D]) -> None:
         self._enter, self._leave = enter, leave
 
-    def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
+    def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt] | Stmt:
+        """The rewritten statement, or a generator of it where there are statements inside."""
         entered = _applied(self._enter, stmt, descent)
+        kind = type(entered)
+        if kind is type(stmt) and kind is not For and kind is not Seq and kind is not If:
+            return _applied(self._leave, entered, descent)
+        return self._visit(stmt, entered, descent)
+
+    def _visit(self, stmt: Stmt, entered: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
         while type(entered) is not type(stmt):
             if isinstance(entered, Parts):
                 results: list[Stmt] = []
                 for part, own in entered.walks:
-                    results.append((yield self.visit(part, own)))  # a comprehension cannot yield
+                    result = self.visit(part, own)
+                    results.append(result if isinstance(result, Stmt) else (yield result))
                 return entered.build(*results)
             stmt, entered = entered, _applied(self._enter, entered, descent)
         if isinstance(entered, Seq):
@@ -287,21 +296,25 @@ class _Walk(Generic[D]):
                 only: Stmt = entered  # the statement left, whose `leave` rules have run
                 return only
         elif isinstance(entered, For):
-            body = yield self.visit(entered.body, descent.inside(entered))
-            entered = entered if body is entered.body else replace(entered, body=body)
+            body = self.visit(entered.body, descent.inside(entered))
+            body = body if isinstance(body, Stmt) else (yield body)
+            entered = entered if body is entered.body else with_fields(entered, body=body)
         elif isinstance(entered, If):
-            then = yield self.visit(entered.then, descent.then(entered))
-            orelse = entered.orelse
+            then = self.visit(entered.then, descent.then(entered))
+            then = then if isinstance(then, Stmt) else (yield then)
+            orelse: Any = entered.orelse
             if orelse is not None:
-                orelse = yield self.visit(orelse, descent.otherwise(entered))
+                orelse = self.visit(orelse, descent.otherwise(entered))
+                orelse = orelse if isinstance(orelse, Stmt) else (yield orelse)
             if then is not entered.then or orelse is not entered.orelse:
-                entered = replace(entered, then=then, orelse=orelse)
+                entered = with_fields(entered, then=then, orelse=orelse)
         return _applied(self._leave, entered, descent)
 
     def _sequence(self, stmt: Seq, descent: D) -> Generator[Any, Any, Stmt]:
         parts: list[Stmt] = []
         for k, old in enumerate(stmt.stmts):
-            new = yield self.visit(old, descent.item(k))
+            walk = self.visit(old, descent.item(k))
+            new = walk if isinstance(walk, Stmt) else (yield walk)
             descent = descent.after(old, new)
             parts.append(new)
         is_flat = len(parts) != 1 and not any(isinstance(part, Seq) for part in parts)

@@ -8,9 +8,9 @@ tensor that the function allocates is indexed relative to the *allocated range*:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
@@ -26,6 +26,9 @@ from intset.expr.range import Range
 
 if TYPE_CHECKING:
     from lowering.layout.index_map import IndexMap
+
+
+N = TypeVar("N")
 
 
 class LoopKind(StrEnum):
@@ -262,12 +265,19 @@ class Function:
 
     def with_body(self, body: Stmt) -> Function:
         """The same function with another body."""
-        return replace(self, body=body)
+        return with_fields(self, body=body)
 
     def __str__(self) -> str:
         return ABOVE.function_text(self)
 
     __repr__ = __str__
+
+
+def with_fields(node: N, **fields: Any) -> N:
+    """A copy with other values of some fields: `dataclasses.replace` without a call of `__init__`."""
+    copy: N = object.__new__(type(node))
+    copy.__dict__.update(node.__dict__, **fields)
+    return copy
 
 
 def checked_function(f: object, call: str) -> None:

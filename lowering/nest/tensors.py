@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from bound import dtypes
@@ -15,7 +14,7 @@ from intset.errors import InputError
 from intset.expr.build import logical_not
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.printer import shown
-from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store, with_fields
 from lowering.nest.walk import map_operands, operands, range_ends, statements
 
 S = TypeVar("S", bound=Stmt)
@@ -55,7 +54,7 @@ def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices]
     new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
     if isinstance(new, Store):
         tensor, indices = move(new.tensor, new.indices) or (new.tensor, new.indices)
-        new = replace(new, tensor=tensor, indices=indices)
+        new = with_fields(new, tensor=tensor, indices=indices)
     return new
 
 

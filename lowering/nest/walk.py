@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -13,10 +13,25 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, ValueOp
 from intset.expr import ops
-from intset.expr.dag import postorder
+from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
-from lowering.nest.ir import Allocate, Assert, Assume, Carry, Evaluate, For, If, Let, Seq, Stmt, Store, flat, seq
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Carry,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    Store,
+    flat,
+    seq,
+    with_fields,
+)
 
 R = TypeVar("R")
 Old = TypeVar("Old", bound=Operand)
@@ -44,6 +59,9 @@ def drive(root: Visit[R]) -> R:
     return answer
 
 
+_COMPOUND: Final = (Seq, For, If)  # the kinds with statements inside
+
+
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside."""
     if isinstance(stmt, Seq):
@@ -61,7 +79,11 @@ def statements(root: Stmt) -> Iterator[Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        stack.extend(reversed(children(stmt)))
+        kind = type(stmt)
+        if kind is For:
+            stack.append(stmt.body)  # type: ignore[attr-defined]  # hot
+        elif kind is Seq or kind is If:
+            stack.extend(reversed(children(stmt)))
 
 
 def range_ends(r: Range) -> tuple[Expr, Expr]:
@@ -107,27 +129,27 @@ def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
     if isinstance(stmt, Store):
         indices, value = _each(stmt.indices, change), change(stmt.value)
         same = indices is stmt.indices and value is stmt.value
-        return stmt if same else replace(stmt, indices=indices, value=value)
+        return stmt if same else with_fields(stmt, indices=indices, value=value)
     if isinstance(stmt, For):
         carried = _each(stmt.carried, lambda c: _changed_carry(c, change))
         limits = _changed(stmt.range, change)
         same = limits is stmt.range and carried is stmt.carried
-        return stmt if same else replace(stmt, range=limits, carried=carried)
+        return stmt if same else with_fields(stmt, range=limits, carried=carried)
     if isinstance(stmt, (If, Assert, Assume)):
         cond = change(stmt.cond)
-        return stmt if cond is stmt.cond else replace(stmt, cond=cond)
+        return stmt if cond is stmt.cond else with_fields(stmt, cond=cond)
     if isinstance(stmt, Let):
         value = change(stmt.value)
-        return stmt if value is stmt.value else replace(stmt, value=value)
+        return stmt if value is stmt.value else with_fields(stmt, value=value)
     if isinstance(stmt, Evaluate):
         args = _each(stmt.call.args, lambda arg: change(arg) if is_operand(arg) else arg)
-        return stmt if args is stmt.call.args else replace(stmt, call=replace(stmt.call, args=args))
+        return stmt if args is stmt.call.args else with_fields(stmt, call=replace(stmt.call, args=args))
     if isinstance(stmt, Allocate):
         ranges = _each(stmt.ranges, lambda r: _changed(r, change))
         origin = None if stmt.origin is None else _each(stmt.origin, change)
-        padding = None if stmt.padding is None else replace(stmt.padding, cond=change(stmt.padding.cond))
+        padding = None if stmt.padding is None else with_fields(stmt.padding, cond=change(stmt.padding.cond))
         same = ranges is stmt.ranges and origin is stmt.origin and padding is None
-        return stmt if same else replace(stmt, ranges=ranges, origin=origin, padding=padding)
+        return stmt if same else with_fields(stmt, ranges=ranges, origin=origin, padding=padding)
     return stmt
 
 
@@ -140,7 +162,7 @@ def _each(parts: tuple[R, ...], change: Callable[[R], R]) -> tuple[R, ...]:
 def _changed_carry(carry: Carry, change: OnOperand) -> Carry:
     first, following = change(carry.first), change(carry.following)
     same = first is carry.first and following is carry.following
-    return carry if same else replace(carry, first=first, following=following)
+    return carry if same else with_fields(carry, first=first, following=following)
 
 
 def _changed(r: Range, change: OnOperand) -> Range:
@@ -159,7 +181,7 @@ def with_children(stmt: Stmt, new: Sequence[Stmt]) -> Stmt:
     if isinstance(stmt, Seq):
         return Seq(tuple(new))
     if isinstance(stmt, For):
-        return replace(stmt, body=new[0])
+        return with_fields(stmt, body=new[0])
     if isinstance(stmt, If):
         return If(stmt.cond, new[0], new[1] if len(new) > 1 else None)
     return stmt
@@ -171,7 +193,7 @@ def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     def visit(stmt: Stmt) -> Visit[Stmt]:
         inner: list[Stmt] = []
         for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
+            inner.append((yield visit(child)) if type(child) in _COMPOUND else change(child))  # noqa: PERF401
         if isinstance(stmt, Seq):
             inner = [part for new in inner for part in flat(new)]
             same = len(inner) == len(stmt.stmts) and all(map(operator.is_, inner, stmt.stmts))
@@ -252,13 +274,21 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     Formal parameters of integer functions of data are excluded.
     """
     found: dict[Parameter, None] = {}
-    for node in postorder(values):
+    for value in values:
+        if isinstance(value, Node) and not opaque_terms(value):
+            found.update(dict.fromkeys(value.free_vars()))
+        else:
+            found.update(dict.fromkeys(_parameters(value)))
+    return tuple(found)
+
+
+def _parameters(root: Operand) -> Iterator[Parameter]:
+    for node in postorder((root,)):
         if isinstance(node, Var) or (isinstance(node, Value) and node.op is ValueOp.PARAM):
-            found[node] = None
+            yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
             below = walk.nodes(node.data.body)
-            found.update((p, None) for p in below if isinstance(p, Value) and p.op is ValueOp.PARAM)
-    return tuple(found)
+            yield from (p for p in below if isinstance(p, Value) and p.op is ValueOp.PARAM)
 
 
 def free_variables(root: Stmt) -> tuple[Parameter, ...]:
@@ -285,7 +315,7 @@ def needed_variables(root: Stmt) -> set[Parameter]:
         if isinstance(stmt, Let):
             named.setdefault(stmt.var, []).extend(variables(stmt.value))
         else:
-            shown = replace(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
+            shown = with_fields(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
             waiting += variables(*operands(shown))
     found: set[Parameter] = set()
     while waiting:

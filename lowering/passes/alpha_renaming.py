@@ -15,7 +15,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, parameter
 from intset.expr.node import Var
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function
+from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function, with_fields
 from lowering.nest.tensors import Indices, redirected
 from lowering.nest.walk import map_operands, replaced, statements
 
@@ -92,7 +92,7 @@ def _with_tensors(stmt: Stmt, storage: _StorageDescent) -> Stmt:
 
     stmt = redirected(stmt, move)
     if isinstance(stmt, Allocate):
-        return replace(stmt, tensor=one(stmt.tensor))
+        return with_fields(stmt, tensor=one(stmt.tensor))
     if isinstance(stmt, Evaluate):
         args = tuple(one(a) if isinstance(a, Tensor) else a for a in stmt.call.args)
         call = replace(stmt.call, args=args)
@@ -157,7 +157,7 @@ def _rename_let(stmt: Let, names: _Renaming) -> Let:
 def _rename_loop(loop: For, names: _Renaming) -> For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
     inner = names.binding(*fresh).new
-    renamed = map_operands(replace(loop, carried=()), lambda e: replaced(e, names.new))
+    renamed = map_operands(with_fields(loop, carried=()), lambda e: replaced(e, names.new))
     carried = tuple(
         Carry(
             var,
@@ -168,7 +168,7 @@ def _rename_loop(loop: For, names: _Renaming) -> For:
         )
         for var, c in zip(fresh[1:], loop.carried, strict=True)
     )
-    return replace(renamed, var=fresh[0], carried=carried)
+    return with_fields(renamed, var=fresh[0], carried=carried)
 
 
 def _label(var: Var | Value) -> str:

@@ -5,7 +5,6 @@ Other passes compose single rules; `plain` applies all rules that need no elemen
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import intset
@@ -20,7 +19,7 @@ from intset.context import Context
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrite, size
-from intset.expr.node import Cond, Expr, Node, constant_value, make, truth
+from intset.expr.node import Cond, Expr, Node, const, constant_value, make, truth
 from intset.expr.range import Range
 from intset.simplify import Pricing, simplified
 from intset.simplify.engine import no_wider
@@ -39,6 +38,7 @@ from lowering.nest.ir import (
     is_empty,
     seq,
     tensor_of,
+    with_fields,
 )
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.text import end_of, range_between
@@ -274,8 +274,11 @@ def plain(f: Function) -> Function:
 
 def shorten_ends(loop: For, cursor: Cursor) -> For:
     """Write the ends of a loop with fewer operations."""
-    low, extent = (shortened(e, cursor.scope) for e in range_ends(loop.range))
-    return replace(loop, range=_short_range(low, extent, cursor.scope))
+    ends = range_ends(loop.range)
+    low, extent = (shortened(e, cursor.scope) for e in ends)
+    if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
+        return loop
+    return with_fields(loop, range=_short_range(low, extent, cursor.scope))
 
 
 def drop_empty_loop(loop: For, cursor: Cursor) -> Stmt:
@@ -326,7 +329,7 @@ def decide_branch(branch: If, cursor: Cursor) -> Stmt:
             return Seq() if branch.orelse is None else Seq((branch.orelse,))
         undecided.append(short)
         here = here.where(short)
-    return replace(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
+    return with_fields(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
 
 
 def join_nested_branches(branch: If, cursor: Cursor) -> If:
@@ -352,7 +355,7 @@ def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
     if not any(tensor_of(term.data) is not None for term in opaque_terms(stmt.cond)):
         return stmt
     parts = [part for part in conjuncts(stmt.cond) if not cursor.ctx.prove(part)]
-    return replace(stmt, cond=logical_and(*parts)) if parts else Seq()
+    return with_fields(stmt, cond=logical_and(*parts)) if parts else Seq()
 
 
 def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
@@ -396,6 +399,8 @@ def shortened(operand: Part, scope: Scope) -> Part:
         new = shorter(part, ctx)
         return new if new is part or fits_int64(new) or not fits_int64(part) else part
 
+    if not operand.args and operand.op is not ops.LOAD:
+        return operand
     shorter_parts = map_integers(operand, change)
     return with_decided_selects(shorter_parts, constant_truth) if isinstance(operand, Value) else shorter_parts
 
@@ -407,8 +412,10 @@ def shorter(e: Whole, ctx: Context) -> Whole:
     """
     if isinstance(e, Cond):
         return mirrored(_walked(e, ctx))
-    ordered = ctx.canonical(e)
+    ordered: Whole = ctx.canonical(e)
     known, prices = ctx.frame.known, Pricing()
+    if ordered is e and settled(e, known) is e:
+        return ordered
     is_cheapest = settled(ordered, known) is ordered and prices.price(ordered) <= prices.price(e)
     if is_cheapest and no_wider(ordered, e, known, INDEX_BITS):
         return ordered

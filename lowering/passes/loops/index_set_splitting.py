@@ -21,7 +21,7 @@ Budget: the nest grows by at most `TIMES` times its statements for copies of loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -32,7 +32,21 @@ from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.driver import Descent, Parts, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assert, For, Function, If, Let, LoopKind, Seq, Stmt, flat, is_empty, seq
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    flat,
+    is_empty,
+    seq,
+    with_fields,
+)
 from lowering.nest.scope import scope_of, written_in
 from lowering.nest.text import end_of
 from lowering.nest.walk import children, operands, range_ends, statements, substitute, tensors_read, transform
@@ -151,9 +165,10 @@ def _sizes(f: Function) -> Loops:
 
 
 def _has_conditions(stmt: Stmt) -> bool:
-    return isinstance(stmt, If) or any(
-        node.op in (ops.SELECT, ValueOp.SELECT, ops.MIN, ops.MAX) for e in operands(stmt) for node in walk.nodes(e)
-    )
+    return isinstance(stmt, If) or any(not walk.operations(e).isdisjoint(_DECIDING) for e in operands(stmt))
+
+
+_DECIDING: Final = frozenset((ops.SELECT, ValueOp.SELECT, ops.MIN, ops.MAX))
 
 
 class _Splitting:
@@ -186,7 +201,7 @@ class _Splitting:
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
         body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
-        loop = replace(loop, range=Range(low, extent if count is None else count), body=body)
+        loop = with_fields(loop, range=Range(low, extent if count is None else count), body=body)
         only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
@@ -238,7 +253,7 @@ class _Splitting:
         count = difference(subrange.low, subrange.end)
         is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
         kind = LoopKind.SERIAL if is_short else loop.kind
-        part = replace(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
+        part = with_fields(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
@@ -442,7 +457,7 @@ def _makes_names(body: Stmt) -> bool:
 
 def _with_body(loop: For, body: Stmt) -> Stmt:
     """A loop with another body; empty if that body is empty."""
-    return Seq() if is_empty(body) else replace(loop, body=body)
+    return Seq() if is_empty(body) else with_fields(loop, body=body)
 
 
 def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:

@@ -6,7 +6,6 @@ Compilers do not vectorize a loop with a select in its indices, and repeat divis
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import intset
@@ -17,11 +16,11 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select
-from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.dag import free_vars, opaque_terms, operations, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Node, Var, as_expr, constant_value
 from lowering.nest.driver import Descent, StmtRules, rewritten
-from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, flat, seq
+from lowering.nest.ir import Assert, Assume, For, Function, Let, Seq, Stmt, flat, seq, with_fields
 from lowering.nest.scope import Scope
 from lowering.nest.walk import bound_in, operands, range_ends, statements, transform
 from lowering.passes.affine import difference
@@ -53,7 +52,7 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
     if not lets:
         return [], loop
     body = transform(seq(*kept), lambda operand: walk.rewrite(operand, dict(outer)))
-    return lets, replace(loop, body=body)
+    return lets, with_fields(loop, body=body)
 
 
 def _is_movable(let: Let, inside: set[Parameter]) -> bool:
@@ -128,8 +127,10 @@ def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
     if any(isinstance(inner, For) for inner in statements(loop.body)):
         return loop
     lets, names = _named(loop.var, _choices_in(loop.body), bound_in(loop))
+    if not names:
+        return loop
     body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
-    return seq(*lets, replace(loop, body=body))
+    return seq(*lets, with_fields(loop, body=body))
 
 
 def _with_named_ends(loop: For) -> tuple[list[Let], For]:
@@ -177,7 +178,7 @@ def _choices_in(body: Stmt) -> Iterator[Expr]:
 
 def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
     """The outermost integer selects."""
-    stack: list[Any] = list(roots)
+    stack: list[Any] = [root for root in roots if ops.SELECT in operations(root)]
     seen = set()
     while stack:
         node = stack.pop()

@@ -100,6 +100,8 @@ def _without_dead(root: Stmt, live: set[Tensor], used: set[Parameter]) -> Stmt:
 
 def _drop_unused_carries(loop: For, _: Descent) -> For:
     """Drop the variables that a loop carries and nothing in it needs."""
+    if not loop.carried:
+        return loop
     needed = _needed(loop, loop.body)
     return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import intset
 from bound.tensor import Tensor
 from intset.config import Effort, tiers_within
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Cursor, StmtRules, rewritten
-from lowering.nest.ir import Allocate, Function, Padding, Stmt, checked_function
+from lowering.nest.ir import Allocate, Function, Padding, Stmt, checked_function, with_fields
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import Indices, redirected
 from lowering.nest.walk import range_ends
@@ -42,12 +40,14 @@ class _Rebasing(Cursor):
             return here
         ends = [range_ends(r) for r in old.ranges]
         lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
+        if old.tensor not in self.origins and all(low is not None and constant_value(low) == 0 for low in lows):
+            return here
         return here.moved(origins={**self.origins, old.tensor: lows})
 
 
 def _from_zero(stmt: Allocate, cursor: _Rebasing) -> Allocate:
     ranges = tuple(Range(0, range_ends(r)[1]) for r in stmt.ranges)
-    return replace(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
+    return with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
 
 
 def _padding(stmt: Allocate) -> Padding | None:
@@ -56,7 +56,7 @@ def _padding(stmt: Allocate) -> Padding | None:
         return None
     lows = (range_ends(r)[0] for r in stmt.ranges)
     moved = [v if constant_value(low) == 0 else v + low for v, low in zip(stmt.padding.indices, lows, strict=True)]
-    return replace(stmt.padding, cond=stmt.padding.at(moved))
+    return with_fields(stmt.padding, cond=stmt.padding.at(moved))
 
 
 def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
@@ -75,6 +75,8 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
+    if not cursor.origins:
+        return stmt
 
     def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
         lows = cursor.origins.get(tensor)

@@ -93,12 +93,17 @@ def constant_truth(cond: Operand) -> bool | None:
 _JUNCTIONS: Final = {ops.AND: False, ops.OR: True, ValueOp.AND: False, ValueOp.OR: True}  # what decides each alone
 
 
+_FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, *SELECTS, ops.NOT, ValueOp.NOT, ops.MIN, ops.MAX))
+
+
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
     """Replace comparisons that `decide` knows by constants, and a minimum or maximum by its known smaller or larger
     operand.
 
     The dead branch of a selection disappears; laziness never evaluated it.
     """
+    if _FOLDED.isdisjoint(walk.operations(operand)):
+        return operand
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
         new_node = _folded(node, new, decide)

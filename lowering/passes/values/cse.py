@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from bound.tensor import Tensor
@@ -27,7 +26,7 @@ from intset.expr.dag import is_small, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq, with_fields
 from lowering.nest.tensors import element_accesses
 from lowering.nest.walk import (
     Old,
@@ -97,7 +96,7 @@ class _IndexNaming:
     def name_in_body(self, loop: For, around: _BoundNames) -> For:
         """Name expressions of a loop variable, in the body of its loop."""
         inside = around.inside(loop)
-        return replace(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))
+        return with_fields(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))
 
     def named(self, body: Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
@@ -191,7 +190,7 @@ def _shown(stmt: Stmt) -> tuple[Operand, ...]:
 def _changed(stmt: Stmt, change: OnOperand) -> Stmt:
     """Apply a change to each operand that may use names."""
     if isinstance(stmt, Allocate):
-        return stmt if stmt.origin is None else replace(stmt, origin=tuple(map(change, stmt.origin)))
+        return stmt if stmt.origin is None else with_fields(stmt, origin=tuple(map(change, stmt.origin)))
     return stmt if isinstance(stmt, (For, Assume)) else map_operands(stmt, change)
 
 
@@ -277,7 +276,7 @@ class _Inlining(Descent):
 
 def _drop_inlined_name(stmt: Let, names: _Inlining) -> Stmt:
     value = replaced(stmt.value, names.known)
-    return Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else replace(stmt, value=value)
+    return Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else with_fields(stmt, value=value)
 
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
@@ -300,6 +299,8 @@ def regrouped(operand: Part, order: Order) -> Part:
     Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
     wider type.
     """
+    if walk.operations(operand).isdisjoint(_SUMS):
+        return operand
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
         if node.op in _SUMS and isinstance(node, Expr):

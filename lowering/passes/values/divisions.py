@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from bound.tir import walk
 from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.dag import postorder
+from intset.expr.dag import operations
 from intset.expr.node import Cond, Expr, Var
 from lowering.division import Lowered, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function
+from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function, with_fields
 from lowering.nest.scope import Scope
 from lowering.nest.walk import map_operands
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.integers import map_integers
 
 Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
+_LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
 
 
 def lower_divisions(f: Function, bits: int = 64) -> Function:
@@ -56,8 +56,8 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
 
     def lower_storage(stmt: Allocate, cursor: Cursor) -> Allocate:
         """An allocation, but for its padding: no code computes that."""
-        new = map_operands(replace(stmt, padding=None), lambda e: lower_operand(e, cursor))
-        return replace(new, padding=stmt.padding)
+        new = map_operands(with_fields(stmt, padding=None), lambda e: lower_operand(e, cursor))
+        return with_fields(new, padding=stmt.padding)
 
     nothing_known = Context()
 
@@ -85,9 +85,10 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
     """An operand with its divisions lowered."""
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        if not any(node.op in ops.DIVISIONS or node.op is ops.ASSERTING for node in postorder((part,))):
+        present = operations(part)
+        if _LOWERED.isdisjoint(present):
             return part
-        is_data = any(node.op is ops.LOAD or node.op is ops.CAST for node in postorder((part,)))
+        is_data = ops.LOAD in present or ops.CAST in present
         lowering = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
         note(lowering)
         changed: Expr | Cond = lowering.expr

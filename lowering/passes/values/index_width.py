@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import intset
@@ -18,14 +18,14 @@ from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder, postorder_until
+from intset.expr.dag import opaque_terms, operations, postorder, postorder_beside
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.facts import ASSERTED, Fact
 from intset.linear.bounds import ATOM_BOUNDS, EVERYTHING, Interval, hull, meet, negated, plus, times
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function
+from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function, with_fields
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.text import end_of
 from lowering.nest.walk import operands, range_ends, statements, transform
@@ -164,7 +164,7 @@ def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Con
     if isinstance(stmt, Assume):  # nothing computes it
         return []
     if isinstance(stmt, Allocate):
-        stmt = replace(stmt, padding=None)
+        stmt = with_fields(stmt, padding=None)
     expressions: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
@@ -195,17 +195,20 @@ def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Con
 
 def narrow_parts(e: Expr) -> list[Expr]:
     """The largest parts of `e` that depend on no data: they are computed at the width of indices."""
-    wide = wide_nodes(e)
+    wide: set[Expr] = set() if _WIDE.isdisjoint(operations(e)) else wide_nodes(e)
     if e not in wide:
         return [e]
     return [arg for node in wide for arg in node.args if isinstance(arg, Expr) and arg not in wide]
+
+
+_WIDE: Final = frozenset((ops.LOAD, ops.CAST))
 
 
 def wide_nodes(*roots: Expr) -> set[Expr]:
     """The integer nodes that depend on data; they are computed in 64 bits."""
     wide: set[Expr] = set()
     for node in postorder(roots):
-        if isinstance(node, Expr) and (node.op in (ops.LOAD, ops.CAST) or any(arg in wide for arg in node.args)):
+        if isinstance(node, Expr) and (node.op in _WIDE or any(arg in wide for arg in node.args)):
             wide.add(node)
     return wide
 
@@ -242,7 +245,7 @@ def sizes_that_fit(f: Function) -> tuple[Cond, ...]:
     if not f.sizes or any(_is_wide_shift(node) for node in _nodes(f)):
         return ()
     for tests in _candidates(f):
-        tested = replace(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
+        tested = with_fields(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
         if narrow(tested).bits == 32:
             return tests
     return ()
@@ -371,7 +374,7 @@ class Spans:
         spans, bits = self._of, self.bits
         least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         known = self.ctx.frame.known
-        for count, node in enumerate(postorder_until(e, spans)):
+        for count, node in enumerate(postorder_beside(e, spans)):
             if count >= MAX_STEPS:
                 return False
             if not isinstance(node, Expr):

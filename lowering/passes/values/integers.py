@@ -11,10 +11,11 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import Part
 from intset.expr import ops
-from intset.expr.dag import postorder
+from intset.expr.dag import opaque_terms, operations, postorder
 from intset.expr.node import Cond, Expr, Node
 
 SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+_GUARDING: Final = (ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
 LAZY: Final = (*SELECTS, ops.AND, ops.OR, ValueOp.AND, ValueOp.OR)  # the first operand alone is always evaluated
 
 Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
@@ -23,6 +24,8 @@ Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) -> Part:
     """Replace selects whose condition `decide` knows by the chosen operand."""
+    if walk.operations(operand).isdisjoint(SELECTS):
+        return operand
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
         holds = decide(node.args[0]) if node.op in SELECTS else None
@@ -37,7 +40,9 @@ def map_integers(root: Part, change: Change) -> Part:
     The conditions hold wherever the part is evaluated. Bodies of integer functions of data are changed, too.
     """
     if not isinstance(root, Value):
-        return walk.rewrite(root, {root: change(_inside(root, change), ())})
+        changed: Any = change(_inside(root, change), ())
+        whole: Part = changed
+        return whole
     conditions = _conditions(root)
     parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))
     new = {node: change(_inside(node, change), holds) for node, holds in parts}
@@ -64,7 +69,7 @@ def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
 
 def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
     """`e` with the formulas of its integer functions of data changed."""
-    functions = [n for n in postorder((e,)) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]
+    functions = [load for load in opaque_terms(e) if isinstance(load.data, IntFunction)]
     if not functions:
         return e
     new: dict[Node, Operand] = {}
@@ -82,7 +87,12 @@ def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
 def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
     """For each value below `root`, and each largest integer part, what holds wherever it is evaluated."""
     conditions: dict[Operand, tuple[Cond, ...]] = {root: ()}
-    for node in _parents_first(root):
+    values = _parents_first(root)
+    if operations(root).isdisjoint(_GUARDING):
+        for node in values:
+            conditions.update(dict.fromkeys(node.args, ()))
+        return conditions
+    for node in values:
         holds = conditions[node]
         for k, child in enumerate(node.args):
             way = (*holds, *(c for c in _added(node, k) if c not in holds))
