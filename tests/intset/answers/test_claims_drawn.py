@@ -36,6 +36,7 @@ def by_structure(claims: Claims, drawn: Drawn) -> None:
         for e, goal in zip(drawn.exprs, drawn.goals, strict=False):
             claims.bounds(e, "interval")
             claims.canonical(e)
+            claims.is_refined(e, claims.ctx.simplify(e))
             claims.goal(goal)
 
 
@@ -120,7 +121,10 @@ PROVED = {"proved": 20, "refuted": 10}
 FAMILIES = {
     "sums over sizes": family(
         by_structure, 50, {"tight": 100, "proved": 40}, kinds=f"{AFFINE} divisors quotients choices products",
-        ranges="sized sized dependent", sizes=2, exprs=12, facts=20,
+        ranges="sized sized dependent box", sizes=2, exprs=12, facts=20,
+    ),
+    "remainders of quotients by sizes": family(
+        by_structure, 20, {"tight": 30}, kinds="multiples quotients divisors", sizes=2, exprs=6, facts=0, depth=3
     ),
     "every operation": family(
         by_structure, 120, {"tight": 400, "proved": 40}, kinds=EVERY, exprs=8, facts=15, depth=3, shared=20

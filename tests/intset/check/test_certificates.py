@@ -36,6 +36,7 @@ from intset.expr import ops
 from intset.expr.node import const, make, truth
 from intset.prover.combination import combinations
 from intset.prover.simplex import SearchBudget
+from tests.intset.check.test_forgeries import combination_forgeries
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
@@ -215,31 +216,6 @@ def test_divisibility_is_rounded_and_split():
     assert "Either " in words and "or not." in words
 
 
-def mutants(one: Combination, rng: random.Random):
-    """Combinations that differ from `one` in one place, at any depth."""
-    if one.on is not None:
-        yield one._replace(branches=one.branches[1:])
-        yield one._replace(on=x >= 12345)
-        yield one._replace(on=None)
-        for place, branch in enumerate(one.branches):
-            for bad in mutants(branch, rng):
-                yield one._replace(branches=(*one.branches[:place], bad, *one.branches[place + 1 :]))
-        return
-    for place, (factor, premises) in enumerate(one.terms):
-        others = (*one.terms[:place], *one.terms[place + 1 :])
-        yield one._replace(terms=others)
-        yield one._replace(terms=(*others, WeightedProduct(-factor, premises)))
-        yield one._replace(terms=(*others, WeightedProduct(0, premises)))
-        premise = rng.choice(premises)
-        for why in ("a fact", "a range", "declared", "a square"):
-            if why != premise.why:
-                yield one._replace(
-                    terms=(*others, WeightedProduct(factor, tuple(Premise(why, c.cond) for c in premises)))
-                )
-        forged = Premise(premise.why, premise.cond.args[0] >= premise.cond.args[1] + 7)
-        yield one._replace(terms=(*others, WeightedProduct(factor, (forged,))))
-
-
 def test_mutated_certificates_are_refused():
     """A mutant is refused, or it is right as well: then the goal it proves is checked on points."""
     rng = random.Random(7)
@@ -247,14 +223,14 @@ def test_mutated_certificates_are_refused():
     for ranges, goal in LINEAR:
         cert = Context(ranges).prove(goal).certificate()
         for place, one in enumerate(cert.combinations):
-            for bad in rng.sample(made := list(mutants(one, rng)), min(12, len(made))):
+            for bad in rng.sample(made := list(combination_forgeries(one, rng)), min(12, len(made))):
                 forged = (*cert.combinations[:place], bad, *cert.combinations[place + 1 :])
                 tried += 1
                 accepted += replace(cert, combinations=forged).check()
         assert not replace(cert, goal=~goal).check()
         assert not replace(cert, combinations=cert.combinations[1:]).check()
         assert not cert.ranges or not check_certificate(cert, Context({}))
-    assert tried > 400 and accepted <= tried // 20  # redundant terms are removable
+    assert tried > 400 and accepted <= tried // 8  # terms that are redundant, factors that are doubled
 
 
 def test_a_split_needs_both_sides_and_a_value():

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from intset import maximum, minimum, select
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Node, Var
+from intset.expr.node import Var
+from tests.strategies.contexts import Expressions
 from tests.sweeps import daily
 
 
@@ -22,23 +22,6 @@ def outcome(f: Any, *args: Any) -> Any:
         return "undefined"
 
 
-def random_nodes(rng: random.Random, variables: list[Var]) -> list[Node]:
-    """A sum and a condition that share parts."""
-    exprs: list[Any] = list(variables)
-    conds: list[Any] = [variables[0] < 2]
-    for _ in range(rng.randint(3, 60)):
-        x, y, cond = rng.choice(exprs[-8:]), rng.choice(exprs), rng.choice(conds)
-        kind = rng.randrange(8)
-        if kind < 5:
-            made = (x + y, x - y, x // variables[2] + y, minimum(x, y % 7), maximum(x, 1))[kind]
-            exprs.append(made)
-        elif kind == 5:
-            exprs.append(select(cond, x, y))
-        else:
-            conds.append(cond & (x >= y) if kind == 6 else (x < y) | ~cond)
-    return [exprs[-1], conds[-1]]
-
-
 @pytest.mark.parametrize(("length", "depth"), [(60, 5), (200, 8), (4000, 60)])
 @pytest.mark.parametrize("seeds", daily([range(120), range(120, 1500)], 2))
 def test_parts_that_are_functions(length: int, depth: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +30,8 @@ def test_parts_that_are_functions(length: int, depth: int, seeds: range, monkeyp
     variables, undefined = [Var("a"), Var("b"), Var("c")], 0
     for seed in seeds:
         rng = random.Random(seed)
-        for node in random_nodes(rng, variables):
+        drawn = Expressions(rng, variables, "sums sums divisors choices choices", shared=60)
+        for node in [(drawn.integer(2), drawn.condition(2)) for _ in range(12)][-1]:
             function = compiled(node, variables)
             for _ in range(4):
                 point = [rng.randint(-6, 6) for _ in variables]
