@@ -69,7 +69,7 @@ class Stage(Placing):
     leaf_iter_vars: the loops, outermost first.
     relations: splits, fusions and rebases, oldest first.
     iter_var_attrs: annotations of axes.
-    attach_type, attach_stage, attach_ivar, store_type, store_stage, store_ivar: see `placing.Placing`.
+    attach_type, attach_stage, attach_ivar, store_type, store_stage, store_ivar: see `attach.Placing`.
     scope: its storage scope; empty: chosen from the threads around it.
     is_output: whether the schedule was created for it.
     group: the group stage to which it belongs, or `None`. A group is a stage without operation.

@@ -11,8 +11,8 @@ whole tiles), but only computed elements are subtracted: `N(t')` counts iteratio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 from bound.infer.footprints.box import (
     Box,
@@ -53,10 +53,6 @@ from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.linear.form import Linear, constant
 from intset.regions.shape import Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _MAX_PROVED = 400  # nodes of an extent that is tested for being constant
 _MAX_NODES = 40  # a longer extent is replaced by its largest value
