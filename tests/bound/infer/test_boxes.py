@@ -13,7 +13,7 @@ from bound import infer_bound, te
 from examples.boxes.intset_boxes import Boxes
 from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
 from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import ANSWERED, can_run, figures, stored
+from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run, check_figures, figures
 from tests.bound.oracle import check
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled
@@ -37,23 +37,18 @@ def cases() -> list[object]:
 
 @pytest.mark.parametrize("name", cases())
 def test_exactly_what_is_needed(name: str) -> None:
-    schedule = CASES[name]["fn"]()
-    b = infer_bound(schedule, at=CASES[name]["sub"] or None, domain="boxes")
-    for tensor, row in figures(name, schedule):
-        exact = row["exact"]
-        required, computed = b.required(tensor), b.computed(tensor)
-        assert required.is_exact, tensor.name
-        assert required.count_total() == exact["count_total"] == computed.count_total()
-        if name not in OTHER_INSTANCES:
-            assert not required.notes
-            assert (required.count_max(), stored(b, tensor)) == (exact["count_max"], exact["hull_alloc"])
+    b = bounds_of(name, domain="boxes")
+    if name not in OTHER_INSTANCES:
+        check_figures(name, b)
+    for tensor, row in figures(name, b.schedule):
+        assert b.required(tensor).is_exact, tensor.name
+        assert b.required(tensor).count_total() == row["exact"]["count_total"] == b.computed(tensor).count_total()
 
 
 @pytest.mark.parametrize("name", daily(sorted({*ANSWERED} - SLOW)[::2], 12))
 def test_the_nests_do_what_is_said_of_them(name: str) -> None:
-    schedule = CASES[name]["fn"]()
-    if can_run(schedule):
-        check(infer_bound(schedule, at=CASES[name]["sub"] or None, domain="boxes"))
+    if can_run(CASES[name]["fn"]()):
+        check(bounds_of(name, domain="boxes"))
 
 
 @sampled(5, 40, programs(most=3))

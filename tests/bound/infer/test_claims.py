@@ -14,7 +14,7 @@ from intset import evaluate
 from intset.expr.node import as_expr
 from tests.bound.claims import check_claims
 from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import ANSWERED, can_run
+from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run
 from tests.bound.infer.test_random import DOMAINS
 from tests.sweeps import daily
 
@@ -26,9 +26,8 @@ n, m = te.size_var("n"), te.size_var("m")
 def test_of_the_corpus(domain: str, start: int) -> None:
     claimed = 0
     for name in ANSWERED[DOMAINS.index(domain) + 8 * start :: 24]:
-        schedule = CASES[name]["fn"]()
-        if can_run(schedule):
-            claimed += check_claims(infer_bound(schedule, at=CASES[name]["sub"] or None, domain=domain))
+        if can_run(CASES[name]["fn"]()):
+            claimed += check_claims(bounds_of(name, domain=domain))
     assert claimed > 3
 
 

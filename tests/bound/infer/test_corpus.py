@@ -41,16 +41,14 @@ def stored(b: BoundsMap, tensor: Tensor) -> int:
     return prod(int(r.extent) for r in b.allocated(tensor))
 
 
-def test_the_figures_are_there() -> None:
-    assert sum(len(figures(name, CASES[name]["fn"]())) for name in ANSWERED) == 132
+def bounds_of(name: str, **options: Any) -> BoundsMap:
+    """The bounds of a schedule of the corpus at its sizes."""
+    return infer_bound(CASES[name]["fn"](), at=CASES[name]["sub"] or None, **options)
 
 
-@pytest.mark.parametrize(("name", "domain"), [(name, "auto") for name in ANSWERED] + daily(BY_ISL, 4))
-def test_exactly_what_is_needed(name: str, domain: str) -> None:
-    case = CASES[name]
-    schedule = case["fn"]()
-    b = infer_bound(schedule, at=case["sub"] or None, domain=domain)
-    for tensor, row in figures(name, schedule):
+def check_figures(name: str, b: BoundsMap) -> None:
+    """Counts and allocations are those recorded, by exact regions."""
+    for tensor, row in figures(name, b.schedule):
         exact = row["exact"]
         required, computed = b.required(tensor), b.computed(tensor)
         counts = (required.count_max(), required.count_total(), stored(b, tensor), computed.count_total())
@@ -58,12 +56,19 @@ def test_exactly_what_is_needed(name: str, domain: str) -> None:
         assert required.is_exact and not required.notes
 
 
+def test_the_figures_are_there() -> None:
+    assert sum(len(figures(name, CASES[name]["fn"]())) for name in ANSWERED) == 132
+
+
+@pytest.mark.parametrize(("name", "domain"), [(name, "auto") for name in ANSWERED] + daily(BY_ISL, 4))
+def test_exactly_what_is_needed(name: str, domain: str) -> None:
+    check_figures(name, bounds_of(name, domain=domain))
+
+
 @pytest.mark.parametrize("name", daily(ANSWERED, 2))
 def test_without_guards_no_more_than_the_local_need(name: str) -> None:
-    case = CASES[name]
-    schedule = case["fn"]()
-    b = infer_bound(schedule, at=case["sub"] or None, compute="box")
-    for tensor, row in figures(name, schedule):
+    b = bounds_of(name, compute="box")
+    for tensor, row in figures(name, b.schedule):
         assert stored(b, tensor) <= row["local"]["hull_alloc"]
         total = b.computed(tensor).count_total()
         assert isinstance(total, int) and total <= row["local"]["hull_total"]
@@ -71,10 +76,8 @@ def test_without_guards_no_more_than_the_local_need(name: str) -> None:
 
 @pytest.mark.parametrize("name", daily(ANSWERED[1:] + ANSWERED[:1], 2))
 def test_intervals_store_no_more_than_tvm(name: str) -> None:
-    case = CASES[name]
-    schedule = case["fn"]()
-    b = infer_bound(schedule, at=case["sub"] or None, domain="interval")
-    for tensor, row in figures(name, schedule):
+    b = bounds_of(name, domain="interval")
+    for tensor, row in figures(name, b.schedule):
         size = stored(b, tensor)
         assert size >= row["exact"]["hull_alloc"]
         assert size <= row["tvm_alloc"] or row["tvm_alloc"] < row["exact"]["hull_alloc"]
@@ -90,13 +93,10 @@ def can_run(schedule: Schedule) -> bool:
 def test_the_nests_here_do_what_is_said_of_them(start: int) -> None:
     ran = 0
     for name in ANSWERED[start::8]:
-        case = CASES[name]
-        schedule = case["fn"]()
-        if not can_run(schedule):
-            continue
-        ran += 1
-        check(infer_bound(schedule, at=case["sub"] or None), regions=False)
-        check(infer_bound(schedule, at=case["sub"] or None, compute="box"), exact=False, regions=False)
+        if can_run(CASES[name]["fn"]()):
+            ran += 1
+            check(bounds_of(name), regions=False)
+            check(bounds_of(name, compute="box"), exact=False, regions=False)
     assert ran > 9
 
 
@@ -107,9 +107,8 @@ DOMAINS = ["auto", "interval", "stride", "isl", "modular", "interval*modular"]
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_domain_is_sound(domain: str, start: int) -> None:
     for name in ANSWERED[5 * start + DOMAINS.index(domain) :: 20]:
-        schedule = CASES[name]["fn"]()
-        if can_run(schedule):
-            check(infer_bound(schedule, at=CASES[name]["sub"] or None, domain=domain), exact=False, regions=False)
+        if can_run(CASES[name]["fn"]()):
+            check(bounds_of(name, domain=domain), exact=False, regions=False)
 
 
 @pytest.mark.parametrize("name", [name for name in ANSWERED if CASES[name]["sub"]])

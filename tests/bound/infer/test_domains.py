@@ -18,8 +18,7 @@ from intset.domains.registry import IslDomain, domain_named, regions_of, registe
 from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import ShapeRegion
 from intset.errors import CountError, DomainError
-from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import figures, stored
+from tests.bound.infer.test_corpus import bounds_of, check_figures
 from tests.intset.regions.core_shape import CoreShape
 
 NAMES = [
@@ -113,14 +112,7 @@ def test_what_is_no_shape_is_named(method: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exactly_what_is_needed(name: str) -> None:
-    schedule = CASES[name]["fn"]()
-    b = infer_bound(schedule, at=CASES[name]["sub"] or None, domain="core")
-    for tensor, row in figures(name, schedule):
-        exact = row["exact"]
-        required, computed = b.required(tensor), b.computed(tensor)
-        counts = (required.count_max(), required.count_total(), stored(b, tensor), computed.count_total())
-        assert counts == (exact["count_max"], exact["count_total"], exact["hull_alloc"], exact["count_total"])
-        assert required.is_exact and not required.notes
+    check_figures(name, bounds_of(name, domain="core"))
 
 
 class Sevenths:

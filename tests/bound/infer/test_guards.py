@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
 
 from bound import infer_bound, te
 from intset import Context, ShapeVar
-from intset.expr.evaluate import evaluate
 from tests.bound.oracle import value
+from tests.sweeps import daily
+
+FACTS = {
+    "none": (lambda n, m: (), lambda n, m: True),
+    "n % 4": (lambda n, m: ((n % 4).eq(0),), lambda n, m: n % 4 == 0),
+    "n % 6": (lambda n, m: ((n % 6).eq(0),), lambda n, m: n % 6 == 0),
+    "odd": (lambda n, m: ((n % 2).eq(1),), lambda n, m: n % 2 == 1),
+    "at most": (lambda n, m: (n <= 5, m >= 3), lambda n, m: n <= 5 and m >= 3),
+    "n = 2m": (lambda n, m: (n.eq(m * 2),), lambda n, m: n == 2 * m),
+}
+AT = [(n, m) for n in (*range(1, 9), 12, 18, 24) for m in (1, 2, 3, 4, 5, 6, 9, 12)]
 
 
 def transform(stage, rng, steps, most):
@@ -27,121 +38,68 @@ def transform(stage, rng, steps, most):
             stage.split(rng.choice(leaves), **{"nparts" if kind == "nparts" else "factor": rng.randint(2, most)})
 
 
-def chain(seed):
-    """A stage with random splits, fusions and reorders."""
-    rng = random.Random(seed)
-    shape = tuple(rng.randint(2, 12) for _ in range(rng.choice((1, 1, 2))))
-    a = te.placeholder(shape, name="A")
-    t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
-    s = te.create_schedule(t.op)
-    transform(s[t], rng, 5, 5)
-    return t, infer_bound(s)
-
-
-def visits(nest, guards, axes):
-    """Points of all iterations that pass the guards, with repetitions."""
-    loops = [loop.iv for loop in nest.loops]
-    spans = [range(int(loop.range.extent)) for loop in nest.loops]
-    for values in itertools.product(*spans):
-        point = dict(zip(loops, values, strict=True))
-        if all(value(guard, point) for guard in guards):
-            yield tuple(value(nest.values[iv], point) for iv in axes)
-
-
-def size(nest):
-    total = 1
-    for loop in nest.loops:
-        total *= int(loop.range.extent)
-    return total
-
-
-def check_chains(seeds):
-    seen = 0
-    for seed in seeds:
-        t, b = chain(seed)
-        nest = b.nest(t)
-        if size(nest) > 4000:
-            continue
-        want = sorted(itertools.product(*(range(int(e)) for e in t.shape)))
-        assert sorted(visits(nest, nest.guards, t.op.axis)) == want, seed
-        for guard in nest.guards:
-            fewer = [other for other in nest.guards if other is not guard]
-            assert sum(1 for _ in visits(nest, fewer, t.op.axis)) > len(want), (seed, guard)
-        seen += len(nest.guards)
-    return seen
-
-
-def test_no_guard_can_be_removed():
-    assert check_chains(range(60)) > 20
-
-
-@pytest.mark.nightly
-def test_no_guard_can_be_removed_nightly():
-    assert check_chains(range(60, 3000)) > 1000
-
-
-FACTS = {
-    "none": (lambda n, m: (), lambda n, m: True),
-    "n % 4": (lambda n, m: ((n % 4).eq(0),), lambda n, m: n % 4 == 0),
-    "n % 6": (lambda n, m: ((n % 6).eq(0),), lambda n, m: n % 6 == 0),
-    "odd": (lambda n, m: ((n % 2).eq(1),), lambda n, m: n % 2 == 1),
-    "at most": (lambda n, m: (n <= 5, m >= 3), lambda n, m: n <= 5 and m >= 3),
-    "n = 2m": (lambda n, m: (n.eq(m * 2),), lambda n, m: n == 2 * m),
-}
-
-
-def symbolic_chain(seed):
-    """A stage of symbolic sizes with random splits, fusions and reorders, and facts."""
+def chain(seed, symbolic):
+    """A stage with random splits, fusions and reorders; gives its nest and the sizes at which it is run."""
     rng = random.Random(seed)
     n, m = te.var("n"), te.var("m")
-    shape = rng.choice(((n,), (n, m), (n, 3), (4, n), (n * 2,), (n + 1, m)))
+    if symbolic:
+        shape = rng.choice(((n,), (n, m), (n, 3), (4, n), (n * 2,), (n + 1, m)))
+    else:
+        shape = tuple(rng.randint(2, 12) for _ in range(rng.choice((1, 1, 2))))
     a = te.placeholder(shape, name="A")
     t = te.compute(shape, lambda *i: a(*i) + 1, name="T")
     s = te.create_schedule(t.op)
-    transform(s[t], rng, 3, 4)
-    facts, holds = FACTS[rng.choice(list(FACTS))]
-    b = infer_bound(s, ctx=Context(assume=facts(n, m)))
-    sizes = [{n: x, m: y} for x in (*range(1, 9), 12, 18, 24) for y in (1, 2, 3, 4, 5, 6, 9, 12) if holds(x, y)]
-    return t, b.nest(t), sizes
+    transform(s[t], rng, *((3, 4) if symbolic else (5, 5)))
+    facts, holds = FACTS[rng.choice(list(FACTS)) if symbolic else "none"]
+    nest = infer_bound(s, ctx=Context(assume=facts(n, m))).nest(t)
+    return t, nest, [{n: x, m: y} for x, y in AT if holds(x, y)] if symbolic else [{}]
 
 
-def visits_at(nest, guards, axes, at):
-    """`visits` at given sizes."""
+def visits(nest, guards, axes, at):
+    """Points of all iterations that pass the guards, with repetitions."""
     loops = [loop.iv for loop in nest.loops]
-    spans = [range(int(evaluate(loop.range.extent, at))) for loop in nest.loops]
+    spans = [range(value(loop.range.extent, at)) for loop in nest.loops]
     for values in itertools.product(*spans):
         point = {**at, **dict(zip(loops, values, strict=True))}
         if all(value(guard, point) for guard in guards):
             yield tuple(value(nest.values[iv], point) for iv in axes)
 
 
-def check_symbolic(seeds):
+def check_chains(seeds, symbolic):
+    """Every element is visited once, and without any one guard some are visited too often; gives the guards seen."""
     seen = 0
     for seed in seeds:
-        t, nest, sizes = symbolic_chain(seed)
+        t, nest, sizes = chain(seed, symbolic)
+        if not symbolic and math.prod(value(loop.range.extent, {}) for loop in nest.loops) > 4000:
+            continue
         needed = set()
         for at in sizes:
-            want = sorted(itertools.product(*(range(int(evaluate(e, at))) for e in t.shape)))
-            assert sorted(visits_at(nest, nest.guards, t.op.axis, at)) == want, (seed, at)
+            want = sorted(itertools.product(*(range(value(e, at)) for e in t.shape)))
+            assert sorted(visits(nest, nest.guards, t.op.axis, at)) == want, (seed, at)
             for k in range(len(nest.guards)):
                 fewer = [*nest.guards[:k], *nest.guards[k + 1 :]]
-                if k not in needed and sum(1 for _ in visits_at(nest, fewer, t.op.axis, at)) > len(want):
+                if k not in needed and sum(1 for _ in visits(nest, fewer, t.op.axis, at)) > len(want):
                     needed.add(k)
         assert len(needed) == len(nest.guards), (seed, nest.guards)
         seen += len(nest.guards)
     return seen
 
 
-def test_no_guard_of_symbolic_sizes_can_be_removed():
-    assert check_symbolic(range(12)) > 4
-    assert check_symbolic((2044, 2186)) > 1  # implied by products of sizes with loops, with quotients by sizes
-    assert check_symbolic((5270, 5483)) == 1  # and by what facts say of the sizes
+@pytest.mark.parametrize(("seeds", "least"), daily([(range(60), 20), (range(60, 3000), 1000)], 2))
+def test_no_guard_can_be_removed(seeds, least):
+    assert check_chains(seeds, False) > least
 
 
-@pytest.mark.nightly
-def test_no_guard_of_symbolic_sizes_can_be_removed_nightly():
-    assert check_symbolic(range(12, 600)) > 250
-    assert check_symbolic((5383, 5536)) == 1
+# implied by products of sizes with loops, by quotients by sizes; by what facts say of the sizes
+@pytest.mark.parametrize(
+    ("seeds", "least"),
+    [
+        *((range(12), 5), ((2044, 2186), 2), ((5270, 5483), 1)),
+        *daily([((), 0), (range(12, 600), 251), ((5383, 5536), 1)], 3)[1:],
+    ],
+)
+def test_no_guard_of_symbolic_sizes_can_be_removed(seeds, least):
+    assert check_chains(seeds, True) >= least
 
 
 def tiled(n):
@@ -191,5 +149,5 @@ def test_a_reduction_starts_where_its_data_guards_hold():
     fused = s[t].fuse(t.op.axis[0], r)
     s[t].split(fused, 4)
     nest = infer_bound(s).nest(t)
-    points = list(visits(nest, nest.guards, (*t.op.axis, r)))
+    points = list(visits(nest, nest.guards, (*t.op.axis, r), {}))
     assert sorted(points) == sorted(itertools.product(range(6), range(5)))
