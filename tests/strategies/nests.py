@@ -162,7 +162,7 @@ class Nest:
         low, end, first, last = self._range(scope)
         kind = rng.choice(("", "", "", "", " unrolled")) if not self.exact else ""
         lines = [f"for {var} in [{low}, {end}){kind}:", *self._body(scope.inside(var, first, last))]
-        if self._chance(20):
+        if self._chance(30):
             other = self._fresh("i")
             lines += [f"for {other} in [{low}, {end}){kind}:", *_in(self._store(scope.inside(other, first, last)))]
         return lines
@@ -193,7 +193,7 @@ class Nest:
         return [*lines, f"if not ({cond}):", *self._body(scope)] if self._chance(15) else lines
 
     def _storage(self, scope: Scope) -> list[str]:
-        """Local storage, stored to in whole or from 0 on, and read by a later statement."""
+        """Local storage, stored to in whole or from 0 on, read by later statements, sometimes copied."""
         rng, name, var = self.rng, self._fresh("T"), self._fresh("t")
         dtype = rng.choice(("int32", "int16")) if not self.exact else "int32"
         high = rng.choice((self.size, self.size, 6))
@@ -204,33 +204,43 @@ class Nest:
         else:
             lines = [f"for {var} in [0, {high}):", f"    {name}[{var}] = {value}"]
         after = [line for _ in range(rng.randint(1, 2)) for line in self._statement(inner)]
+        same = [a for a in "ABC" if self.types[a] == dtype]
+        if same and high == self.size and self._chance(35):
+            after = [f"for {var}c in [0, {high}):", f"    {rng.choice(same)}[{var}c] = {name}[{var}c]"]
         return [f"allocate {name}: {dtype}[{self.size}]", *lines, *after]
 
     def _known(self, scope: Scope) -> list[str]:
         """Stores of simple values, then a loop with conditions on them."""
-        rng, v, w = self.rng, self._fresh("v"), self._fresh("w")
-        name = rng.choice(self._integers(scope) or ["M"])
-        if len(scope.arrays.get(name, ("", (0, 0)))[1]) > 1:
+        rng, w, lines = self.rng, self._fresh("w"), []
+        flat = self._integers(scope, 1)
+        if not flat:
             return self._store(scope)
-        extent = scope.arrays[name][1][0]
-        low, high = rng.choice((0, 0, 2)), rng.choice((extent, extent, 5))
-        value = rng.choice((v, "0", f"{v} % 2", f"3 - {v}", f"select({v} < 3, 0, {v})"))
-        lines = [f"for {v} in [{low}, {high}):", *_in([f"{name}[{v}] = {value}"])]
-        if self._chance(40):
-            lines = [f"{name}[{rng.randrange(extent)}] = {rng.randint(0, 2)}"]
-        inner = scope.inside(w, 0, 4)
-        test = f"{name}[{w}] {rng.choice(('==', '<', '>=', '!='))} {rng.randint(0, 3)}"
-        if self._chance(50):
-            test = f"({test} {rng.choice(('and', 'or'))} {self._condition(inner)})"
-        held = f"{name}[{w}]"
+        for name in rng.sample(flat, rng.randint(1, min(2, len(flat)))):
+            lines += self._filled(name, scope.arrays[name][1][0])
+        end = rng.choice((5, self.size))
+        inner = scope.inside(w, 0, end - 1)
+        test = f"{rng.choice(flat)}[{w}] {rng.choice(('==', '<', '>=', '!='))} {rng.randint(0, 3)}"
+        test = self._condition(inner) if self._chance(70) else test
+        held = f"{rng.choice(flat)}[{self._index(Scope({w: (0, end - 1)}, {}), 6)}]"
         decided = rng.choice(
             (
                 [f"if {test}:", *_in(self._store(inner))],
-                [f"{held} = select({test}, {held}, {rng.choice((w, '1', 'n'))})"],
-                [f"{held} = select({test}, {rng.choice((w, '1', 'n'))}, {held})"],
+                [f"{held} = select({test}, {held}, {self._value(inner, 'int32')})"],
+                [f"{held} = select({test}, {self._value(inner, 'int32')}, {held})"],
             )
         )
-        return [*lines, f"for {w} in [0, 5):", *_in(decided)]
+        return [*lines, f"for {w} in [0, {end}):", *_in(decided)]
+
+    def _filled(self, name: str, extent: int) -> list[str]:
+        """Stores of simple values to one element, or to most of them."""
+        rng, v = self.rng, self._fresh("v")
+        if self._chance(40):
+            return [f"{name}[{rng.randrange(extent)}] = {rng.randint(0, 2)}"]
+        value = rng.choice((v, "0", f"{v} % 2", f"3 - {v}", f"select({v} < 3, 0, {v})"))
+        store = f"{name}[{v}] = {value}"
+        lines = [f"if {self._plain(Scope({v: (0, extent), 'n': (0, MAX_SIZE)}, {}))}:", f"    {store}"]
+        head = f"for {v} in [{rng.choice((0, 0, 2))}, {rng.choice((extent, extent, 5))}):"
+        return [head, *_in(lines if self._chance(25) else [store])]
 
     def _assumption(self, scope: Scope) -> list[str]:
         """An assumption implied by a preceding store or guard."""
