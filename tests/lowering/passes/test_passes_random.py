@@ -176,7 +176,7 @@ def aimed(draw: st.DrawFn) -> tuple[str, Runs]:
     return name, draw(runs(kinds=AIMED[name] | ({"floats"} if runs is numpy_runs else set())))
 
 
-@sampled(150, 6000, aimed(), st.booleans(), shows=AIMED)
+@sampled(200, 6000, aimed(), st.booleans(), shows=AIMED)
 def test_a_pass_changes_its_nests_and_keeps_their_results(case: tuple[str, Runs], is_eager: bool) -> str:
     """Passes at zero profitability thresholds too."""
     name, runs = case
