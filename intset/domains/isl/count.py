@@ -128,14 +128,14 @@ def disjoint_parts(isl_set: Set) -> list[BasicSet]:
     return list(explicit.get_basic_sets())
 
 
-class _Split(NamedTuple):
+class _Factorization(NamedTuple):
     """A basic set as the product of the isl Sets `factors`, for parameters in `condition`."""
 
     condition: Set
     factors: list[Set]
 
 
-def split_off(part: BasicSet) -> _Split:
+def split_off(part: BasicSet) -> _Factorization:
     """The finest factorization: a chain of constraints puts two dimensions into one factor."""
     kinds = isl().dim_type
     dims = range(part.dim(kinds.set))
@@ -159,7 +159,7 @@ def split_off(part: BasicSet) -> _Split:
             if not mask >> k & 1:
                 factor = factor.project_out(kinds.set, k, 1)
         factors.append(factor)
-    return _Split(_all(universe, free).to_set().params(), factors)
+    return _Factorization(_all(universe, free).to_set().params(), factors)
 
 
 def _all(universe: BasicSet, constraints: Iterable[Any]) -> BasicSet:
