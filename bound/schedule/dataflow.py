@@ -11,6 +11,9 @@ from bound.schedule.attach import AttachType, is_inside
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 
+if TYPE_CHECKING:
+    from bound.schedule.schedule import Schedule
+
 
 def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> list[Operation]:
     """List the operations that `outputs` depend on, producers first, in the order in which inputs are read.
@@ -65,10 +68,6 @@ def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs:
     # The outputs themselves belong to the group even when they read none of the inputs.
     output_ops = {tensor.op for tensor in outputs}
     return [op for op, inner in inside.items() if inner or op in output_ops]
-
-
-if TYPE_CHECKING:
-    from bound.schedule.schedule import Schedule
 
 
 def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
@@ -126,10 +125,6 @@ def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) 
 
 def _place(schedule: Schedule, stage: Stage) -> int:
     return next(k for k, other in enumerate(schedule.stages) if other is stage)
-
-
-if TYPE_CHECKING:
-    from bound.schedule.schedule import Schedule
 
 
 def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:

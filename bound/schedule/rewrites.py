@@ -187,10 +187,6 @@ def _checked_tensor(tensor: object) -> Tensor:
     return tensor
 
 
-if TYPE_CHECKING:
-    from bound.schedule.schedule import Schedule
-
-
 def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> tuple[Tensor, ...]:
     """Factor the reduction of `tensor` by the leaf `axis`; see `Schedule.rfactor`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -71,7 +70,7 @@ class Schedule:
             self.stages.append(stage)
             self.stage_map[op] = stage
             if isinstance(op, ScanOp):
-                scan_group = self._grouped(op.update, (*op.state_placeholder, *op.inputs), False)
+                scan_group = group_of(self, op.update, (*op.state_placeholder, *op.inputs), False)
                 scan_group.attach_type = AttachType.SCAN_UPDATE
                 scan_group.attach_stage = stage
 
@@ -155,10 +154,7 @@ class Schedule:
         """Group the stages between `inputs` and `outputs`, to be attached together."""
         ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
         now = [tuple(self.current(t) for t in tensors) for tensors in ends]
-        return self._grouped(now[0], now[1], include_inputs)
-
-    def _grouped(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
-        return group_of(self, outputs, inputs, include_inputs)
+        return group_of(self, now[0], now[1], include_inputs)
 
     # --- copies -------------------------------------------------------------------------------------------------
 
