@@ -31,7 +31,7 @@ import intset
 from benchmarks.reference import Reference
 from intset import Context, Range, Var
 from lowering.cli import tables
-from lowering.cli.corpus import CorpusRow, Problem, read_rows
+from lowering.cli.inputs import CorpusRow, Problem, read_rows
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"

@@ -33,7 +33,7 @@ from intset import EvaluationError, IntSetError, evaluate
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from lowering import lower
-from lowering.cli.script import load_script
+from lowering.cli.inputs import load_script
 from lowering.nest.ir import Allocate, For, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import children, operands
 

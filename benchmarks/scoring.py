@@ -20,7 +20,7 @@ from benchmarks.reference import Reference
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.sets.base import Bounds, ShapeSet
 from intset.expr.printer import shown
-from lowering.cli.corpus import CorpusRow, Problem
+from lowering.cli.inputs import CorpusRow, Problem
 
 if TYPE_CHECKING:
     from benchmarks.enumeration import Array

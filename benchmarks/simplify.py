@@ -20,7 +20,7 @@ from intset import Context
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Node, as_expr
-from lowering.cli.corpus import Problem, read_rows
+from lowering.cli.inputs import Problem, read_rows
 
 CORPUS = Path(__file__).parent / "data" / "index_expressions.json"
 TARGET = 1.5

@@ -83,9 +83,9 @@ DATAFLOW_LEAST: Final = 5_000
 BOUNDS_OF_ELEMENT: Final = 4
 """`lowering.dataflow.flow`: assumed bounds that are considered for one element."""
 VALUE_NODES: Final = 400
-"""`lowering.dataflow.written_values`: nodes of a value that is written out."""
+"""`lowering.dataflow.reaching`: nodes of a value that is written out."""
 VALUE_CHAIN: Final = 8
-"""`lowering.dataflow.written_values`: nested reads of a value that are replaced by their contents."""
+"""`lowering.dataflow.reaching`: nested reads of a value that are replaced by their contents."""
 GUARD_VISITS: Final = 4_000
 """`lowering.dataflow.accesses`: nodes of an operand, each once under each guard."""
 ACCESS_GUARDS: Final = 8

@@ -20,9 +20,8 @@ from intset.expr.printer import shown
 from intset.installation import DISTRIBUTION
 from intset.names import check_name
 from lowering.cli import reports, tables
-from lowering.cli.corpus import CorpusRow, read_rows
+from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
-from lowering.cli.script import load_script
 
 JSON_VERSION = 1
 

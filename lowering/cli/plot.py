@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset import InputError
 from intset.installation import DISTRIBUTION
+from lowering.cli.inputs import load_script
 from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
-from lowering.cli.script import load_script
 from lowering.cli.tables import say, visible
 
 if TYPE_CHECKING:

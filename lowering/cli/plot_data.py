@@ -19,7 +19,7 @@ from intset.errors import BudgetError
 from intset.expr.printer import shown
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
-from lowering.cli.script import ScriptSchedule
+from lowering.cli.inputs import ScriptSchedule
 
 DOMAINS = ("interval", "stride", "isl", "auto")
 MAX_BLOCKS = 160_000  # beyond it a block stands for several elements

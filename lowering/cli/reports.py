@@ -22,8 +22,7 @@ from intset.config import current
 from intset.domains.sets.region import Region
 from intset.expr.node import Cond, Var
 from intset.infinity import Infinity
-from lowering.cli.corpus import CorpusRow, Problem
-from lowering.cli.script import ScriptSchedule
+from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
 from lowering.cli.tables import track
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division

@@ -18,12 +18,11 @@ from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.dag import postorder
 from intset.expr.node import Cond
+from lowering.codegen.c_memory import THREADS
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_operands import CSyntax
-from lowering.codegen.c_storage import THREADS
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name
-from lowering.codegen.spelling import Identifiers, comment, compared, indented, opened
-from lowering.codegen.straight_line import straight_line
+from lowering.codegen.emitter import Identifiers, comment, compared, indented, opened, straight_line
 from lowering.nest.ir import Function, checked_function
 from lowering.nest.walk import operands, statements, without_assumptions
 from lowering.passes.alpha_renaming import with_own_storage

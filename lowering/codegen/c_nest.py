@@ -15,14 +15,11 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, Var, constant_value
-from lowering.codegen.c_analysis import conditional_storage, is_simd, reduction_of
+from lowering.codegen.c_analysis import conditional_storage, is_outlined, is_simd, outlined, reduction_of
+from lowering.codegen.c_memory import ConstantTable, CStorage, constant_tables, count, flat_index, flattened
 from lowering.codegen.c_operands import CSyntax
-from lowering.codegen.c_outlining import is_outlined, outlined
-from lowering.codegen.c_storage import CStorage, count
 from lowering.codegen.c_words import c_type
-from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored
-from lowering.codegen.flat_access import ConstantTable, constant_tables, flat_index, flattened
-from lowering.codegen.spelling import comment, compared, indented, opened
+from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored, comment, compared, indented, opened
 from lowering.nest.combine import update_of
 from lowering.nest.driver import Cursor, inside
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store

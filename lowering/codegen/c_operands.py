@@ -32,7 +32,7 @@ from lowering.codegen.c_words import (
     integer_constant,
     library_function,
 )
-from lowering.codegen.spelling import Identifiers, indented, infix, opened
+from lowering.codegen.emitter import Identifiers, indented, infix, opened
 from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift, is_unsigned
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef

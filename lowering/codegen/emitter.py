@@ -1,18 +1,360 @@
-"""The common part of emitters: one rule for each kind of statement, applied by the driver, gives lines of text."""
+"""Emission of text, for any target language: identifiers, parentheses and comments; operands as straight-line code; one
+rule for each kind of statement, applied by the driver.
+
+Straight-line code gives values used more than once a name and keeps lazy operands lazy: a select, `&` or `|` whose lazy
+operand needs lines of its own becomes a branch. Time and text are linear in the number of nodes, except that a node
+used in several branches, none of which always runs, is written once in each.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Generic, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from bound import dtypes
-from bound.tir.value import Operand
+from bound.tir.opaque import IntFunction
+from bound.tir.value import Operand, ValueOp
+from bound.tir.walk import substitute
+from intset.expr import ops
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.ops import wrap
-from lowering.codegen.straight_line import Syntax, straight_line
 from lowering.nest.driver import D, Synthesis, SynthesisRule, synthesized
 from lowering.nest.ir import If, Stmt
+
+_PREFIXES: Final = ("_", "INTSET_", "omp_")  # of the language, of our macros, of OpenMP
+_LEVELS: Final = {  # operators whose precedence every reader of C knows; all others keep their parentheses
+    "*": 4, "/": 4, "%": 4, "+": 3, "-": 3,
+    "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2,
+    "&&": 1,
+}  # fmt: skip
+_CHAINS: Final = ("*", "+", "-", "&&")  # left-associative: need no parentheses as left operands of equal precedence
+_NOT_IN_COMMENTS: Final = re.compile(r"[^ -\[\]-~]")  # everything but printable ASCII, and the backslash
+
+
+class Identifiers:
+    """Unique identifiers, one for each object.
+
+    Invariant: no two objects in scope share an identifier, and none gets a reserved one.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._taken = set(reserved)
+        self._of: dict[Any, str] = {}
+        self._next: dict[str, int] = {}
+        self._local: list[tuple[str, Any]] = []  # identifiers to be released at the end of a block
+
+    def of(self, thing: Any, label: str) -> str:
+        """The identifier of `thing`; the first call chooses it."""
+        if thing not in self._of:
+            self._of[thing] = self.fresh(label)
+        return self._of[thing]
+
+    def fresh(self, label: str) -> str:
+        """An unused ASCII identifier derived from a label, without reserved prefixes."""
+        stem = re.sub(r"\W", "_", label, flags=re.ASCII)
+        if not stem or stem[0].isdigit() or stem.startswith(_PREFIXES):
+            stem = f"v{stem}"
+        name = stem
+        while name in self._taken:
+            self._next[stem] = self._next.get(stem, 0) + 1
+            name = f"{stem}_{self._next[stem]}"
+        self._taken.add(name)
+        return name
+
+    def local(self, label: str, thing: Any = None) -> str:
+        """An identifier, of `thing` if given, up to the end of the innermost open block."""
+        name = self.fresh(label)
+        self._local.append((name, thing))
+        if thing is not None:
+            self._of[thing] = name
+        return name
+
+    def begin(self) -> int:
+        """Open a block; returns the argument of `end`."""
+        return len(self._local)
+
+    def end(self, begun: int) -> None:
+        """Close a block and release its identifiers."""
+        for name, thing in self._local[begun:]:
+            self._taken.discard(name)
+            self._of.pop(thing, None)
+            self._next.pop(re.sub(r"_\d+$", "", name), None)
+        del self._local[begun:]
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """The lines one level deeper."""
+    return [f"    {line}" for line in lines]
+
+
+def infix(left: str, op: str, right: str) -> str:
+    """`left op right` in parentheses, with parentheses around an operand only if it needs them.
+
+    Guarantee: operands are not regrouped: `(a + b) + c` becomes `a + b + c`, `a + (b + c)` stays. Comparisons of
+    comparisons, and operands of `/` and `%` on the same level, keep their parentheses for the reader.
+    """
+    level = _LEVELS.get(op, 0)
+    return f"({_operand(left, level, op in _CHAINS)} {op} {_operand(right, level, False)})"
+
+
+def _operand(text: str, level: int, may_chain: bool) -> str:
+    inner = opened(text)
+    if not level or inner is text:
+        return text
+    operators = _outer_operators(inner)
+    if not operators or operators[0] not in _LEVELS:
+        return text
+    own = _LEVELS[operators[0]]
+    return inner if own > level or (own == level and may_chain and set(operators) <= set(_CHAINS)) else text
+
+
+def _outer_operators(text: str) -> list[str]:
+    """The words at operator positions outside of parentheses, the loosest first."""
+    words, depth, begin = [], 0, 0
+    for k, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if char == " " and depth == 0:
+            words.append(text[begin:k])
+            begin = k + 1
+    return sorted(words[1::2], key=lambda word: _LEVELS.get(word, 0))
+
+
+def opened(text: str) -> str:
+    """Strip one pair of outer parentheses."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for k, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def compared(text: str) -> str:
+    """An operand of a comparison: parentheses stay around operators that bind no closer."""
+    return text if any(char in "?&|^<>=!" for char in text) else opened(text)
+
+
+def comment(*lines: str) -> str:
+    """A comment of C with one line for each text.
+
+    Guarantee: the comment ends at the end of its text, whatever the texts are. Line ends, backslashes (which would join
+    lines) and all but printable ASCII are written as Python's escapes with `%` for the backslash; `*/`, `/*` and `??`,
+    which begin delimiters and trigraphs, are separated by a blank.
+    """
+    return f"/* {f'{chr(10)}   '.join(map(_comment_line, lines))} */"
+
+
+def _comment_line(text: str) -> str:
+    plain = _NOT_IN_COMMENTS.sub(_escaped, text)
+    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"%x{code:02x}" if code < 0x100 else f"%u{code:04x}" if code < 0x10000 else f"%U{code:08x}"
+
+
+MAX_DEPTH: Final = 12  # nested operations in one text; deeper operands get a name
+_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+_ANDS: Final = (ops.AND, ValueOp.AND)
+_LAZY: Final = (*_SELECTS, *_ANDS, ops.OR, ValueOp.OR)
+
+
+class Syntax(Protocol):
+    """The operands and branches of a target language."""
+
+    def leaf(self, node: Operand) -> str | None:
+        """The text of a constant, a variable or a parameter; `None` of an operation."""
+
+    def operation(self, node: Operand, args: list[str]) -> str:
+        """The text of an operation, parenthesised for use as any operand."""
+
+    def bind(self, node: Operand, text: str) -> tuple[str, list[str]]:
+        """A new name for a value, and the lines that define it."""
+
+    def declare(self, node: Operand) -> tuple[str, list[str]]:
+        """A new name that branches assign, and the lines that declare it."""
+
+    def assign(self, name: str, text: str) -> str:
+        """The line that assigns to a declared name."""
+
+    def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
+        """The lines of an `if`; an empty `orelse` is left out."""
+
+    def negated(self, text: str) -> str:
+        """The negation of a truth value."""
+
+
+def straight_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], list[str]]:
+    """The lines that must run first, and the text of each operand.
+
+    Guarantee: a lazy operand is evaluated only where the language of expressions evaluates it.
+    """
+    leaves = [syntax.leaf(root) for root in roots]
+    plain = [leaf for leaf in leaves if leaf is not None]
+    if len(plain) == len(leaves):
+        return [], plain
+    code = _StraightLine(roots, syntax)
+    return code.top.lines, [code.texts[root, code.top][0] for root in roots]
+
+
+class _LineBlock:
+    """Lines that run together: the statement itself, or one arm of a select, `&` or `|` inside another block.
+
+    Attributes
+    ----------
+    parent, depth: the enclosing block; the number of enclosing blocks.
+    owner, arm: the pair (lazy node, its block), and the operand's position.
+    """
+
+    __slots__ = ("arm", "depth", "lines", "owner", "parent")
+
+    def __init__(self, parent: _LineBlock | None, owner: Any, arm: int) -> None:
+        self.parent, self.owner, self.arm = parent, owner, arm
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.lines: list[str] = []
+
+    def within(self, other: _LineBlock) -> bool:
+        block: _LineBlock | None = self
+        while block is not None and block.depth > other.depth:
+            block = block.parent
+        return block is other
+
+
+class _StraightLine:
+    """The code of one statement's operands.
+
+    Attributes
+    ----------
+    order: the nodes, operands first; `children` are those that a node evaluates.
+    homes: the blocks that evaluate each node. `uses` counts its uses in each of them.
+    texts: emitted text and nesting depth, keyed by node and block.
+    """
+
+    def __init__(self, roots: Sequence[Operand], syntax: Syntax) -> None:
+        self.syntax = syntax
+        self.top = _LineBlock(None, None, 0)
+        self.children: dict[Operand, tuple[Operand, ...]] = {}
+        self.order = self._postorder(roots)
+        self.homes: dict[Operand, list[_LineBlock]] = {}
+        self.uses: dict[tuple[Operand, _LineBlock], int] = {}
+        self.arms: dict[tuple[Operand, _LineBlock], list[_LineBlock]] = {}
+        self.texts: dict[tuple[Operand, _LineBlock], tuple[str, int]] = {}
+        self._assign_homes(roots)
+        for node in self.order:
+            for home in self.homes[node]:
+                self.texts[node, home] = self._text(node, home)
+
+    def _postorder(self, roots: Iterable[Operand]) -> list[Operand]:
+        order: list[Operand] = []
+        done: set[Operand] = set()
+        stack = [(root, False) for root in reversed(list(roots))]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done.add(node)
+                order.append(node)
+                continue
+            self.children[node] = _evaluated(node)
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(self.children[node]) if child not in done)
+        return order
+
+    def _assign_homes(self, roots: Iterable[Operand]) -> None:
+        """Choose the blocks that evaluate each node, users before operands."""
+        users: dict[Operand, list[_LineBlock]] = {}
+        for root in roots:
+            users.setdefault(root, []).append(self.top)
+        for node in reversed(self.order):
+            blocks = users.pop(node)
+            homes = _merged(blocks)
+            self.homes[node] = homes
+            for block in blocks:
+                home = next(h for h in homes if block.within(h))
+                self.uses[node, home] = self.uses.get((node, home), 0) + 1
+            for home in homes:
+                for child, arm in zip(self.children[node], self._arms(node, home), strict=True):
+                    users.setdefault(child, []).append(arm)
+
+    def _arms(self, node: Operand, home: _LineBlock) -> list[_LineBlock]:
+        """The block of each child of a node: `home`, except for lazy operands."""
+        number = len(self.children[node])
+        if node.op not in _LAZY:
+            return [home] * number
+        if (node, home) not in self.arms:
+            self.arms[node, home] = [home, *(_LineBlock(home, (node, home), k) for k in range(1, number))]
+        return self.arms[node, home]
+
+    def _text_in(self, node: Operand, block: _LineBlock) -> tuple[str, int]:
+        home: _LineBlock | None = block
+        while home is not None:
+            if (node, home) in self.texts:
+                return self.texts[node, home]
+            home = home.parent
+        raise AssertionError(f"{node!r} is used before its definition")
+
+    def _text(self, node: Operand, home: _LineBlock) -> tuple[str, int]:
+        leaf = self.syntax.leaf(node)
+        if leaf is not None:
+            return leaf, 0
+        arms = self._arms(node, home)
+        args = [self._text_in(child, arm) for child, arm in zip(self.children[node], arms, strict=True)]
+        texts = [text for text, _ in args]
+        if any(arm.lines for arm in arms if arm is not home):
+            return self._branch(node, home, texts, arms), 0
+        depth = 1 + max((d for _, d in args), default=0)
+        text = self.syntax.operation(node, texts)
+        if self.uses[node, home] == 1 and depth < MAX_DEPTH:
+            return text, depth
+        name, lines = self.syntax.bind(node, text)
+        home.lines += lines
+        return name, 0
+
+    def _branch(self, node: Operand, home: _LineBlock, texts: list[str], arms: list[_LineBlock]) -> str:
+        name, lines = self.syntax.declare(node)
+        home.lines += lines
+        assign = self.syntax.assign
+        if node.op in _SELECTS:
+            then, orelse = ([*arm.lines, assign(name, t)] for arm, t in zip(arms[1:], texts[1:], strict=True))
+            home.lines += self.syntax.branch(texts[0], then, orelse)
+            return name
+        home.lines.append(assign(name, texts[0]))
+        cond = name if node.op in _ANDS else self.syntax.negated(name)
+        home.lines += self.syntax.branch(cond, [*arms[1].lines, assign(name, texts[1])], [])
+        return name
+
+
+def _evaluated(node: Operand) -> tuple[Operand, ...]:
+    """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
+    answer: tuple[Operand, ...] = node.args[1:] if node.op is ops.ASSERTING else node.args
+    return answer
+
+
+def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:
+    """The fewest blocks that run whenever one of `blocks` does, and only then."""
+    current = dict.fromkeys(blocks)
+    while True:
+        outer = [b for b in current if not any(b is not other and b.within(other) for other in current)]
+        merged: dict[_LineBlock, None] = {}
+        arms: dict[Any, set[int]] = {}
+        for block in outer:
+            arms.setdefault(block.owner, set()).add(block.arm)
+        for block in outer:
+            is_select = block.owner is not None and block.owner[0].op in _SELECTS
+            both = is_select and len(arms[block.owner]) == 2
+            merged[block.parent if both and block.parent is not None else block] = None
+        if len(merged) == len(current):
+            return list(merged)
+        current = merged
+
 
 Emission: TypeAlias = Synthesis[D, list[str]]
 EmissionRules: TypeAlias = Mapping[type[Stmt], SynthesisRule[D, list[str]]]

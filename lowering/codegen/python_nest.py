@@ -9,9 +9,8 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.expr.node import Expr
-from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored
+from lowering.codegen.emitter import Emission, EmissionRules, Emitter, Identifiers, as_stored, indented
 from lowering.codegen.python_operands import PythonSyntax, UnknownSyntax, stored_text, wrapped
-from lowering.codegen.spelling import Identifiers, indented
 from lowering.nest.driver import Descent, SynthesisRule
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, Store
 from lowering.nest.text import text

@@ -19,7 +19,7 @@ from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
-from lowering.codegen.spelling import Identifiers, indented, opened
+from lowering.codegen.emitter import Identifiers, indented, opened
 from lowering.codegen.word_spans import WordSpans, is_plain_shift, is_unsigned
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef

@@ -30,8 +30,7 @@ from lowering.dataflow.program import (
     TensorStorage,
     WriteAccess,
 )
-from lowering.dataflow.reaching import ReachingAnalysis, ReachingWrites, ReadInstances
-from lowering.dataflow.written_values import WrittenValues
+from lowering.dataflow.reaching import ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Function, Store, checked_function
 from lowering.nest.tensors import is_outside

@@ -8,8 +8,7 @@ transform.py      `transform_layout`, `with_layouts`
 cache.py          `cache_read`, `cache_write`
 constraint.py     `add_constraint`
 padding_value.py  the value of a padding, as a user states it; `element`
-contents.py       nests that store or assume values of elements
-relocation.py     redirection of all accesses of a tensor to another storage
+relocation.py     redirection of all accesses of a tensor; nests that store or assume its contents
 """
 
 from lowering.layout.index_map import IndexMap

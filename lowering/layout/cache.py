@@ -22,8 +22,17 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
-from lowering.layout.contents import axes_of, inside_loops, loops_over, narrowed
-from lowering.layout.relocation import leading_checks, relocatable, scope_of_storage, tensor_like, with_accesses
+from lowering.layout.relocation import (
+    axes_of,
+    inside_loops,
+    leading_checks,
+    loops_over,
+    narrowed,
+    relocatable,
+    scope_of_storage,
+    tensor_like,
+    with_accesses,
+)
 from lowering.nest.driver import cursors
 from lowering.nest.ir import Allocate, Function, If, Padding, Stmt, Store, flat, seq
 from lowering.nest.names import IDENTIFIER

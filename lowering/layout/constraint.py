@@ -13,10 +13,20 @@ from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
-from lowering.layout.contents import Contents, assuming_nest, axes_of, inside_loops, loops_over
 from lowering.layout.index_map import IndexMap, parameter_names
 from lowering.layout.padding_value import Subject, check_reads, filling_of
-from lowering.layout.relocation import in_lifetime, relocatable, scope_of_storage, stores_to, with_assumption
+from lowering.layout.relocation import (
+    Contents,
+    assuming_nest,
+    axes_of,
+    in_lifetime,
+    inside_loops,
+    loops_over,
+    relocatable,
+    scope_of_storage,
+    stores_to,
+    with_assumption,
+)
 from lowering.nest.driver import cursor_of
 from lowering.nest.ir import Function, If, Let, Stmt
 from lowering.nest.scope import Scope, proof_of, proves

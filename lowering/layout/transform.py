@@ -25,14 +25,19 @@ from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.errors import LayoutError
-from lowering.layout.contents import Contents, assuming_nest, index_variables, inside_loops, narrowed, storing_nest
 from lowering.layout.index_map import IndexMap
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
 from lowering.layout.relocation import (
+    Contents,
+    assuming_nest,
     in_lifetime,
+    index_variables,
+    inside_loops,
+    narrowed,
     relocatable,
     scope_of_storage,
     stores_to,
+    storing_nest,
     tensor_like,
     with_accesses,
     with_assumption,

@@ -21,8 +21,8 @@ from lowering.dataflow import Dataflow, Source
 from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.contents import axes_of, inside_loops, loops_over, narrowed
 from lowering.layout.padding_value import map_indices, storage_indices
+from lowering.layout.relocation import axes_of, inside_loops, loops_over, narrowed
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, Function, If, Let, Stmt, Store, seq
 from lowering.nest.scope import Scope, proves

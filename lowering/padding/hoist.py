@@ -28,9 +28,18 @@ from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.interpreter import bound_values, by_tensor, checked_array, run
 from lowering.layout import IndexMap
-from lowering.layout.contents import Contents, assuming_nest, index_variables, inside_loops, narrowed
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
-from lowering.layout.relocation import leading_checks, scope_of_storage, with_accesses, with_requirements
+from lowering.layout.relocation import (
+    Contents,
+    assuming_nest,
+    index_variables,
+    inside_loops,
+    leading_checks,
+    narrowed,
+    scope_of_storage,
+    with_accesses,
+    with_requirements,
+)
 from lowering.nest.ir import Allocate, Function, Padding, Stmt, flat, seq
 from lowering.nest.scope import Scope
 from lowering.nest.undef import undef

@@ -15,7 +15,7 @@ from intset.errors import InputError
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.contents import equals
+from lowering.layout.relocation import equals
 from lowering.layout.transform import transform_layout
 from lowering.nest.driver import Cursor, cursors, rewritten
 from lowering.nest.ir import Allocate, Assume, Function, If, Let, Store

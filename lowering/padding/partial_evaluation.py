@@ -20,9 +20,9 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitu
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.ops import Op, wrap
+from lowering.codegen.emitter import Identifiers
 from lowering.codegen.python_operands import PythonSyntax
 from lowering.codegen.python_runtime import environment
-from lowering.codegen.spelling import Identifiers
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 

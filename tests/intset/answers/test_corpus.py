@@ -24,7 +24,7 @@ from benchmarks.scoring import (
 )
 from intset import Var, domain_names, evaluate, parse
 from intset.testing import cases, sweep
-from lowering.cli.corpus import CorpusRow, Problem, read_rows
+from lowering.cli.inputs import CorpusRow, Problem, read_rows
 from tests import ROOT
 from tests.sweeps import daily
 

@@ -14,8 +14,8 @@ import pytest
 from bound import infer_bound, te, tir
 from intset import evaluate
 from lowering.cli import main
+from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot_data import DOMAINS, Elements, Picture, elements_of, picture_of
-from lowering.cli.script import ScriptSchedule
 from tests import ROOT
 
 SCRIPT = """

@@ -8,7 +8,7 @@ import pytest
 
 from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
-from lowering.codegen.spelling import Identifiers, infix
+from lowering.codegen.emitter import Identifiers, infix
 from tests.lowering.lowered import compilers
 
 

@@ -14,7 +14,7 @@ from intset.errors import InputError
 from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.c import program_text
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZE_HELPERS
-from lowering.codegen.spelling import comment
+from lowering.codegen.emitter import comment
 
 HOSTILE = [
     "*\\\n/ int injected(void) { return 1; } /*",
