@@ -22,6 +22,7 @@ from bound.infer.footprints.box import (
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint
+from bound.infer.phases.gather import _is_nothing
 from intset import Context, Range, Var, evaluate
 from intset.linear.form import Linear
 from tests.sweeps import daily
@@ -124,3 +125,12 @@ def check(seed: int) -> int:
 @pytest.mark.parametrize("start", daily(range(0, 24_000, 150), 160))
 def test_drawn_boxes(start: int) -> None:
     assert sum(map(check, range(start, start + 150))) > 10
+
+
+def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
+    case = Drawn(1)
+    side = SymbolicInterval((Linear(0, {}),), (Linear(3, {}),))
+    for constant in (-1, 0, 1):
+        guarded = Footprint(1, Box((side,), (Linear(constant, {}),)))
+        assert _is_nothing(guarded) is (constant < 0)
+        assert bool(with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
