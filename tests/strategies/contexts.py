@@ -251,6 +251,7 @@ class Drawn:
         self.exprs = tuple(self.expressions.sum(depth, 2) for _ in range(exprs))
         self.goals = [*map(self.expressions.goal, self.exprs), self.expressions.condition(depth)]
         self.keep = tuple(v for v in variables_ if chance(rng, kept))
+        self.window = range(-10, 24) if stated else WINDOW  # all that the ranges may have been
         for var in variables_ if stated else ():
             self.facts += self._stated(var, self.ranges.pop(var))
             self.ranges[var] = Range.everything()
@@ -258,7 +259,7 @@ class Drawn:
 
     @property
     def setting(self) -> Setting:
-        return world(self.ranges, self.facts, self.sizes, self.keep, self.exprs, self.goals)
+        return world(self.ranges, self.facts, self.sizes, self.keep, self.exprs, self.goals, self.window)
 
     @property
     def ctx(self) -> Context:

@@ -134,7 +134,7 @@ FAMILIES = {
     ),
     "open ranges": family(contained, 80, kinds=EVERY, ranges="open box", exprs=4, facts=15),
     "dependent ranges": family(
-        sets("auto"), 30, {"exact": 20, "tight": 30}, ranges="dependent sized", sizes=1, variables=3, kept=20, facts=15
+        sets("auto"), 50, {"exact": 20, "tight": 35}, ranges="dependent sized", sizes=1, variables=3, kept=20, facts=15
     ),
     "partial operations": family(
         sets("interval", "auto"), 120, {"exact": 120, "tight": 180}, kinds=PARTIAL, ranges="box empty", exprs=3,
@@ -142,7 +142,7 @@ FAMILIES = {
     ),
     "partial goals": family(proofs, 60, PROVED, kinds=PARTIAL, ranges="box empty dependent", exprs=3, shared=20),
     "partial ends": family(
-        sets("auto", "isl"), 25, {"exact": 15}, kinds=PARTIAL, ranges="divided sized shifted", sizes=2, depth=1
+        sets("auto", "isl"), 30, {"exact": 15}, kinds=PARTIAL, ranges="divided sized shifted", sizes=2, depth=1
     ),
     "conditions": family(conditions, 40, PROVED, kinds=PARTIAL, ranges="box empty", exprs=2, facts=20, shared=20),
     "excluded sizes": family(
@@ -160,7 +160,7 @@ FAMILIES = {
         sets("auto"), 20, {"exact": 12, "tight": 20}, ranges="box sized", sizes=2, stated=True, depth=1, kinds=NONLINEAR
     ),
     "facts that narrow": family(
-        sets("auto"), 25, {"exact": 8, "tight": 15}, ranges="box", sizes=2, facts=100, depth=1, kinds=AFFINE
+        sets("auto"), 25, {"exact": 4, "tight": 10}, ranges="box", sizes=2, facts=100, depth=1, kinds=AFFINE
     ),
     "goals under facts for ranges": family(proofs, 20, PROVED, ranges="box sized", sizes=1, stated=True, exprs=2),
 }  # fmt: skip
