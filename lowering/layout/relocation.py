@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.value import Operand, Truth, Value, ValueOp, make
+from bound.tir.value import Operand, Truth, Value, ValueOp, make, parameter
 from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not
@@ -154,6 +154,21 @@ def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: Stmt) -> Stmt:
 
 
 IndicesOf = Callable[[Indices, Scope], Indices]
+
+
+def probed(
+    f: Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], cond: Truth | None = None
+) -> tuple[Function, Let]:
+    """Append a nest that only reads an element; its reaching definitions are the contents at the end of a function.
+
+    Parameters
+    ----------
+    load: the read, over `axes`, which are loops from 0 to `extents`.
+    cond: restricts the values of the axes.
+    """
+    probe = Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
+    body: Stmt = probe if cond is None else If(cond, probe)
+    return f.with_body(seq(f.body, loops_over(axes, extents, body))), probe
 
 
 def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:

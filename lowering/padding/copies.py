@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor, element
-from bound.tir.reduce import Parameter
-from bound.tir.value import Truth, parameter
+from bound.tir.value import Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, UndecidedError
@@ -22,9 +21,9 @@ from lowering.dataflow.accesses import reads_of
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.padding_value import map_indices, storage_indices
-from lowering.layout.relocation import axes_of, inside_loops, loops_over, narrowed
+from lowering.layout.relocation import axes_of, inside_loops, narrowed, probed
 from lowering.nest.driver import Cursor, cursor_of, cursors
-from lowering.nest.ir import Assume, Evaluate, Function, If, Let, Stmt, Store, seq
+from lowering.nest.ir import Assume, Evaluate, Function, Stmt, Store, seq
 from lowering.nest.scope import Scope, proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import operands, replaced, statements, tensors_read
@@ -166,11 +165,7 @@ class Copies:
     ) -> list[tuple[Any, Scope]]:
         """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
         scope."""
-        name: Parameter = Var("held") if isinstance(held, Expr) else parameter("held", held.dtype)
-        probe = Let(name, held)
-        body: Stmt = probe if cond is None else If(cond, probe)
-        g = self._alone(stmts, params)
-        g = g.with_body(seq(g.body, loops_over(axes, over_.extents, body)))
+        g, probe = probed(self._alone(stmts, params), held, axes, over_.extents, cond)
         known = ReachingValues(g)
         at = cursor_of(g, probe)
         found = []

@@ -23,9 +23,9 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.relocation import tensor_like
+from lowering.layout.relocation import probed
 from lowering.nest.driver import Cursor, cursor_of, cursors
-from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, flat, seq
+from lowering.nest.ir import Assume, Evaluate, Function, Seq, Store, flat, seq
 from lowering.nest.scope import proves
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, variables
@@ -41,7 +41,7 @@ class Probe(NamedTuple):
 
     Attributes
     ----------
-    place: cursor of the probe store.
+    place: cursor of the probe.
     at: storage indices of its load.
     sources: reaching definitions of the load.
     flow: dataflow of the function with the probe.
@@ -106,21 +106,12 @@ class ContractDataflow:
 
     def _probe(self, tensor: Tensor, in_padding: bool | None) -> Probe:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
-        loops = [PlainVar(f"p{k}") for k in range(tensor.ndim)]
-        target = tensor_like(tensor, tensor.extents, None, f"{tensor.name}.probe")
-        store = Store(target, tuple(loops), element(tensor, tuple(loops)))
-        body: Stmt = store
-        if in_padding is not None:
-            cond = self._padding(tensor, loops)
-            body = If(cond if in_padding else logical_not(cond), body)
-        for var, extent in zip(reversed(loops), reversed(tensor.extents), strict=True):
-            body = For(var, Range(0, extent), body)
-        params, outputs = (*self.f.params, target), (*self.f.outputs, target)
-        f = replace(self.f, params=params, outputs=outputs, body=seq(self.f.body, body))
-        place = cursor_of(f, store)
-        flow = dataflow(f)
-        found = flow.by_element(place)
-        return Probe(place, tuple(loops), found[store.value], flow)
+        loops = tuple(PlainVar(f"p{k}") for k in range(tensor.ndim))
+        load, padding = element(tensor, loops), self._padding(tensor, loops)
+        cond = None if in_padding is None else padding if in_padding else logical_not(padding)
+        f, probe = probed(self.f, load, loops, tensor.extents, cond)
+        place, flow = cursor_of(f, probe), dataflow(f)
+        return Probe(place, loops, flow.by_element(place)[load], flow)
 
     def _assumed(self, tensor: Tensor) -> PadState | None:
         """Derive an input's padding value from assumptions; return `None` unless they cover the whole padding."""
