@@ -59,8 +59,18 @@ FEW_POINTS: Final = 400
 """`intset.domains.auto`: A box this small is enumerated in the time isl takes to set up."""
 MEMBER_BRANCHES: Final = 512
 """`intset.domains.stride`: branches of the search for one member of a multi-stride set."""
+MEMBER_SUMS: Final = 10_000
+"""`intset.domains.arithmetic.multistride`: partial sums of a membership search."""
+MEMBER_BITS: Final = 1 << 20
+"""`intset.domains.arithmetic.multistride`: bits of a bitmap that counts or compares elements."""
+FEW_OPERANDS: Final = 16
+"""`intset.domains.arithmetic.strided`: divisors of one sign that are taken one by one, for the best answer."""
+STRUCTURE_NESTING: Final = 8
+"""`intset.domains.certified.structure`: nesting of terms beyond which no end is certified."""
+SET_SHARE: Final = 4
+"""`intset.domains.sets.bounds`: budget of one operation on a set, in multiples of a question's; counting gets two."""
 ENUMERATED_NODES: Final = 64
-"""`intset.domains.certified.consistency`: nodes of a question; of longer ones fewer points are tried."""
+"""`intset.domains.certified.enumeration`: nodes of a question; of longer ones fewer points are tried."""
 WITNESS_AIMS: Final = 200
 """`intset.domains.certified.witness`: Subterms that one guess looks at."""
 

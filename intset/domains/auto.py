@@ -78,7 +78,7 @@ class AutoDomain:
         return strongest()
 
     def bounds(self, query: Query) -> Bounds:
-        if query.is_empty:
+        if query.known.empty:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         form = query.forms[0]
         cheap = self._cheap_bounds(query, form)

@@ -10,7 +10,7 @@ from intset.domains.query import Installable as Installable
 from intset.domains.query import Points as Points
 from intset.domains.query import Query
 from intset.domains.query import Regions as Regions
-from intset.domains.query import Verdict as Verdict
+from intset.domains.query import TierVerdict as TierVerdict
 from intset.domains.sets.base import IntSet
 
 
@@ -64,4 +64,4 @@ class RankedDomain(Domain, Protocol):
         ...
 
 
-__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain"})
+__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain", "Verdict": "TierVerdict"})

@@ -226,7 +226,7 @@ class Installable(Protocol):
 
 
 @dataclass(slots=True)
-class Verdict:
+class TierVerdict:
     """The verdict of one tier of the prover: a status with a counterexample or a reason.
 
     `vacuous`: the domain is empty. `by_clock`: a timeout ended the tier; a faster machine may decide.
@@ -249,7 +249,7 @@ class Deciding(Regions, Protocol):
 
     def decide(
         self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
-    ) -> Verdict:
+    ) -> TierVerdict:
         """Decide whether a goal in canonical form holds at all points of a query.
 
         Parameters

@@ -72,7 +72,7 @@ class StrideSet(IntSet):
         return "{" + " + ".join(parts) + "}"
 
 
-def _member(x: Expr, terms: list[multistride.Term]) -> Cond:
+def _member(x: Expr, terms: list[multistride.StrideTerm]) -> Cond:
     """The condition that `x` is a sum of multiples of the strides, largest stride first.
 
     If the sum of the smaller terms stays below a stride `s`, its multiple is `x // s`; else every multiple is tried.

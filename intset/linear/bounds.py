@@ -183,7 +183,7 @@ def _constant_division_bounds(known: Normalizer, e: Any) -> Interval:
         return (None if low is None else low // c, None if high is None else high // c)
     if low is not None and high is not None and low // c == high // c:
         return (low % c, high % c)
-    step, offset = step_of_sum(known, inner)
+    step, offset = step_of_sum(known, inner) if known.may_know_multiples(inner) else (inner.content(), inner.const)
     g = gcd(step, c)  # x % c = x (mod g)
     return (offset % g, c - g + offset % g)
 

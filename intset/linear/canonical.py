@@ -196,6 +196,18 @@ class Normalizer:
         low, high = self.bounds(form)
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
+    def may_know_multiples(self, form: Linear) -> bool:
+        """Whether some term, or its dividend, may have a known multiple: a quick test, before `multiples.py` looks."""
+        if self.assumptions.multiples:
+            return True
+        ranges = self.ranges
+        for e in form.terms:
+            if e.op is ops.FLOORDIV:
+                e = e.args[0]
+            if e.op is ops.MUL or e.op is ops.VAR and e not in ranges:
+                return True
+        return False
+
     @property
     def related(self) -> frozenset[Var]:
         """The variables of facts that ranges and symbolic ends do not express."""
@@ -315,9 +327,11 @@ class Normalizer:
                         stack.extend(waiting)
                         continue
                 form = self._combine(*total)
-                if any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
+                plain = is_affine(form)
+                if not plain and self.may_know_multiples(form):
                     form = folded(self, form)
-                if node in long or any([e.op is not ops.VAR for e in form.terms]):  # noqa: C419  # hot
+                    plain = is_affine(form)
+                if node in long or not plain:
                     form = form.as_written()  # atoms in text order; long sums by their parts
                 if len(form.terms) > REWRITTEN_TERMS:
                     form.source = node

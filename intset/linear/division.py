@@ -36,7 +36,7 @@ from intset.linear.form import (
     monomial_of,
     take_out,
 )
-from intset.linear.multiples import exact_quotient, folded, may_know, split_exactly, step_of
+from intset.linear.multiples import exact_quotient, folded, split_exactly, step_of
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -49,7 +49,7 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         if c == 0:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
-    if may_know(known, dividend) and (share := split_exactly(known, dividend, divisor)) is not None:
+    if known.may_know_multiples(dividend) and (share := split_exactly(known, dividend, divisor)) is not None:
         return share[0].plus(floordiv(known, share[1], divisor))
     quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
@@ -118,7 +118,7 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         return form
     if (single := _one_period(known, form, c)) is not None:
         return constant(single)
-    knows = may_know(known, form)
+    knows = known.may_know_multiples(form)
     if knows and (share := split_exactly(known, form, constant(c))) is not None:
         return share[0].plus(floordiv_const(known, share[1], c))
     outer, inner = whole_part(form, c)
@@ -309,9 +309,11 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     quotient = floordiv(known, dividend, divisor)
+    remainder = dividend.minus(known.product(quotient, divisor)) if divisor.terms else dividend.plus(quotient, -c)
+    if known.may_know_multiples(remainder):
+        remainder = folded(known, remainder)
     if divisor.terms:
-        return folded(known, dividend.minus(known.product(quotient, divisor)))
-    remainder = folded(known, dividend.plus(quotient, -c))
+        return remainder
     for e in quotient.terms:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
             remainder.origin = RemainderOrigin(e, c)

@@ -49,17 +49,6 @@ class Multiple(NamedTuple):
 Multiples = Mapping[Expr, tuple[Multiple, ...]]  # by term, and by quotient where that is a floor quotient
 
 
-def may_know(known: Normalizer, form: Linear) -> bool:
-    """Whether some term may have a known multiple: a quick test, before the terms are looked up."""
-    if known.assumptions.multiples:
-        return True
-    ranges = known.ranges
-    for e in form.terms:  # noqa: SIM110  # a generator is slower here
-        if e not in ranges and (e.op is ops.VAR or e.op is ops.MUL):
-            return True
-    return False
-
-
 def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
     """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
     multiples = known.assumptions.multiples
@@ -93,10 +82,11 @@ def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
 
 
 def step_of_sum(known: Normalizer, form: Linear) -> tuple[int, int]:
-    """(m, r) such that every value of the form is r modulo m; m = 0 for a constant."""
+    """(m, r) such that every value of the form is r modulo m; m = 0 for a constant.
+
+    Precondition, for speed alone: `known.may_know_multiples(form)`.
+    """
     m, r = 0, form.const
-    if not may_know(known, form):
-        return form.content(), r
     for e, k in form.terms.items():
         step, offset = step_of(known, e)
         m, r = gcd(m, k * step), r + k * offset
@@ -117,7 +107,7 @@ def split_exactly(
 ) -> tuple[Linear, Linear] | None:
     """(q, r) with `dividend = divisor*q + r`, from terms that known multiples make divisible; `None` without any.
 
-    Precondition, for speed alone: `may_know(known, dividend)`.
+    Precondition, for speed alone: `known.may_know_multiples(dividend)`.
     """
     quotient, rest = ZERO, None
     for e, k in dividend.terms.items():
@@ -190,22 +180,16 @@ _AFTER_ALL = (1 << 200,)
 
 
 def folded(known: Normalizer, form: Linear) -> Linear:
-    """`form` with each `c*d*q` written as `c*(x - r)`, for the known multiples `x = d*q + r`."""
-    if not known.assumptions.multiples and not _has_quotient_of_size(known, form):
-        return form
+    """`form` with each `c*d*q` written as `c*(x - r)`, for the known multiples `x = d*q + r`.
+
+    Precondition, for speed alone: `known.may_know_multiples(form)`.
+    """
     for _ in range(len(form.terms)):
         shorter = _folded_once(known, form)
         if shorter is None:
             break
         form = shorter
     return form
-
-
-def _has_quotient_of_size(known: Normalizer, form: Linear) -> bool:
-    for e in form.terms:
-        if e.op is ops.MUL or e.op is ops.FLOORDIV and e.args[0].op is ops.VAR and e.args[0] not in known.ranges:
-            return True
-    return False
 
 
 def _folded_once(known: Normalizer, form: Linear) -> Linear | None:

@@ -136,7 +136,8 @@ def _abs(known: Normalizer, a: Linear) -> Linear:
 
 
 def _mul(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return folded(known, known.product(a, b))
+    form = known.product(a, b)
+    return folded(known, form) if known.may_know_multiples(form) else form
 
 
 # -- rules of operations with lazy arguments or a payload: of the node -----------------------------------------

@@ -25,7 +25,7 @@ from intset.coalescing import coalesced
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
 from intset.domains.certified.witness import Point, aim
-from intset.domains.query import Deciding, Query, Regions, Verdict
+from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -94,7 +94,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
     if frame.known.empty or read.known.empty:
         return Decided(PROVED, "linear", True, basis=basis._replace(requires=()))
     question = ProofQuestion(read, goal, config)
-    last = Verdict(UNKNOWN, reason="no tier is enabled")
+    last = TierVerdict(UNKNOWN, reason="no tier is enabled")
     by = stopped = ""
     is_asked = False
     for tier in config.tiers:
@@ -121,20 +121,20 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
 # -- tiers --------------------------------------------------------------------------------------------------------
 
 
-def linear_tier(question: ProofQuestion) -> Verdict:
+def linear_tier(question: ProofQuestion) -> TierVerdict:
     canonical = question.canonical
     if _holds_by_signs(question) or _is_identity(question.goal):
-        return Verdict(PROVED)
+        return TierVerdict(PROVED)
     for point in _guesses(question, canonical):
         if question.refutes(point):
-            return Verdict(REFUTED, point)
+            return TierVerdict(REFUTED, point)
     if holds_by_cases(question.frame.known, canonical):
-        return Verdict(PROVED)
+        return TierVerdict(PROVED)
     if question.frame.facts and (simpler := coalesced(question.frame, (question.goal,), ())) is not None:
         frame, (goal,) = simpler
         if not frame.known.empty and _holds_by_signs(ProofQuestion(frame, goal, question.config)):
-            return Verdict(PROVED)
-    return Verdict(UNKNOWN, reason="the linear form does not decide it")
+            return TierVerdict(PROVED)
+    return TierVerdict(UNKNOWN, reason="the linear form does not decide it")
 
 
 def _holds_by_signs(question: ProofQuestion) -> bool:
@@ -191,11 +191,11 @@ def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
             yield {}
 
 
-def _contradicted(question: ProofQuestion, tier: str) -> Verdict | None:
+def _contradicted(question: ProofQuestion, tier: str) -> TierVerdict | None:
     """A counterexample to a library's proof, among the guesses of the linear tier, which is disabled here."""
     for point in _guesses(question, question.canonical):
         if question.refutes(point):
-            return Verdict(REFUTED, point, reason=f"{tier} proved it, wrongly")
+            return TierVerdict(REFUTED, point, reason=f"{tier} proved it, wrongly")
     return None
 
 
@@ -217,14 +217,14 @@ def _stretched(question: ProofQuestion, form: Linear, side: int) -> Point:
     return point
 
 
-def regions_tier(question: ProofQuestion) -> Verdict:
+def regions_tier(question: ProofQuestion) -> TierVerdict:
     engine = strongest()
     if isinstance(engine, Deciding):
         return engine.decide(question.query, question.canonical, question.symbolic_ranges, question.refutes)
     return _by_points(question, engine)
 
 
-def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
+def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
     """Decide by emptiness of the violating points, in the shape algebra of a domain."""
     query, goal = question.query, logical_not(question.goal)
     variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
@@ -234,39 +234,39 @@ def _by_points(question: ProofQuestion, engine: Regions) -> Verdict:
         with engine.everything(0).budget(query.config.isl_operations):
             fails = engine.points(violating).shape
             if fails.is_empty():
-                return Verdict(PROVED)
+                return TierVerdict(PROVED)
             sizes = fails.variables()
             sample = fails.params_to_dims(sizes).sample()
     except BudgetError as error:
-        return Verdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
+        return TierVerdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
     point: Point = {} if sample is None else dict(zip((*sizes, *relaxed), sample, strict=True))
     if point and question.refutes(point):
-        return Verdict(REFUTED, point)
-    return Verdict(UNKNOWN, reason="the points where it may fail are not real")
+        return TierVerdict(REFUTED, point)
+    return TierVerdict(UNKNOWN, reason="the points where it may fail are not real")
 
 
-def points_tier(question: ProofQuestion) -> Verdict:
+def points_tier(question: ProofQuestion) -> TierVerdict:
     searched = false_point(question.query, question.goal)
     if searched is None:
-        return Verdict(UNKNOWN, reason="the box is too large to enumerate")
+        return TierVerdict(UNKNOWN, reason="the box is too large to enumerate")
     status, point = searched
     if status == "never":
-        return Verdict(PROVED, vacuous=True)
+        return TierVerdict(PROVED, vacuous=True)
     if point is None:
-        return Verdict(PROVED)
+        return TierVerdict(PROVED)
     if question.refutes(point):
-        return Verdict(REFUTED, point)
-    return Verdict(UNKNOWN, reason="the variables beside the question have no values that were found")
+        return TierVerdict(REFUTED, point)
+    return TierVerdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
 # -- z3 ----------------------------------------------------------------------------------------------------------------
 
 
-def z3_tier(question: ProofQuestion) -> Verdict:
+def z3_tier(question: ProofQuestion) -> TierVerdict:
     """Decide by z3 whether ranges and facts imply the goal."""
     frame = question.frame
     if effort(question.goal) > Z3_EFFORT:
-        return Verdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
+        return TierVerdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     for var in _ranged(question, [cond for cond, _ in facts]):
         limits = frame.ranges[var]
@@ -277,15 +277,15 @@ def z3_tier(question: ProofQuestion) -> Verdict:
     rlimit = config.z3_rlimit * Z3_NESTING**2 // max(nesting(question.goal), Z3_NESTING) ** 2
     answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), _hint(question), core=False)
     if answer.status == PROVED:
-        return Verdict(PROVED)
+        return TierVerdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
         point = dict(answer.model)
         if question.refutes(point):
-            return Verdict(REFUTED, point)
+            return TierVerdict(REFUTED, point)
     if answer.reason == "timeout":
         reason = f"z3 was stopped by the clock (z3_timeout_ms={config.z3_timeout_ms})"
-        return Verdict(UNKNOWN, reason=reason, by_clock=True)
-    return Verdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
+        return TierVerdict(UNKNOWN, reason=reason, by_clock=True)
+    return TierVerdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
 
 
 def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
@@ -323,7 +323,7 @@ def _hint(question: ProofQuestion) -> Any:
     return bounds
 
 
-TIERS: dict[str, Callable[[ProofQuestion], Verdict]] = {
+TIERS: dict[str, Callable[[ProofQuestion], TierVerdict]] = {
     "linear": linear_tier,
     "isl": regions_tier,
     "points": points_tier,

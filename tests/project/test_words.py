@@ -33,7 +33,7 @@ def defined_twice(definitions: Mapping[str, set[str]]) -> set[str]:
 
 TO_BE_TOLD_APART = frozenset(
     """
-    Context Ends Line Step Term Verdict
+    Line
     """.split()
 )
 

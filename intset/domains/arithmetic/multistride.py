@@ -20,19 +20,16 @@ from itertools import product
 from math import gcd, prod
 from typing import Final, TypeAlias
 
+from intset.budgets import MEMBER_BITS, MEMBER_SUMS
 from intset.domains.arithmetic import strided
 
-Term: TypeAlias = tuple[int, int]
-MultiStride: TypeAlias = tuple[int, tuple[Term, ...]]
+StrideTerm: TypeAlias = tuple[int, int]
+MultiStride: TypeAlias = tuple[int, tuple[StrideTerm, ...]]
 
 BOTTOM: Final[MultiStride] = (0, ((0, 0),))
-STEPS: Final = 10_000
-"""How many partial sums a membership search looks at."""
-BITS: Final = 1 << 20
-"""How long a bitmap may get that counts or compares elements."""
 
 
-def make(base: int, terms: Iterable[Term] = ()) -> MultiStride:
+def make(base: int, terms: Iterable[StrideTerm] = ()) -> MultiStride:
     """The value of `{base + sum(s*t)}`, `0 <= t < e`, for any `(s, e)`. An extent below 1 makes it empty."""
     extents: dict[int, int] = {}
     for s, e in terms:
@@ -42,7 +39,7 @@ def make(base: int, terms: Iterable[Term] = ()) -> MultiStride:
             base, s = base + s * (e - 1), -s  # walked from the other end
         if s and e > 1:
             extents[s] = extents.get(s, 1) + e - 1
-    runs: list[Term] = []
+    runs: list[StrideTerm] = []
     pending = sorted(extents.items())
     while pending:
         s, e = pending[0]
@@ -61,7 +58,7 @@ def make(base: int, terms: Iterable[Term] = ()) -> MultiStride:
 # --- what a set looks like --------------------------------------------------------------------------------------------
 
 
-def reach(terms: Iterable[Term]) -> int:
+def reach(terms: Iterable[StrideTerm]) -> int:
     """The largest sum the terms make."""
     total = 0
     for s, e in terms:
@@ -100,7 +97,7 @@ def enclosing(a: MultiStride) -> strided.Strided:
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-def contains(a: MultiStride, x: int, steps: int = STEPS) -> bool | None:
+def contains(a: MultiStride, x: int, steps: int = MEMBER_SUMS) -> bool | None:
     """Membership of `x`; `None` after `steps` partial sums, which one or two terms never need.
 
     Search by descending strides: the rest must lie within reach of the smaller strides, in a residue class of their
@@ -141,7 +138,7 @@ def contains(a: MultiStride, x: int, steps: int = STEPS) -> bool | None:
     return False
 
 
-def count(a: MultiStride, bits: int = BITS) -> int | None:
+def count(a: MultiStride, bits: int = MEMBER_BITS) -> int | None:
     """The number of elements. None where terms overlap, reach more than `bits` multiples, and are three or more.
 
     The terms split where all the larger strides are multiples of more than the smaller ones reach: both halves count
@@ -158,7 +155,7 @@ def count(a: MultiStride, bits: int = BITS) -> int | None:
     return total
 
 
-def _groups(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
+def _groups(terms: tuple[StrideTerm, ...]) -> Iterator[tuple[StrideTerm, ...]]:
     divisors = [0]  # of the strides from k on
     for s, _ in reversed(terms):
         divisors.append(gcd(divisors[-1], s))
@@ -173,7 +170,7 @@ def _groups(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
         yield terms[start:]
 
 
-def _count_group(terms: tuple[Term, ...], bits: int) -> int | None:
+def _count_group(terms: tuple[StrideTerm, ...], bits: int) -> int | None:
     g = gcd(*(s for s, _ in terms))
     if len(terms) == 1:
         return terms[0][1]
@@ -183,7 +180,7 @@ def _count_group(terms: tuple[Term, ...], bits: int) -> int | None:
     return _bitmap(terms, g).bit_count() if reach(terms) < bits * g else None
 
 
-def _bitmap(terms: Iterable[Term], g: int = 1) -> int:
+def _bitmap(terms: Iterable[StrideTerm], g: int = 1) -> int:
     """Bit i is set where `g*i` is a sum; each term doubles its run of copies until it is long enough."""
     bitmap = 1
     for s, e in terms:
@@ -215,7 +212,7 @@ def elements(a: MultiStride, limit: int) -> Iterable[int] | None:
     return sorted(sums)
 
 
-def equal(a: MultiStride, b: MultiStride, bits: int = BITS) -> bool | None:
+def equal(a: MultiStride, b: MultiStride, bits: int = MEMBER_BITS) -> bool | None:
     """Whether both are the same set. None where neither form is unique and the bitmap would exceed `bits`."""
     if a == b:
         return True
@@ -256,8 +253,8 @@ def floordiv(a: MultiStride, c: int) -> MultiStride | None:
     if c == 0 or a == BOTTOM:
         return BOTTOM
     base, terms = a
-    done: list[Term] = []
-    rest: list[Term] = []
+    done: list[StrideTerm] = []
+    rest: list[StrideTerm] = []
     for s, e in _split(terms, c):
         if s % c:
             rest.append((s, e))
@@ -276,7 +273,7 @@ def floordiv(a: MultiStride, c: int) -> MultiStride | None:
     return _progression(image, rest, done)
 
 
-def _progression(image: strided.Strided, terms: list[Term], rest: list[Term]) -> MultiStride | None:
+def _progression(image: strided.Strided, terms: list[StrideTerm], rest: list[StrideTerm]) -> MultiStride | None:
     """`image` of a single term, each of whose elements goes to another one, plus `rest`; None if it is not that."""
     if image is None or len(terms) > 1 or strided.count(image) != terms[0][1]:
         return None
@@ -284,18 +281,16 @@ def _progression(image: strided.Strided, terms: list[Term], rest: list[Term]) ->
     return make(image[0], [(image[2], terms[0][1]), *rest])
 
 
-def _split(terms: Iterable[Term], c: int) -> Iterator[Term]:
+def _split(terms: Iterable[StrideTerm], c: int) -> list[StrideTerm]:
     """A run over whole periods modulo c is one period, and the multiples of it: s*[0, p*f) = s*[0, p) + s*p*[0, f)."""
+    runs: list[StrideTerm] = []
     for s, e in terms:
         period = c // gcd(s, c)
-        if 1 < period < e and e % period == 0:
-            yield s, period
-            yield s * period, e // period
-        else:
-            yield s, e
+        runs += [(s, period), (s * period, e // period)] if 1 < period < e and e % period == 0 else [(s, e)]
+    return runs
 
 
-def _widest_gap(terms: Iterable[Term]) -> int:
+def _widest_gap(terms: Iterable[StrideTerm]) -> int:
     """A bound on the distance of two neighbours: that of two neighbours so far, or of the last to the next copy."""
     gap = below = 0
     for s, e in sorted(terms):
@@ -304,7 +299,7 @@ def _widest_gap(terms: Iterable[Term]) -> int:
     return gap
 
 
-def _window(base: int, terms: Iterable[Term], c: int) -> int:
+def _window(base: int, terms: Iterable[StrideTerm], c: int) -> int:
     """The largest divisor d of c such that the terms d does not divide never leave the window `base` is in."""
     d = c
     while d > 1:
@@ -326,11 +321,14 @@ def floormod(a: MultiStride, c: int) -> MultiStride | None:
         return None if inner is None else scale(inner, -1)
     if c == 0 or a == BOTTOM:
         return BOTTOM
-    whole: list[Term] = []
+    whole: list[StrideTerm] = []
     while True:
         a = make(a[0], [(_nearest(s, c), e) for s, e in a[1]])
-        cycle = next((g for s, e in a[1] if e >= c // (g := gcd(s, c))), None)
-        if cycle is None:
+        for s, e in a[1]:
+            cycle = gcd(s, c)
+            if e >= c // cycle:
+                break
+        else:
             break
         whole.append((cycle, c // cycle))
         c = cycle

@@ -23,6 +23,8 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Final, TypeAlias
 
+from intset.budgets import FEW_OPERANDS
+
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]
 Strided: TypeAlias = StridedInterval | None
@@ -31,8 +33,6 @@ Residue: TypeAlias = tuple[int, int]
 
 TOP: Final = (None, None, 1, 0)
 BOTTOM: Final = None
-FEW: Final = 16
-"""Up to this many divisors of one sign are taken one by one: the answer is then the best one."""
 
 
 # --- making values ----------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _floordiv_positive(a: Strided, b: Strided) -> Strided:
         return None
     lo, hi, m, r = b
     assert lo is not None
-    few = hi is not None and hi - lo < FEW * m
+    few = hi is not None and hi - lo < FEW_OPERANDS * m
     return floordiv_by(a, r) if m == 0 else quotients(a, lo, hi, range(lo, hi + 1, m) if few and hi else ())
 
 
@@ -334,7 +334,7 @@ def _floormod_positive(a: Strided, b: Strided) -> Strided:
     quotient = quotients(a, lo, hi, ())
     if quotient is not None and quotient[2] == 0:
         return sub(a, scale(b, quotient[3]))
-    if hi is not None and hi - lo < FEW * m:
+    if hi is not None and hi - lo < FEW_OPERANDS * m:
         return _remainders(a, range(hi, lo - 1, -m))
     end = None if hi is None else hi - 1
     if a[0] is not None and a[0] >= 0 and a[1] is not None and (end is None or a[1] < end):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from intset.budgets import FEW_OPERANDS
 from intset.domains.arithmetic import strided
 from intset.domains.arithmetic.strided import (
-    FEW,
     End,
     Residue,
     Strided,
@@ -115,10 +115,10 @@ def _xor_bits(a: Bits, b: Bits) -> Bits:
     return unknown, (a[1] ^ b[1]) & ~unknown
 
 
-_Ends: TypeAlias = Callable[[End, End, End, End], tuple[End, End]]
+_SignRule: TypeAlias = Callable[[End, End, End, End], tuple[End, End]]
 
 
-def _by_sign(ends: _Ends, a: StridedInterval, b: StridedInterval, known: tuple[int, int]) -> Strided:
+def _by_sign(ends: _SignRule, a: StridedInterval, b: StridedInterval, known: tuple[int, int]) -> Strided:
     """The join of `ends` over the parts of one sign, rounded to the congruence `known`."""
     result: Strided = None
     for x in (at_least(a, 0), at_most(a, -1)):
@@ -242,7 +242,7 @@ def shr(a: Strided, b: Strided) -> Strided:
     low, high = min(low, widest), widest if high is None else min(high, widest)
     if low == high:
         return floordiv_by(a, 1 << low)
-    amounts = (*range(low, high, step), high) if high - low < FEW * step else ()
+    amounts = (*range(low, high, step), high) if high - low < FEW_OPERANDS * step else ()
     return quotients(a, 1 << low, 1 << high, (1 << k for k in amounts))
 
 
@@ -289,5 +289,5 @@ OPTIMAL: Final[dict[Op, str]] = {
     ops.SHR: "few divisors; bounds",
     ops.SELECT: "always",
 }
-"""Where the result is the best one. "few divisors": at most `FEW` of each sign, the constant divisor among them;
-"bounds": the ends are, for every operand; "of intervals": for operands whose stride is 0 or 1."""
+"""Where the result is the best one. "few divisors": at most `FEW_OPERANDS` of each sign, the constant divisor among
+them; "bounds": the ends are, for every operand; "of intervals": for operands whose stride is 0 or 1."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from intset.budgets import STRUCTURE_NESTING
 from intset.domains.arithmetic import multistride
 from intset.domains.query import Query
 from intset.domains.sets.ends import Bounds, End
@@ -18,8 +19,6 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, is_affine
 from intset.names import CHEAPEST
-
-MAX_DEPTH = 8  # nesting of terms beyond which nothing is certified
 
 
 def has_parameters(query: Query, form: Linear) -> bool:
@@ -49,7 +48,7 @@ def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> boo
     """Whether `form` attains both ends by variables outside `seen`; adds them to `seen`."""
     for e in form.terms:
         if e.op is not ops.VAR:
-            if depth > MAX_DEPTH or not _atom_attains(query, e, seen, depth + 1):
+            if depth > STRUCTURE_NESTING or not _atom_attains(query, e, seen, depth + 1):
                 return False
         elif e in seen or not _runs_freely(query, e):
             return False
@@ -279,7 +278,7 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
     """
     fixed: dict[Expr, int] = {}
     base = form.const
-    terms: list[multistride.Term] = []
+    terms: list[multistride.StrideTerm] = []
     seen: set[Var] = set()
     for e, k in form.terms.items():
         own = query.quantified.intersection(e.free_vars())

@@ -179,7 +179,7 @@ _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
 }
 # Functions on bare pointers that take ownership of their object: plain, with a C `int`, with an owned number; the class
 # of the result. `None` for a missing variant.
-_Step: TypeAlias = tuple[Any, Any, Any, Any]
+_CallStep: TypeAlias = tuple[Any, Any, Any, Any]
 _MADE: Final[list[SimpleNamespace]] = []
 _MAKING: Final = threading.Lock()
 _IDLE: Final[list[int | None]] = []  # contexts of threads that ended
@@ -293,7 +293,7 @@ class _Maker:
             for name, kind in objects
         }
         self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
-        self._steps: dict[Any, dict[str, _Step]] = {kind: {} for _, kind in objects}
+        self._steps: dict[Any, dict[str, _CallStep]] = {kind: {} for _, kind in objects}
         for line in table:
             method = self._method(line)
             setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
@@ -320,7 +320,7 @@ class _Maker:
         begins = [self._function("isl_ctx_reset_operations", None, c_void_p), self._reset]
         _, unlimited = self._limits
 
-        class Context(c_void_p):
+        class ContextPointer(c_void_p):
             """The isl context shared by the objects of one thread."""
 
             __slots__ = ()
@@ -337,7 +337,7 @@ class _Maker:
             def __del__(self) -> None:
                 _IDLE.append(self.value)
 
-        return Context
+        return ContextPointer
 
     def _finds_context(self, name: str) -> Callable[[Any], Any]:
         if name == "Context":
@@ -394,7 +394,7 @@ class _Maker:
             raise OverflowError(f"a number of {number.bit_length()} bits")
         return self._value(context, number)
 
-    def _step(self, line: Signature) -> _Step:
+    def _step(self, line: Signature) -> _CallStep:
         arguments = [self._argument(argument) for argument in line.arguments[1:]]
         call = self._function(line.function, c_void_p, c_void_p, *arguments)
         if line.arguments[-1] != ("Val", True):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from intset.budgets import COUNT_OPERATIONS, COUNTED_PARTS, COUNTED_POINTS, OPERATIONS_PER_POINT, SCANNED_POINTS
 from intset.domains.isl.checked import coalesced
 from intset.domains.isl.session import budget, isl, number, val, whole
-from intset.domains.isl.summation import Term, interval_of, sum_points, vanishes
+from intset.domains.isl.summation import SummedTerm, interval_of, sum_points, vanishes
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
 from intset.expr.build import select
@@ -258,7 +258,7 @@ class _Symbolic:
         found = pieces_to_expr(pieces, (), self.params, self.context)
         return const(0) if found is None else found
 
-    def _term(self, term: Term) -> Expr | None:
+    def _term(self, term: SummedTerm) -> Expr | None:
         value = term.numerator.expr() if term.denominator == 1 else term.numerator.expr() // term.denominator
         if vanishes(term, self.context.subtract(term.domain), self.params):
             return value

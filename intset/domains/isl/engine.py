@@ -11,7 +11,7 @@ from intset.domains.isl.checked import solving
 from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number
 from intset.domains.isl.shape import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
-from intset.domains.query import Points, Query, Verdict
+from intset.domains.query import Points, Query, TierVerdict
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
@@ -60,18 +60,18 @@ class Isl:
 
     def decide(
         self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
-    ) -> Verdict:
+    ) -> TierVerdict:
         try:
             with budget(query.config.isl_operations):
                 translation = Translation(query, roots=(goal,), seeds=seeds)
                 fails = translation.domain.subtract(translation.cond(query.known, goal))
                 leftover = judged(query, translation.leftover)
                 if leftover == "empty":
-                    return Verdict("proved", vacuous=True)
+                    return TierVerdict("proved", vacuous=True)
                 with solving(fails):
                     proved = fails.is_empty()
                 if proved:
-                    return Verdict("proved", vacuous=bool(translation.domain.is_empty()))
+                    return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
                 for part in _first_parts(fails):
                     point = _sample(translation, part)
                     if point is None:
@@ -79,10 +79,10 @@ class Isl:
                     if translation.leftover:
                         point = {**_elsewhere(query, translation.leftover), **point}
                     if refutes(point):
-                        return Verdict("refuted", point)
+                        return TierVerdict("refuted", point)
         except BudgetError as error:
-            return Verdict("unknown", reason=f"isl gave up: {error}")
-        return Verdict("unknown", reason="it is not affine, and the points where it may fail are not real")
+            return TierVerdict("unknown", reason=f"isl gave up: {error}")
+        return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
 
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:

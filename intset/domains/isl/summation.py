@@ -30,7 +30,7 @@ class Interval(NamedTuple):
     stride: int
 
 
-class Term(NamedTuple):
+class SummedTerm(NamedTuple):
     """The integer `numerator / denominator` for parameters in the isl Set `domain`; 0 elsewhere."""
 
     domain: Set
@@ -54,7 +54,7 @@ def interval_of(line: Set) -> Interval | None:
     return Interval(low, high, number(stride)) if every.is_equal(line) else None
 
 
-def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
+def sum_points(points: Set, params: Sequence[Expr]) -> list[SummedTerm] | None:
     """The number of points of a bounded isl Set with at most one disjunct, as a sum of terms, without enumeration.
 
     `None` if a bound of a dimension is no polynomial in the dimensions summed later (because of a division), or beyond
@@ -66,11 +66,11 @@ def sum_points(points: Set, params: Sequence[Expr]) -> list[Term] | None:
     for k in range(points.dim(kinds.set)):
         points = points.set_dim_name(kinds.set, k, named(f"_x{k}"))
     open_parts = [(points, _SUMMED[: points.dim(kinds.set)], ONE, 1)]
-    done: list[Term] = []
+    done: list[SummedTerm] = []
     while open_parts:
         part, names, numerator, denominator = open_parts.pop()
         if not names:
-            done.append(Term(part.params(), numerator, denominator))
+            done.append(SummedTerm(part.params(), numerator, denominator))
             continue
         options = [option for k in range(len(names)) if (option := _option(part, k, params, names, numerator))]
         if not options:
@@ -187,27 +187,27 @@ def _horner(coefficients: Sequence[int], x: Linear) -> Linear:
     return total
 
 
-def _grouped(terms: Sequence[Term]) -> list[Term]:
+def _grouped(terms: Sequence[SummedTerm]) -> list[SummedTerm]:
     """Add terms of equal domains, and reduce the fractions."""
-    groups: list[Term] = []
+    groups: list[SummedTerm] = []
     for term in terms:
         for k, (domain, numerator, denominator) in enumerate(groups):
             if domain.is_equal(term.domain):
                 common = lcm(denominator, term.denominator)
                 total = numerator.scale(common // denominator).plus(term.numerator, common // term.denominator)
-                groups[k] = Term(domain, total, common)
+                groups[k] = SummedTerm(domain, total, common)
                 break
         else:
             groups.append(term)
     return [_reduced(*group) for group in groups]
 
 
-def _reduced(domain: Set, numerator: Linear, denominator: int) -> Term:
+def _reduced(domain: Set, numerator: Linear, denominator: int) -> SummedTerm:
     shared = gcd(denominator, numerator.content(), numerator.const)
-    return Term(domain, numerator.divided(shared), denominator // shared)
+    return SummedTerm(domain, numerator.divided(shared), denominator // shared)
 
 
-def vanishes(term: Term, domain: Set, params: Sequence[Expr]) -> bool:
+def vanishes(term: SummedTerm, domain: Set, params: Sequence[Expr]) -> bool:
     """Whether the term's polynomial is 0 on `domain`, after substitution of parameters that are fixed there."""
     return all(_at_fixed(term.numerator, part.to_set(), params).same(ZERO) for part in domain.get_basic_sets())
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from intset import config as configuration
+from intset.budgets import SET_SHARE
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.structure import has_parameters, symbolic_bounds
 from intset.domains.query import Query
@@ -26,7 +27,6 @@ from intset.linear.canonical import Normalizer
 from intset.regions.derived import PerInstance, coordinates
 from intset.regions.shape import Shape
 
-SHARE: Final = 4  # budget of one operation on a set, in multiples of a question's budget; counting gets 2 * SHARE
 Pair: TypeAlias = tuple[End, End]
 
 
@@ -142,7 +142,7 @@ def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
 # -- queries of shapes -------------------------------------------------------------------------------------------
 
 
-def own_budget(shape: Shape, share: int = SHARE) -> AbstractContextManager[None]:
+def own_budget(shape: Shape, share: int = SET_SHARE) -> AbstractContextManager[None]:
     """The budget of one operation on a shape: `share` times `Config.isl_operations` of the current configuration."""
     return shape.budget(max(1, share * configuration.current().isl_operations))
 
@@ -245,7 +245,7 @@ def count_of(shape: Shape, outer: DimensionBounds | None = None) -> int | Infini
     if listed is not None:
         return listed
     try:
-        with own_budget(shape, 2 * SHARE):
+        with own_budget(shape, 2 * SET_SHARE):
             return shape.count()
     except BudgetError as error:
         raise CountError(f"counting is out of budget: {error}") from error
@@ -255,7 +255,7 @@ def counts_of(s: Represented, varying: Sequence[Var]) -> PerInstance:
     """The largest and the total number of points of the instances; raises `CountError` beyond the budget."""
     try:
         shape = s.shape
-        with own_budget(shape, 2 * SHARE):
+        with own_budget(shape, 2 * SET_SHARE):
             return shape.counts(varying)
     except BudgetError as error:
         raise CountError(f"counting is out of budget: {error}") from error

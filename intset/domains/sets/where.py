@@ -12,11 +12,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from intset.budgets import SET_SHARE
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
 from intset.domains.sets.base import IntSet, empty_set
-from intset.domains.sets.bounds import SHARE, DimensionBounds, check_countable, own_budget
+from intset.domains.sets.bounds import DimensionBounds, check_countable, own_budget
 from intset.domains.sets.ends import End, placed_conditions
 from intset.domains.sets.order import failing
 from intset.domains.sets.region import Region, empty_region
@@ -434,7 +435,7 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
             shape = self.shape
             others = [v for v in shape.variables() if v not in self.params]
             declared = logical_and(*(fact.condition for v in others for fact in declared_of(v, v)))
-            with own_budget(shape, 2 * SHARE):
+            with own_budget(shape, 2 * SET_SHARE):
                 return shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
         except BudgetError as error:
             raise CountError(f"counting is out of budget: {error}") from error

@@ -9,17 +9,17 @@ from itertools import pairwise, product
 import pytest
 
 from intset.domains.arithmetic import multistride, strided
-from intset.domains.arithmetic.multistride import BOTTOM, MultiStride, Term, make
+from intset.domains.arithmetic.multistride import BOTTOM, MultiStride, StrideTerm, make
 
 
-def gamma(base: int, terms: tuple[Term, ...] | list[Term]) -> set[int]:
+def gamma(base: int, terms: tuple[StrideTerm, ...] | list[StrideTerm]) -> set[int]:
     return {base + sum(t) for t in product(*([s * t for t in range(e)] for s, e in terms))}
 
 
 def small_sets() -> list[tuple[MultiStride, set[int]]]:
     """Every two-term set with small strides, and random ones with up to four terms."""
     rng = random.Random(11)
-    spaces: list[tuple[int, list[Term]]] = [
+    spaces: list[tuple[int, list[StrideTerm]]] = [
         (base, [(s, e), (t, f)])
         for base in (-3, 0)
         for s, t in product((1, 2, 3, 4, 6), (-4, 0, 2, 3, 5, 8, 12))

@@ -8,8 +8,9 @@ from itertools import product
 
 import pytest
 
+from intset.budgets import FEW_OPERANDS
 from intset.domains.arithmetic import strided, strided_bits
-from intset.domains.arithmetic.strided import BOTTOM, FEW, TOP, Strided, StridedInterval, const, make
+from intset.domains.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, const, make
 from intset.domains.arithmetic.strided_bits import OPTIMAL, TRANSFER
 from intset.expr import ops
 from intset.expr.ops import Op
@@ -32,7 +33,7 @@ def promised(op: Op, *operands: Strided) -> str:
         return "value"
     b = operands[1]
     signs = (strided.at_least(b, 0 if op is ops.SHR else 1), strided.at_most(b, -1))
-    if all((n := strided.count(part)) is not None and n <= FEW for part in signs):
+    if all((n := strided.count(part)) is not None and n <= FEW_OPERANDS for part in signs):
         return "value"
     return "bounds" if claim.endswith("bounds") else ""
 
