@@ -269,7 +269,6 @@ LISTED: dict[str, str] = {
     "strided_bits._from_bits": BITS,
     "strided_bits._and_bits": BITS,
     "strided_bits._xor_bits": BITS,
-    "product.product_domain": "makes a domain of others: it bounds nothing by itself",
     "strided.make": WINDOW,
     "strided.const": PART,
     "strided.at_least": WINDOW,
