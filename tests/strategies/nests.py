@@ -161,8 +161,12 @@ class Nest:
         rng, var = self.rng, self._fresh("ijk"[min(scope.depth, 2)])
         low, end, first, last = self._range(scope)
         kind = rng.choice(("", "", "", "", " unrolled")) if not self.exact else ""
+        has_twin = self._chance(30)
+        if has_twin:  # both over two arrays, so that they depend on each other
+            few = rng.sample(list(scope.arrays), min(2, len(scope.arrays)))
+            scope = scope._replace(arrays={name: scope.arrays[name] for name in few})
         lines = [f"for {var} in [{low}, {end}){kind}:", *self._body(scope.inside(var, first, last))]
-        if self._chance(30):
+        if has_twin:
             other = self._fresh("i")
             lines += [f"for {other} in [{low}, {end}){kind}:", *_in(self._store(scope.inside(other, first, last)))]
         return lines
