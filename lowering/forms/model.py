@@ -43,7 +43,6 @@ _KINDS: Final = {
     "fresh": (0.7, "bytes of pages accessed for the first time, in storage so large that each call maps it anew"),
 }
 KINDS: Final[Mapping[str, str]] = MappingProxyType({kind: text for kind, (_, text) in _KINDS.items()})
-"""The kinds of work."""
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({kind: weight for kind, (weight, _) in _KINDS.items()})
 """Cost of each kind of work, fitted to compiled programs by `python -m benchmarks.fit`."""
 

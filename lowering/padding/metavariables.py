@@ -91,7 +91,7 @@ class Substitution(NamedTuple):
     is_renaming: bool
 
     def after(self, earlier: Substitution | None) -> Substitution:
-        """The links of this substitution behind those of an independent one."""
+        """Append this substitution to an independent one."""
         links: list[Substitution] = []
         link: Substitution | None = self
         while link is not None:

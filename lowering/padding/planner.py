@@ -2,7 +2,7 @@
 
 A *search state* is a partial plan: its cost, the versions of every tensor that is still read, and the values that it
 gave to metavariables. A *part* is a set of tensors whose versions were decided together, with the search states left
-for it; at first every input of the graph is a part of its own. Calls are visited in order. For each call:
+for it; initially every graph input forms one part. Calls are visited in order. For each call:
 
 1. The parts of its inputs are joined into one: every combination of their search states, costs added.
 2. Every search state is extended by every alternative of the call. For each option, and each input in turn:
@@ -94,7 +94,7 @@ class Version(NamedTuple):
 
 
 class Versions(NamedTuple):
-    """The versions of a tensor: the number of the logical one, if there is one, and the packed ones."""
+    """Versions of a tensor: the number of its logical version, or `None`, and its packed versions."""
 
     logical: int | None
     packed: tuple[Version, ...] = ()
@@ -228,7 +228,7 @@ class Search:
         self._looked = 0
         self._readers = Counter(t.number for call in self.calls for t in call.inputs)
         self._last = {t.number: call for call in self.calls for t in call.inputs}
-        self._layouts: dict[int, dict[Any, Grid]] = {}  # that readers may ask for, by tensor and key
+        self._layouts: dict[int, dict[Any, Grid]] = {}  # requested layouts, by tensor and key
         self._constrained: set[tuple[int, Any]] = set()  # tensors with layouts whose padding a reader constrains
         for tensor, port in (pair for call in self.calls for option in call.options for pair in _ports(call, option)):
             if port.grid is not None:

@@ -307,7 +307,7 @@ INSIDE: dict[str, str] = {
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
-        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime""",
+        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests""",
 }
 
 
