@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from intset.budgets import CACHED_ANSWERS
 from intset.config import Config, ScopedBlock, entered_blocks
@@ -107,8 +107,16 @@ class Frame:
         """The frame with further variables and facts; `self` without any."""
         if not ranges and not facts:
             return self
-        table, ends = checked_ranges({**self.ranges, **ranges})
-        return Frame(table, (*self.facts, *ends, *facts))
+        added, ends = checked_ranges(ranges)
+        if any(var in self.ranges for var in added) or self._mentions(added):
+            table, ends = checked_ranges({**self.ranges, **ranges})
+            return Frame(table, (*self.facts, *ends, *facts))
+        base = base_normalizer(added, self.base) if added else self.base
+        return Frame({**self.ranges, **added}, (*self.facts, *ends, *facts), base=base)
+
+    def _mentions(self, variables: Mapping[Var, Range]) -> bool:
+        """Whether a range depends on one of the variables."""
+        return any(v in variables for r in self.ranges.values() if r.ends is None for v in r.free_vars())
 
     def stating(self, facts: tuple[Fact, ...]) -> Frame:
         """A frame of equal ranges under other facts."""
@@ -225,11 +233,17 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
                 stack.extend((v, False) for v in table[var].free_vars())
 
 
-def base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
-    """The normalizer that assumes the ranges and nothing else."""
-    numeric: dict[Var, Interval] = {}
+_NO_RANGES: Final = Normalizer({})
+
+
+def base_normalizer(ranges: Mapping[Var, Range], outer: Normalizer = _NO_RANGES) -> Normalizer:
+    """The normalizer that assumes the ranges, those of `outer`, and nothing else.
+
+    Precondition: no range of `outer` is the range of, or mentions, a variable of `ranges`.
+    """
+    numeric = dict(outer.ranges)
     symbolic: dict[Var, Range] = {}
-    empty = False
+    empty = outer.empty
     for var, limits in ranges.items():
         ends = limits.ends
         if ends is None:
@@ -238,8 +252,8 @@ def base_normalizer(ranges: Mapping[Var, Range]) -> Normalizer:
             low, high = numeric[var] = ends if type(var) is PlainVar else _within_declared(var, ends)
             empty |= low > high
     if not symbolic:
-        return Normalizer(numeric, empty=empty)
-    return _with_symbolic_ranges(numeric, symbolic, empty)
+        return Normalizer(numeric, outer.assumptions, empty=empty)
+    return _with_symbolic_ranges(numeric, symbolic, outer, empty)
 
 
 def _within_declared(var: Var, ends: tuple[int, int]) -> tuple[int, int]:
@@ -257,12 +271,15 @@ def _meeting_declared(var: Var, first: Any, last: Any) -> tuple[Any, Any]:
     return first, last
 
 
-def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Range], empty: bool) -> Normalizer:
+def _with_symbolic_ranges(
+    numeric: dict[Var, Interval], symbolic: dict[Var, Range], outer: Normalizer, empty: bool
+) -> Normalizer:
     """The normalizer with symbolic ranges: both numeric and symbolic ends, outer variables first."""
-    limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
+    limits = dict(outer.assumptions.limits)
     pending = dict(symbolic)
     while pending:
-        normalizer = Normalizer(dict(numeric), Assumptions(limits=dict(limits)))
+        is_outer = len(numeric) == len(outer.ranges)
+        normalizer = outer if is_outer else Normalizer(dict(numeric), Assumptions(limits=dict(limits)))
         ready = [v for v in pending if not any(w in pending for w in pending[v].free_vars())]
         for var in ready:
             span = pending.pop(var)
@@ -276,8 +293,8 @@ def _with_symbolic_ranges(numeric: dict[Var, Interval], symbolic: dict[Var, Rang
             numeric[var] = (low, high)
             limits[var] = (first, last)
             empty |= low is not None and high is not None and low > high
-    sizes: dict[Expr, Interval] = {}
-    for first, last in limits.values():
+    sizes = dict(outer.assumptions.atoms)
+    for first, last in (limits[var] for var in symbolic):
         if first is not None and last is not None:
             _learn_size(last.minus(first), numeric, sizes)
     empty = empty or any(low is not None and high is not None and low > high for low, high in sizes.values())

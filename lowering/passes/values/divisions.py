@@ -59,10 +59,9 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
         new = map_operands(with_fields(stmt, padding=None), lambda e: lower_operand(e, cursor))
         return with_fields(new, padding=stmt.padding)
 
-    nothing_known = Context()
-
     def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
-        return Assert(_unaided(stmt.cond, nothing_known, bits), stmt.message)
+        is_lowered = _LOWERED.isdisjoint(operations(stmt.cond))
+        return stmt if is_lowered else Assert(_unaided(stmt.cond, bits), stmt.message)
 
     operands = each_operand(lower_operand)
     return {
@@ -73,10 +72,10 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
     }
 
 
-def _unaided(cond: Cond, nothing_known: Context, bits: int) -> Cond:
+def _unaided(cond: Cond, bits: int) -> Cond:
     """The condition of an assertion lowered without what its variables declare: that is what it checks."""
     plain = {var: Var(var.name) for var in cond.free_vars()}
-    inside = lower_division(walk.substitute(cond, plain), nothing_known, bits).expr
+    inside = lower_division(walk.substitute(cond, plain), Context(), bits).expr
     answer: Cond = walk.substitute(inside, {new: old for old, new in plain.items()})
     return answer
 
