@@ -372,6 +372,8 @@ class Spans:
     def fit(self, e: Expr) -> bool:
         """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
         spans, bits = self._of, self.bits
+        if e in spans:
+            return True
         least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         known = self.ctx.frame.known
         for count, node in enumerate(postorder_beside(e, spans)):

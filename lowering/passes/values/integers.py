@@ -45,8 +45,8 @@ def map_integers(root: Part, change: Change) -> Part:
         return whole
     conditions = _conditions(root)
     parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))
-    new = {node: change(_inside(node, change), holds) for node, holds in parts}
-    return walk.rewrite(root, new)
+    new = {node: part for node, holds in parts if (part := change(_inside(node, change), holds)) is not node}
+    return walk.rewrite(root, new) if new else root
 
 
 def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
