@@ -144,6 +144,23 @@ class Context:
         new._root = frame.extended(as_ranges(ranges), added)
         return new
 
+    def coalesced(self, exprs: Sequence[Expr], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
+        """A context and expressions with equal values, over fewer variables; see `intset.coalescing`.
+
+        Example
+        -------
+        >>> io, ii, n = Var("io"), Var("ii"), ShapeVar("n")
+        >>> split = Context({io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}, assume=[io * 4 + ii < n])
+        >>> split.coalesced([io * 8 + ii * 2])
+        (<Context ii+io in [0, n - 1]>, ((ii+io) * 2,))
+        """
+        simpler = coalesced(self.frame, exprs, keep)
+        if simpler is None:
+            return None
+        new = Context.__new__(type(self))
+        new.domain, new._root = self.domain, simpler[0]
+        return new, simpler[1]
+
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
         """The context under a substitution of variables; facts keep their provenance.
 

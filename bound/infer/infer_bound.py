@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
@@ -20,6 +20,7 @@ from bound.infer.answers.storage import Storage
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes
+from bound.infer.phases.fused_axes import stays_inside
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, check_threads, idle_threads
@@ -103,7 +104,7 @@ def infer_bound(
             continue
         bounds = initial_bounds(state, stage)
         infer_root_bound(state, bounds)
-        pass_down(state.env, bounds)
+        pass_down(state.env, bounds, partial(stays_inside, state, bounds))
         bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))
     check_threads(state.bounds.values(), state.env, sizes)

@@ -444,7 +444,7 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
             if own is None or k % own:
                 continue
             factor = -k // own
-            if base.terms and _dominates(form, base, factor):
+            if _dominates(form, base, factor) if base.terms else 0 < factor * base.const // (form.const or 1) <= 1:
                 remainder = make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor)))
                 return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None

@@ -347,7 +347,7 @@ def _leads_negative(e: Expr) -> bool:
     while e.op is ops.ADD or e.op is ops.SUB:
         above, e = e, e.args[0]
     if e.op is ops.CONST:
-        return above.op is ops.SUB
+        return above.op is ops.SUB or above is e and e.data < 0
     return e.op is ops.NEG or e.op is ops.MUL and e.args[1].op is ops.CONST and e.args[1].data < 0
 
 
@@ -375,7 +375,7 @@ def _negated(monomial: Expr) -> Expr | None:
         return None
     dividend, divisor = monomial.args
     inner = short_spine(dividend) if _leads_negative(dividend) else None
-    if inner is None or not inner[1] or any([k > 0 for k in inner[1].values()]):  # noqa: C419  # hot
+    if inner is None or any([k > 0 for k in inner[1].values()]):  # noqa: C419  # hot
         return None
     offset, leaves = inner[0], {e: -k for e, k in inner[1].items()}
     if divisor.op is ops.CONST and offset == divisor.data - 1:

@@ -11,8 +11,9 @@ ends, which share one budget of monomials, `VISITED_MONOMIALS`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import (
@@ -28,7 +29,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Var, make
 from intset.linear.division import floordiv
-from intset.linear.form import ZERO, Linear, constant
+from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.operations import extremum
 from intset.linear.polynomial import (
     Monomial,
@@ -57,8 +58,19 @@ class SymbolicEnd(NamedTuple):
 
 UNKNOWN = SymbolicEnd(None, False)
 Relaxed = Callable[[Var], bool]
-PolyEnd = tuple[Poly | None, bool]  # an end during elimination, and whether it is attained
-GIVEN_UP: PolyEnd = (None, False)
+Place = Mapping[Expr, object]  # the end at which each variable stands, or a mark of its own for another value
+PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and where it is attained, if that is known
+GIVEN_UP: PolyEnd = (None, None)
+ANYWHERE: Place = MappingProxyType({})
+
+
+def _both(a: Place | None, b: Place | None) -> Place | None:
+    """The place that is both places; `None` if they differ in a variable, or one is unknown."""
+    if a is None or b is None:
+        return None
+    if not a or not b:
+        return a or b
+    return {**a, **b} if all([a[v] == b[v] for v in a.keys() & b.keys()]) else None  # noqa: C419  # hot
 
 
 class _Spent(threading.local):
@@ -204,7 +216,18 @@ def _obvious_sign(known: Normalizer, p: Poly) -> int:
 def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     """The minimum of `form` over the relaxed variables, as a form over the parameters; see `highest`."""
     end = highest(known, form.scale(-1), relaxed)
-    return SymbolicEnd(None if end.form is None else end.form.scale(-1), end.attained)
+    return SymbolicEnd(None if end.form is None else _negated(known, end.form), end.attained)
+
+
+def _negated(known: Normalizer, form: Linear) -> Linear:
+    """`-form`, in which `-max(a, b)` is written as `min(-a, -b)`."""
+    total = form.scale(-1)
+    for e, k in form.terms.items():
+        if k > 0 and (e.op is ops.MAX or e.op is ops.MIN):
+            a, b = (known.form(arg).scale(-1) for arg in e.args)
+            other = extremum(known, ops.MIN if e.op is ops.MAX else ops.MAX, a, b)
+            total = total.plus(atom(e), k).plus(other, k)
+    return total
 
 
 def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
@@ -222,31 +245,62 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
         end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
     finally:
         spent.open -= 1
-    return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained)
+    return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained is not None)
 
 
 def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
     """The maximum of `p` over the relaxed variables: atoms are replaced by their ends, then variables."""
-    attained = True
+    place: Place | None = ANYWHERE
     for _ in range(ELIMINATION_STEPS):
         SPENT.left -= 1 + len(p)
         if SPENT.left < 0:
             return GIVEN_UP
         atoms = atoms_in(p)
         if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # a generator is slower here
-            bound, exact = _without_atoms(known, p, relaxed, depth)
+            if depth < SYMBOLIC_NESTING and (choice := _beside_its_terms(p, relaxed)) is not None:
+                end, there = _over_arguments(known, p, choice, relaxed, splits, depth + 1)
+                return end, _both(place, there)
+            bound, there = _without_atoms(known, p, relaxed, depth)
             if bound is None:
                 return GIVEN_UP
-            p, attained = bound, attained and exact
+            p, place = bound, _both(place, there)
             atoms = atoms_in(p)
         var = _innermost(known, atoms, relaxed)
         if var is None:
-            return p, attained
-        without, exact = _without_variable(known, p, var, relaxed, splits)
+            return p, place
+        without, there = _without_variable(known, p, var, relaxed, splits)
         if without is None:
             return GIVEN_UP
-        p, attained = without, attained and exact
+        p, place = without, _both(place, there)
     return GIVEN_UP
+
+
+def _beside_its_terms(p: Poly, relaxed: Relaxed) -> Expr | None:
+    """A minimum or maximum that shares a relaxed variable with another term: `minimum(t*o + t, n) - t*o`."""
+    for parts in p:
+        e = parts[0] if len(parts) == 1 else None
+        if e is None or e.op is not ops.MIN and e.op is not ops.MAX:
+            continue
+        own = {v for v in e.free_vars() if relaxed(v)}
+        if any(not own.isdisjoint(f.free_vars()) for others in p if others is not parts for f in others):
+            return e
+    return None
+
+
+def _over_arguments(known: Normalizer, p: Poly, e: Expr, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
+    """The maximum of `k*min(a, b) + rest` by those of `k*a + rest` and `k*b + rest`, in which terms cancel."""
+    k = p[(e,)]
+    ends: list[PolyEnd] = []
+    for arg in e.args:
+        whole = {parts: c for parts, c in p.items() if parts != (e,)}
+        add(whole, poly_of(known.form(arg)), k)
+        ends.append(_eliminated(known, poly_of(known.regroup(linear_of(whole))), relaxed, splits, depth))
+    if (e.op is ops.MAX) is (k > 0):
+        return _larger(known, ends[0], ends[1], True)
+    (a, at_a), (b, at_b) = ends
+    if a is None or b is None:
+        return b if a is None else a, None
+    return poly_of(extremum(known, ops.MIN, linear_of(a), linear_of(b))), _both(at_a, at_b)
 
 
 def _innermost(known: Normalizer, atoms: Iterable[Expr], relaxed: Relaxed) -> Var | None:
@@ -293,7 +347,7 @@ def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, sp
         if end is None:
             return GIVEN_UP
         add_product(rest, poly_of(end), coefficient)
-        return rest, alone
+        return rest, {var: sign} if alone else None
     if splits <= 0 or first is None or last is None:
         return GIVEN_UP
     at_first, at_last = dict(rest), rest
@@ -312,23 +366,24 @@ def _larger(known: Normalizer, a: PolyEnd, b: PolyEnd, alone: bool) -> PolyEnd:
     """The maximum over both cases of a split."""
     if a[0] is None or b[0] is None:
         return GIVEN_UP
-    attained = a[1] and b[1] and alone
     p, q = linear_of(a[0]), linear_of(b[0])
     sign = known.sign(p.minus(q))
     if sign:
-        return a[0] if sign > 0 else b[0], attained
-    return {(make(ops.MAX, (known.atomized(p), known.atomized(q))),): 1}, attained
+        end, place = a if sign > 0 else b
+        return end, place if alone else None
+    either: Place | None = None
+    if alone and a[1] is not None and b[1] is not None:
+        either = {v: object() for v in (*a[1], *b[1])}  # which place it is depends on parameters
+    return {(make(ops.MAX, (known.atomized(p), known.atomized(q))),): 1}, either
 
 
 def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> PolyEnd:
-    """An upper bound of `p` whose atoms over relaxed variables are variables, and whether it is attained."""
-    composite = {parts: None for parts in p if _has_inner(parts, relaxed)}
-    if not composite:
-        return p, True
-    total = {parts: k for parts, k in p.items() if parts not in composite}
-    attained = True
+    """An upper bound of `p` whose atoms over relaxed variables are variables, and where it is attained."""
+    composite = [parts for parts in p if _has_inner(parts, relaxed)]
+    total = dict(p)
+    place: Place | None = ANYWHERE
     for parts in composite:
-        k = p[parts]
+        k = total.pop(parts)
         bound: PolyEnd = GIVEN_UP
         if len(parts) == 1 and depth < SYMBOLIC_NESTING:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
@@ -336,13 +391,11 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
             number = known.atom_bounds(chain(parts))[k > 0]
             if number is None:
                 return GIVEN_UP
-            bound = ({(): number} if number else {}, False)
+            bound = ({(): number} if number else {}, None)
         assert bound[0] is not None
         add(total, bound[0], k)
-        attained = attained and bound[1]
-    if len(p) > 1:
-        attained = attained and _disjoint(p, composite, relaxed)
-    return total, attained
+        place = _both(place, bound[1])
+    return total, place
 
 
 def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:
@@ -355,18 +408,6 @@ def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:
     return False
 
 
-def _disjoint(p: Poly, composite: Container[Monomial], relaxed: Relaxed) -> bool:
-    """Whether relaxed variables of composite terms occur in one term each."""
-    alone: set[Var] = set()
-    shared: set[Var] = set()
-    for parts in p:
-        own = {v for e in parts for v in e.free_vars() if relaxed(v)}
-        if own & shared or parts in composite and own & alone:
-            return False
-        (shared if parts in composite else alone).update(own)
-    return True
-
-
 def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: int) -> PolyEnd:
     """The end of one atom; monotone operations map the ends of their arguments."""
     if e.op is ops.FLOORMOD:
@@ -374,30 +415,29 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
         if divisor.is_const or not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
             return GIVEN_UP
         covers = _covers(known, known.form(e.args[0]), divisor, relaxed)
-        return poly_of(divisor.shift(-1) if upper else ZERO), covers
+        somewhere: Place = {v: object() for v in e.free_vars() if relaxed(v)}
+        return poly_of(divisor.shift(-1) if upper else ZERO), somewhere if covers else None
     if e.op is ops.FLOORDIV:
         divisor = known.form(e.args[1])
         if not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
             return GIVEN_UP
-        inner = _end(known, known.form(e.args[0]), upper, relaxed, depth)
-        return GIVEN_UP if inner.form is None else (poly_of(floordiv(known, inner.form, divisor)), inner.attained)
+        inner, place = _end(known, known.form(e.args[0]), upper, relaxed, depth)
+        return GIVEN_UP if inner is None else (poly_of(floordiv(known, inner, divisor)), place)
     if e.op is ops.MIN or e.op is ops.MAX:
-        a = _end(known, known.form(e.args[0]), upper, relaxed, depth)
-        b = _end(known, known.form(e.args[1]), upper, relaxed, depth) if a.form is not None else UNKNOWN
-        if a.form is None or b.form is None:
+        a, at_a = _end(known, known.form(e.args[0]), upper, relaxed, depth)
+        b, at_b = _end(known, known.form(e.args[1]), upper, relaxed, depth) if a is not None else (None, None)
+        if a is None or b is None:
             return GIVEN_UP
-        both = extremum(known, e.op, a.form, b.form)
-        own = [{v for v in arg.free_vars() if relaxed(v)} for arg in e.args]
-        return poly_of(both), a.attained and b.attained and not own[0] & own[1]
+        return poly_of(extremum(known, e.op, a, b)), _both(at_a, at_b)
     return GIVEN_UP
 
 
-def _end(known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int) -> SymbolicEnd:
+def _end(
+    known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int
+) -> tuple[Linear | None, Place | None]:
     p = poly_of(known.regroup(form))
-    end, attained = _eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
-    if end is None:
-        return UNKNOWN
-    return SymbolicEnd(linear_of(end if upper else scaled(end, -1)), attained)
+    end, place = _eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
+    return None if end is None else linear_of(end if upper else scaled(end, -1)), place
 
 
 def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:

@@ -57,7 +57,7 @@ def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
         if isinstance(new, Store):
             return replace(new, indices=storage.numbers(new.indices))
         assert isinstance(new, Allocate)
-        if storage.is_circular:  # elements share indices
+        if storage.is_circular or storage.is_flat:  # indices are no steps through the tensor
             return replace(new, ranges=storage.ranges)
         return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
 

@@ -268,7 +268,7 @@ class _Pipeline:
         """The allocations of a stage; enters compact and circular storage in `folded`."""
         made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
         storages = {t: self.bounds.storage(t) for t in made}
-        folded |= {t: storage.at(moved) for t, storage in storages.items() if storage.is_compact or storage.is_circular}
+        folded |= {t: storage.at(moved) for t, storage in storages.items() if not storage.is_plain}
         return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
 
     def kept(self, leaf: IterVar | None, body: Stmt, moved: Mapping[Var, Expr]) -> Stmt:

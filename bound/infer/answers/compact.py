@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, permutations
-from math import prod
 from typing import Final
 
-from bound.infer.answers.storage import FORMS, Storage, fold_axes, fold_window, plain, window
+from bound.infer.answers.flat import flat_storage
+from bound.infer.answers.storage import FORMS, Storage, fold_axes, fold_window, places_of, plain, window
 from bound.infer.footprints.box import guarded
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import max_extent
@@ -46,7 +46,7 @@ _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 
 
 def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
-    """The storage of an output: the smallest of plain, compact and circular storage."""
+    """The storage of an output: the smallest of plain, compact, flat and circular storage."""
     stage, shape = bounds.stage, state.sizes.shape(tensor)
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
@@ -60,6 +60,8 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
     box = plain([Range(low, max_extent(env, footprint, k, fixed, shape[k])) for k, low in enumerate(lows)])
     if not _may_fold(state, stage, tensor):
         return box
+    if not bounds.slid and (flat := flat_storage(state, bounds, tensor, box)) is not box:
+        return flat
     small = compact(env, footprint, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
         return small
@@ -269,12 +271,6 @@ def improved(region: LatticeRegion, storage: Storage) -> tuple[Storage, LatticeR
         places = min(numbers)
         storage, region = next(pair for pair in sheared if places_of(pair[0]) == places)
     return storage, region, places
-
-
-def places_of(storage: Storage) -> int | None:
-    """The number of places, or `None` for symbolic extents."""
-    numbers = [simple.number(as_expr(r.extent)) for r in storage.ranges]
-    return prod(n for n in numbers if n is not None) if None not in numbers else None
 
 
 def _is_visible(env: LoopEnvironment, e: Expr, fixed: Sequence[Var]) -> bool:

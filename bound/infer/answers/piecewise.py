@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, TypeVar
 
-from bound.infer.answers.compact import LatticeRegion, improved, places_of
+from bound.infer.answers.compact import LatticeRegion, improved
 from bound.infer.answers.region import StageRegion
-from bound.infer.answers.storage import Storage
+from bound.infer.answers.storage import Storage, places_of
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import max_extent

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import lcm
+from math import lcm, prod
 from typing import Final
 
 from bound.infer.footprints.box import Box, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment, instances, project_variables, size_bounds
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.phases.fused_axes import FlatAxes
 from bound.infer.phases.gather import (
     enclosing_guards,
     in_earlier_iterations,
@@ -83,12 +84,15 @@ class Storage:
     steps: coordinate `k` is `offset[k] + sum(steps[k][j] * t[j])`; columns are independent, or 0 for an unused axis.
     ranges: the ranges of `t`: mins over loop variables, extents equal in all instances.
     folds: the modulus of each circular axis (circular storage), `None` for other axes; empty without circular axes.
+    flat: the axes that are stored as one (`flat.py`), of a storage with unit steps; coordinates `t` are those of
+        `FlatAxes.numbers`.
     """
 
     offset: tuple[Expr, ...]
     steps: tuple[tuple[int, ...], ...]
     ranges: tuple[Range, ...]
     folds: tuple[Expr | None, ...] = ()
+    flat: FlatAxes | None = None
 
     def at(self, values: Mapping[Var, Expr]) -> Storage:
         """The storage after a substitution of loop variables."""
@@ -96,7 +100,7 @@ class Storage:
             return self
         changed = dict(values)
         ranges = tuple(Range(substitute(low(r), changed), r.extent) for r in self.ranges)
-        return Storage(tuple(substitute(e, changed) for e in self.offset), self.steps, ranges, self.folds)
+        return replace(self, offset=tuple(substitute(e, changed) for e in self.offset), ranges=ranges)
 
     @property
     def axes(self) -> tuple[StorageAxis, ...]:
@@ -106,7 +110,7 @@ class Storage:
 
     @property
     def is_compact(self) -> bool:
-        """Whether the map differs from that of the bounding box."""
+        """Whether the steps differ from those of the bounding box."""
         return any(row[j] != int(j == k) for k, row in enumerate(self.steps) for j in range(len(row)))
 
     @property
@@ -115,18 +119,28 @@ class Storage:
         return any(fold is not None for fold in self.folds)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether places are counted as tensor coordinates are, from the first one."""
+        return not (self.is_compact or self.is_circular or self.is_flat)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether several tensor axes are one axis of the storage."""
+        return self.flat is not None
+
+    @property
     def is_identity(self) -> bool:
         """Whether lattice coordinates equal tensor coordinates."""
-        return not self.is_compact and all(constant_value(e) == 0 for e in self.offset)
+        return not self.is_compact and not self.is_flat and all(constant_value(e) == 0 for e in self.offset)
 
     @property
     def is_separable(self) -> bool:
-        """Whether each tensor coordinate depends on at most one storage axis."""
-        return all(sum(1 for step in row if step) <= 1 for row in self.steps)
+        """Whether each tensor coordinate depends on at most one storage axis, which no other one shares."""
+        return not self.is_flat and all(sum(1 for step in row if step) <= 1 for row in self.steps)
 
     @property
     def allocated(self) -> tuple[Range, ...]:
-        """For each axis, the tensor coordinate at place 0 and the number of places."""
+        """For each axis, the tensor coordinate at place 0 (the flat one for flat axes) and the number of places."""
         if not self.is_compact:
             return self.ranges
         return tuple(Range(axis.base, axis.extent) for axis in self.axes)
@@ -137,6 +151,8 @@ class Storage:
         Meaningless for a point outside the region.
         """
         element = given_point(point, len(self.offset))
+        if self.flat is not None:
+            return self.flat.numbers(element)
         rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(element, self.offset, strict=True)]
         coordinates = []
         for row in inverse(self.steps):
@@ -166,6 +182,8 @@ class Storage:
 
     def at_numbers(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
         """The element with the lattice coordinates `numbers`."""
+        if self.flat is not None:
+            return self.flat.point(numbers)
         forms = [FORMS.form(t) for t in numbers]
         coordinates = []
         for start, row in zip(self.offset, self.steps, strict=True):
@@ -204,6 +222,12 @@ def plain(ranges: Sequence[Range]) -> Storage:
     """The storage of a box: unit steps."""
     dims = len(ranges)
     return Storage((as_expr(0),) * dims, tuple(unit(dims, k) for k in range(dims)), tuple(ranges))
+
+
+def places_of(storage: Storage) -> int | None:
+    """The number of places, or `None` for symbolic extents."""
+    numbers = [simple.number(as_expr(r.extent)) for r in storage.ranges]
+    return prod(n for n in numbers if n is not None) if None not in numbers else None
 
 
 def window(state: InferenceState, bounds: StageBounds) -> Footprint:

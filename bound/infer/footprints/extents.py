@@ -243,8 +243,8 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
     choices = [most]
     for extent in side.extents():
         apart = bound_quotient_differences(env, extent)
-        if numbers and apart is extent:
-            continue
+        if numbers and apart is extent and all(v in env.ranges for e in extent.terms for v in e.free_vars()):
+            continue  # the number is the answer: no size can make it smaller
         high = _without_loops(env, apart.expr())
         if high is None:
             continue

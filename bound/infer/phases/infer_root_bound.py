@@ -182,6 +182,17 @@ def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path
     return requests
 
 
+def propagation_of(state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath) -> Propagation:
+    """The propagation for the accesses of a reader, with the stage attached at `path`."""
+    return _iterations(state, bounds, reader, path)[0]
+
+
+def own_propagation(state: InferenceState, bounds: StageBounds) -> Propagation:
+    """The propagation for what a stage computes itself in one instance; not memoised."""
+    leaves = initialise_leaves(bounds.stage, bounds.path, bounds.stage, bounds.path, state.sharing.loops)
+    return Propagation(state.env, pass_up(state.env, bounds, leaves))
+
+
 def _iterations(
     state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath
 ) -> tuple[Propagation, tuple[LoopState, ...]]:

@@ -7,7 +7,7 @@ of the length of the reduction, even 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -30,8 +30,12 @@ from intset.expr.range import Range
 from intset.linear.form import Linear
 
 
-def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
+def pass_down(env: LoopEnvironment, bounds: StageBounds, stays_inside: Callable[[], bool] = bool) -> None:
     """PassDownDomain for one stage: set ranges, loops, values and guards from the root ranges.
+
+    Parameters
+    ----------
+    stays_inside: whether the loops alone, as they are now, compute nothing outside the region.
 
     Raises
     ------
@@ -56,6 +60,7 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds) -> None:
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
     within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
+    bounds.stays_inside = stays_inside()
     try:
         bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
     except BudgetError as error:
@@ -102,6 +107,8 @@ def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVa
 
 def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """Guards that keep the loops inside the computed region."""
+    if bounds.stays_inside:
+        return []
     footprint = bounds.region
     guards: list[Cond] = []
     axes = data_axes(bounds.op)

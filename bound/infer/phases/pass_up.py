@@ -213,6 +213,8 @@ def _conditions(
 ) -> None:
     """Enter the guards of case 2, and membership in the computed region."""
     it.conditions += split_guards(env, bounds, spelled, values)
+    if bounds.stays_inside:
+        return
     footprint = bounds.region
     for iv in bounds.widened:
         if iv in values and iv not in it.relaxed:

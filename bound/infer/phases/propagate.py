@@ -170,6 +170,8 @@ class Propagation:
         dims = len(exprs)
         if context.frame.known.empty:
             return Footprint(dims, empty_box(dims), None, not self.it.notes, self.it.notes)
+        if (simpler := context.coalesced(exprs, kept)) is not None:
+            context, exprs = simpler[0], list(simpler[1])
         try:
             footprint = self._answer(context, exprs, kept, shape)
         except BudgetError as error:

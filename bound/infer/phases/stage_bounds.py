@@ -115,6 +115,7 @@ class StageBounds:
     values: each root axis as an expression in loops.
     guards: the conditions of the body.
     start: the initialisation of its reduction.
+    stays_inside: whether the loops, without guards of the region, are proved to compute nothing outside it.
     """
 
     stage: Stage
@@ -136,6 +137,7 @@ class StageBounds:
     values: dict[IterVar, Expr] = field(default_factory=dict)
     guards: tuple[Cond, ...] = ()
     start: ReductionInit | None = None
+    stays_inside: bool = False
 
     @property
     def op(self) -> Operation:

@@ -1,0 +1,160 @@
+"""Elements counted along fused loops: axes of a tensor that loops run over as one, as one flat coordinate.
+
+Loops that were fused and split again run over the flattened tensor. One iteration of the outer ones computes a run of
+it: an interval in the flat coordinate `x0*n1*n2 + x1*n2 + x2`, where the delinearization that the loops write cancels,
+and in the coordinates of the tensor a set that crosses rows and planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from bound.infer.accesses import TensorAccess
+from bound.infer.footprints.box import Box, SymbolicInterval, whole_tensor
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import Footprint
+from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, propagation_of
+from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.operation import ComputeOp
+from bound.schedule import Fuse, simple
+from bound.tensor import Tensor
+from intset.expr.node import Expr, Var, as_expr, const
+from intset.linear.canonical import Normalizer
+
+_FORMS = Normalizer({})
+
+
+@dataclass(frozen=True)
+class FlatAxes:
+    """Axes of a tensor as one axis, counted in row-major order.
+
+    Invariant: `numbers` is injective on the tensor.
+
+    Attributes
+    ----------
+    dims: the axes, outermost first; the flat coordinate takes the place of the first, and the others become 0.
+    extents: the extents of these axes in the tensor.
+    """
+
+    dims: tuple[int, ...]
+    extents: tuple[Expr, ...]
+
+    def numbers(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The coordinates of an element: the flat one, zeros for the other axes of the group, the rest as they are."""
+        flat = as_expr(0)
+        for k, extent in zip(self.dims, self.extents, strict=True):
+            flat = flat * extent + point[k]
+        flat = _FORMS.form(flat).expr()
+        return tuple(flat if k == self.dims[0] else const(0) if k in self.dims else x for k, x in enumerate(point))
+
+    def point(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The element with these coordinates: the inverse of `numbers`."""
+        left = numbers[self.dims[0]]
+        own: dict[int, Expr] = {}
+        for k, extent in list(zip(self.dims, self.extents, strict=True))[:0:-1]:
+            own[k], left = _FORMS.form(left % extent).expr(), _FORMS.form(left // extent).expr()
+        own[self.dims[0]] = left
+        return tuple(own.get(k, x) for k, x in enumerate(numbers))
+
+    def shape(self, shape: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The extents of the tensor in these coordinates."""
+        total = reduce(simple.mul, self.extents)
+        return tuple(
+            total if k == self.dims[0] else const(1) if k in self.dims else extent for k, extent in enumerate(shape)
+        )
+
+
+def fused_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> list[FlatAxes]:
+    """The axes of a tensor over which fused loops of its stage or of a reader run as one."""
+    groups: dict[tuple[int, ...], None] = {}
+    own = data_axes(bounds.op)
+    for axes in _fusions(bounds):
+        groups[tuple(own.index(iv) for iv in axes if iv in own)] = None
+    for stage in state.graph.get(tensor, ()):
+        reader = state.bounds.get(stage)
+        for axes in () if reader is None else _fusions(reader):
+            for access in state.accesses(stage.op, tensor):
+                order = [k for iv in axes for k, e in enumerate(access.indices) if iv in e.free_vars()]
+                groups[tuple(dict.fromkeys(order))] = None
+    shape = state.sizes.shape(tensor)
+    return [FlatAxes(dims, tuple(shape[k] for k in dims)) for dims in groups if len(dims) > 1]
+
+
+def _fusions(bounds: StageBounds) -> Iterator[list[Var]]:
+    """The root axes of each outermost fusion, in order."""
+    fusions: dict[Var, Fuse] = {r.fused: r for r in bounds.relations if isinstance(r, Fuse)}
+    inner = {iv for r in fusions.values() for iv in r.parents}
+
+    def roots(iv: Var) -> list[Var]:
+        fusion = fusions.get(iv)
+        return [iv] if fusion is None else [*roots(fusion.outer), *roots(fusion.inner)]
+
+    for fused in fusions:
+        if fused not in inner:
+            yield roots(fused)
+
+
+def flat_image(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes) -> Footprint:
+    """The elements that the loops of a stage compute in one instance, in flat coordinates."""
+    point: Sequence[Expr] = data_axes(bounds.op)
+    access = TensorAccess(tensor, axes.numbers(point))
+    return own_propagation(state, bounds).image(access, axes.shape(state.sizes.shape(tensor)))
+
+
+def stays_inside(state: InferenceState, bounds: StageBounds) -> bool:
+    """Whether the loops of a stage, without guards of its region, are proved to compute required elements alone.
+
+    A flat question, asked where the region is no box or shared loops run over whole axes: an interval of required
+    elements around that of the loops.
+    """
+    if not isinstance(bounds.op, ComputeOp) or len(bounds.op.outputs) > 1 or bounds.slid:
+        return False
+    if bounds.region.box is not None and not bounds.aligned:
+        return False
+    (tensor,) = bounds.op.outputs
+    if bounds.region.box is not None and _is_whole(state, bounds, tensor):
+        return True
+    bounds.stays_inside = True  # for the image of the loops alone
+    try:
+        return any(_is_required(state, bounds, tensor, axes) for axes in fused_axes(state, bounds, tensor))
+    finally:
+        bounds.stays_inside = False
+
+
+def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
+    """Whether the region is the tensor: fused loops stay in it, since the guard of their split ends them."""
+    box, whole = bounds.region.box, whole_tensor(state.env, state.sizes.shape(tensor))
+    assert box is not None
+    if box.where or box.also or not bounds.aligned >= set(data_axes(bounds.op)):
+        return False
+    return all(a.same(b) for a, b in zip(box.sides, whole.sides, strict=True))
+
+
+def _is_required(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes) -> bool:
+    shape = axes.shape(state.sizes.shape(tensor))
+    own = flat_image(state, bounds, tensor, axes).box
+    if own is None:
+        return False
+    for request in state.requests[tensor]:
+        access = request.access
+        flat = TensorAccess(tensor, axes.numbers(access.indices), access.conditions, access.extra, access.before)
+        needed = propagation_of(state, bounds, request.consumer, bounds.path).image(flat, shape)
+        if needed.exact and needed.box is not None and _contains(state.env, needed.box, own):
+            return True
+    return False
+
+
+def _contains(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
+    """Whether a box is proved to contain another one."""
+    given = [*inner.where, *(form for side in inner.sides for form in side.extents())]
+    if outer.also or any(not env.is_nonneg(form) and not any(form.same(one) for one in given) for form in outer.where):
+        return False
+    return all(_is_within(env, a, b) for a, b in zip(inner.sides, outer.sides, strict=True))
+
+
+def _is_within(env: LoopEnvironment, inner: SymbolicInterval, outer: SymbolicInterval) -> bool:
+    return all(any(env.is_nonneg(a.minus(b)) for a in inner.lows) for b in outer.lows) and all(
+        any(env.is_nonneg(b.minus(a)) for a in inner.highs) for b in outer.highs
+    )
