@@ -296,7 +296,7 @@ def _over_arguments(known: Normalizer, p: Poly, e: Expr, relaxed: Relaxed, split
         add(whole, poly_of(known.form(arg)), k)
         ends.append(_eliminated(known, poly_of(known.regroup(linear_of(whole))), relaxed, splits, depth))
     if (e.op is ops.MAX) is (k > 0):
-        return _larger(known, ends[0], ends[1], True)
+        return _larger(known, ends[0], ends[1])
     (a, at_a), (b, at_b) = ends
     if a is None or b is None:
         return b if a is None else a, None
@@ -353,8 +353,11 @@ def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, sp
     at_first, at_last = dict(rest), rest
     add_product(at_first, poly_of(first), coefficient)
     add_product(at_last, poly_of(last), coefficient)
-    a, b = (_eliminated(known, q, relaxed, splits - 1, 0) for q in (at_last, at_first))
-    return _larger(known, a, b, alone)
+    ends: list[PolyEnd] = []
+    for side, q in ((1, at_last), (-1, at_first)):
+        most, place = _eliminated(known, q, relaxed, splits - 1, 0)
+        ends.append((most, _both(place, {var: side}) if alone else None))
+    return _larger(known, ends[0], ends[1])
 
 
 def _sign(known: Normalizer, p: Poly) -> int:
@@ -362,17 +365,16 @@ def _sign(known: Normalizer, p: Poly) -> int:
     return _obvious_sign(known, p) or known.sign(linear_of(p))
 
 
-def _larger(known: Normalizer, a: PolyEnd, b: PolyEnd, alone: bool) -> PolyEnd:
+def _larger(known: Normalizer, a: PolyEnd, b: PolyEnd) -> PolyEnd:
     """The maximum over both cases of a split."""
     if a[0] is None or b[0] is None:
         return GIVEN_UP
     p, q = linear_of(a[0]), linear_of(b[0])
     sign = known.sign(p.minus(q))
     if sign:
-        end, place = a if sign > 0 else b
-        return end, place if alone else None
+        return a if sign > 0 else b
     either: Place | None = None
-    if alone and a[1] is not None and b[1] is not None:
+    if a[1] is not None and b[1] is not None:
         either = {v: object() for v in (*a[1], *b[1])}  # which place it is depends on parameters
     return {(make(ops.MAX, (known.atomized(p), known.atomized(q))),): 1}, either
 
