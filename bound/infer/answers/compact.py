@@ -60,7 +60,8 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
     box = plain([Range(low, max_extent(env, footprint, k, fixed, shape[k])) for k, low in enumerate(lows)])
     if not _may_fold(state, stage, tensor):
         return box
-    if not bounds.slid and (flat := flat_storage(state, bounds, tensor, box)) is not box:
+    asked = stage in state.compacted or bounds.stays_inside
+    if asked and not bounds.slid and (flat := flat_storage(state, bounds, tensor, box)) is not box:
         return flat
     small = compact(env, footprint, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
