@@ -183,7 +183,7 @@ class Assumptions(NamedTuple):
     nonneg: tuple[Linear, ...] = ()  # forms that are at least 0
     atoms: Mapping[Expr, Interval] = NOTHING  # intervals of atoms
     limits: Limits = NOTHING  # symbolic ends of variables
-    multiples: Multiples = NOTHING  # divisibilities
+    multiples: Multiples | None = None  # divisibilities that facts state
 
 
 NO_ASSUMPTIONS = Assumptions()

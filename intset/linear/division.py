@@ -201,7 +201,7 @@ def _drop_small_part(known: Normalizer, form: Linear, c: int, knows: bool) -> Li
         offset = sum([rests[t] for t in coarse]) if rests else 0
         fine = Linear(form.const + offset, {t: k for t, k in form.terms.items() if t not in coarse})
         step = _one_period(known, fine, g)
-        if step is None or not fine.terms and step * g - offset == form.const:
+        if step is None or not fine.terms and abs(step * g - offset) >= abs(form.const):
             continue
         if offset == 0 and all(k % g == 0 for k in coarse.values()):
             return floordiv_const(known, Linear(step, {t: k // g for t, k in coarse.items()}), c // g)

@@ -46,13 +46,17 @@ class Multiple(NamedTuple):
     rest: Linear
 
 
-Multiples = Mapping[Expr, tuple[Multiple, ...]]  # by term, and by quotient where that is a floor quotient
+class Multiples(NamedTuple):
+    """The multiples that facts state: by their term, and by their quotient where that is a floor quotient."""
+
+    by_term: Mapping[Expr, tuple[Multiple, ...]]
+    by_quotient: Mapping[Expr, Multiple]
 
 
 def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
     """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
     multiples = known.assumptions.multiples
-    stated = multiples.get(e) if multiples else None
+    stated = None if multiples is None else multiples.by_term.get(e)
     if stated is not None:
         return stated
     if isinstance(e, Var) and e not in known.ranges:
@@ -135,7 +139,9 @@ def _parts(known: Normalizer, e: Expr, k: int) -> Iterator[tuple[Expr, Linear]]:
     """(part, c) with `k*e = c*part`: the monomial itself, each of its factors, and the products that facts speak of."""
     yield e, constant(k)
     if e.op is ops.MUL:
-        products = [part for part in known.assumptions.multiples if part.op is ops.MUL and part is not e]
+        multiples = known.assumptions.multiples
+        stated: Iterable[Expr] = () if multiples is None else multiples.by_term
+        products = [part for part in stated if part.op is ops.MUL and part is not e]
         for part in (*dict.fromkeys(factors(e)), *products):
             others = factors(e)
             if all([take_out(others, one) for one in factors(part)]):  # noqa: C419  # every factor is taken out
@@ -197,7 +203,7 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
         for part in factors(e):
             if part.op is not ops.FLOORDIV:
                 continue
-            for one in _multiples_by_quotient(known, part):
+            for one in _multiple_by_quotient(known, part):
                 others = factors(e)
                 take_out(others, part)
                 beside = Linear(0, {monomial_of(others): k}) if others else constant(k)
@@ -213,13 +219,14 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
     return None
 
 
-def _multiples_by_quotient(known: Normalizer, quotient: Expr) -> tuple[Multiple, ...]:
-    stated = known.assumptions.multiples.get(quotient)
-    if stated is not None:
-        return stated
+def _multiple_by_quotient(known: Normalizer, quotient: Expr) -> tuple[Multiple, ...]:
+    """The multiple with this quotient, at most one."""
+    multiples = known.assumptions.multiples
+    if multiples is not None and (stated := multiples.by_quotient.get(quotient)) is not None:
+        return (stated,)
     e, c = quotient.args
     if isinstance(e, Var) and c.op is ops.CONST and e not in known.ranges and e.declared()[2] == c.data > 1:
-        return (_modulo(e, c.data, 0),) if e not in known.assumptions.multiples else ()
+        return () if multiples is not None and e in multiples.by_term else (_modulo(e, c.data, 0),)
     return ()
 
 
@@ -247,13 +254,13 @@ def learned(known: Normalizer, equations: Iterable[Linear]) -> tuple[Multiples, 
     `None` if the equations state no multiple.
     """
     consistent = True
-    table: dict[Expr, tuple[Multiple, ...]] | None = None
+    table: _Table | None = None
     for form in equations:
         if len(form.terms) <= MULTIPLE_TERMS:
             for one in _of_equation(known, form):
-                table = dict(known.assumptions.multiples) if table is None else table
-                consistent &= _note(known, table, one)
-    return None if table is None else (table, consistent)
+                table = _Table(known) if table is None else table
+                consistent &= table.note(one)
+    return None if table is None else (Multiples(table.by_term, table.by_quotient), consistent)
 
 
 def _of_equation(known: Normalizer, form: Linear) -> Iterator[Multiple]:
@@ -301,30 +308,38 @@ def _mentions(e: Expr, part: Expr) -> bool:
     return e is part or any(v in e.free_vars() for v in part.free_vars())
 
 
-def _note(known: Normalizer, table: dict[Expr, tuple[Multiple, ...]], one: Multiple) -> bool:
-    """Add a multiple to the table; False if it contradicts another one.
+class _Table:
+    """The multiples of a scope, to which further ones are added."""
 
-    Numeric remainders of one term are combined into one, by the Chinese remainder theorem.
-    """
-    e = one.term
-    if any(not other.rest.is_const for t in one.rest.terms for other in table.get(t, ())):
-        return True  # kept out: two such equations could lead from one term to the other and back
-    have = table.get(e) or known_multiples(known, e)
-    if _is_floor(one.quotient) and one.divisor.is_const and one.rest.is_const:
-        for other in have:
-            if other.divisor.is_const and other.rest.is_const and _is_floor(other.quotient):
-                both = _chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
-                if both is None:
-                    return False
-                have = tuple(m for m in have if m is not other)
-                table.pop(next(iter(other.quotient.terms)), None)
-                one = _modulo(e, *both)
-                break
-    table[e] = (one, *have)
-    if _is_floor(one.quotient):
-        quotient = next(iter(one.quotient.terms))
-        table[quotient] = (one,)
-    return True
+    def __init__(self, known: Normalizer) -> None:
+        self.known = known
+        stated = known.assumptions.multiples
+        self.by_term = {} if stated is None else dict(stated.by_term)
+        self.by_quotient = {} if stated is None else dict(stated.by_quotient)
+
+    def note(self, one: Multiple) -> bool:
+        """Add a multiple; False if it contradicts another one.
+
+        Numeric remainders of one term are combined into one, by the Chinese remainder theorem.
+        """
+        e = one.term
+        if any(not other.rest.is_const for t in one.rest.terms for other in self.by_term.get(t, ())):
+            return True  # kept out: two such equations could lead from one term to the other and back
+        have = self.by_term.get(e) or known_multiples(self.known, e)
+        if _is_floor(one.quotient) and one.divisor.is_const and one.rest.is_const:
+            for other in have:
+                if other.divisor.is_const and other.rest.is_const and _is_floor(other.quotient):
+                    both = _chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
+                    if both is None:
+                        return False
+                    have = tuple(m for m in have if m is not other)
+                    self.by_quotient.pop(next(iter(other.quotient.terms)), None)
+                    one = _modulo(e, *both)
+                    break
+        self.by_term[e] = (one, *have)
+        if _is_floor(one.quotient):
+            self.by_quotient[next(iter(one.quotient.terms))] = one
+        return True
 
 
 def _is_floor(quotient: Linear) -> bool:
