@@ -247,11 +247,11 @@ def _floor(node: Node, a: str, b: str, op: str = "div") -> str:
     """Floor quotient (or, with `mod`, remainder) by z3's Euclidean division; negative divisors are negated."""
     known = constant_value(node.args[1])
     sign = "" if op == "div" else "- "
-    turned = f"({op} (- {a}) {f'(- {b})' if known is None else number(-known)})"
-    turned = f"({sign}{turned})" if sign else turned
+    flipped = f"({op} (- {a}) {f'(- {b})' if known is None else number(-known)})"
+    flipped = f"({sign}{flipped})" if sign else flipped
     if known is not None:
-        return f"({op} {a} {b})" if known >= 0 else turned
-    return f"(ite (> {b} 0) ({op} {a} {b}) {turned})"
+        return f"({op} {a} {b})" if known >= 0 else flipped
+    return f"(ite (> {b} 0) ({op} {a} {b}) {flipped})"
 
 
 def _cast(node: Node, x: str) -> str:

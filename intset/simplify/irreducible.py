@@ -182,8 +182,8 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     # the comparison as form >= 0 has the form total - least, or least - 1 - total
     if part.op not in UPPER:
         return _all_matter(total._replace(const=-least), part.rests, known)
-    turned = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)
-    return _all_matter(total._replace(const=least - 1), turned, known)
+    mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)
+    return _all_matter(total._replace(const=least - 1), mirrored, known)
 
 
 def _is_wide(remainder: DivisionShape, known: Normalizer) -> bool:

@@ -40,7 +40,7 @@ class Rule:
     name: what a step calls it.
     pattern, result: the two sides.
     when: side conditions, all of which must be proved; conditions on constants are evaluated.
-    turned: match commutative operations in both orders; False where the order guards an operand.
+    swapped: match commutative operations in both orders; False where the order guards an operand.
     total: pattern variables that must be total, because the result evaluates them where the pattern may not.
     plain: the result reads better but costs a machine more; skipped when a bit width is given.
     """
@@ -49,7 +49,7 @@ class Rule:
     pattern: Node
     result: Node
     when: tuple[Cond, ...] = ()
-    turned: bool = True
+    swapped: bool = True
     total: tuple[Node, ...] = ()
     plain: bool = False
 
@@ -143,9 +143,9 @@ def _is_negation(cond: Node, e: Node, binding: Binding, often: Set[Node]) -> boo
 
 def variants(rule: Rule) -> list[tuple[Node, Node]]:
     """(pattern, result) pairs for all operand orders of commutative operations and comparisons."""
-    turned = _turned(rule.pattern) if rule.turned else [rule.pattern]
+    swapped = _swapped(rule.pattern) if rule.swapped else [rule.pattern]
     by_pattern: dict[Node, Node] = {}
-    for pattern in turned[:PATTERN_VARIANTS]:
+    for pattern in swapped[:PATTERN_VARIANTS]:
         result = rule.result
         if pattern.op is not rule.pattern.op and isinstance(result, Cond) and result.op in MIRRORED:
             result = make(MIRRORED[result.op], result.args[::-1])
@@ -153,10 +153,10 @@ def variants(rule: Rule) -> list[tuple[Node, Node]]:
     return list(by_pattern.items())
 
 
-def _turned(pattern: Node) -> list[Node]:
+def _swapped(pattern: Node) -> list[Node]:
     if not pattern.args or any(pattern is one for one in CONDITIONS):
         return [pattern]
-    ways = [make(pattern.op, args, pattern.data) for args in product(*map(_turned, pattern.args))]
+    ways = [make(pattern.op, args, pattern.data) for args in product(*map(_swapped, pattern.args))]
     if pattern.op in COMMUTATIVE:
         ways += [make(pattern.op, way.args[::-1]) for way in ways]
     elif pattern.op in MIRRORED:

@@ -248,8 +248,8 @@ def _rests(total: SumShape, divisors: set[int]) -> Rests:
 
 def _choice_of(e: Expr, nesting: int) -> Any:
     a, b = e.args
-    is_turned = a.op is ops.CONST
-    if is_turned:
+    is_mirrored = a.op is ops.CONST
+    if is_mirrored:
         a, b = b, a
     if b.op is not ops.CONST or a.op is ops.CONST:
         return None
@@ -258,7 +258,7 @@ def _choice_of(e: Expr, nesting: int) -> Any:
         return total
     if not total.is_plain or total.const == b.data:
         return None  # min(x + 3, 3) = min(x, 0) + 3
-    return ChoiceShape(make(e.op, (a, b)) if is_turned else None, total, b.data)
+    return ChoiceShape(make(e.op, (a, b)) if is_mirrored else None, total, b.data)
 
 
 def _junction_of(e: Cond, nesting: int) -> Any:
@@ -271,7 +271,7 @@ def _junction_of(e: Cond, nesting: int) -> Any:
         )
     written: list[Cond] = []
     parts: list[ComparisonShape] = []
-    is_turned = False
+    is_mirrored = False
     stack: list[Cond] = [e]
     while stack:
         node = stack.pop()
@@ -281,7 +281,7 @@ def _junction_of(e: Cond, nesting: int) -> Any:
             part_shape = _comparison_of(node, nesting)
             if type(part_shape) is not tuple:
                 return part_shape
-            is_turned = is_turned or part_shape[0] is not node
+            is_mirrored = is_mirrored or part_shape[0] is not node
             written.append(part_shape[0])
             parts.append(part_shape[1])
         if len(stack) + len(parts) > SHAPE_TERMS:
@@ -289,7 +289,7 @@ def _junction_of(e: Cond, nesting: int) -> Any:
     for j, part in enumerate(parts):
         if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):
             return None
-    return JunctionShape(joined(e.op, written) if is_turned else None, tuple(parts))
+    return JunctionShape(joined(e.op, written) if is_mirrored else None, tuple(parts))
 
 
 def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:

@@ -50,7 +50,7 @@ def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
     yield from _pairs(total)
     for term, k in total.terms.items():
         if (term.op is ops.MIN or term.op is ops.MAX) and k < 0:
-            yield from _turned(total, term, k)
+            yield from _opposite_addends(total, term, k)
     for term, k in total.terms.items():
         if term.op is ops.MIN or term.op is ops.MAX:
             yield from _into_bound(total, term, k)
@@ -171,8 +171,8 @@ def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
         moved_in = make(term.op, tuple(map(sums.write, args)))
         yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {moved_in: k})))
         if k < 0:
-            turned = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
-            yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {turned: -k})))
+            opposite = make(OPPOSITE[term.op], tuple(sums.write(sums.scaled(arg, -1)) for arg in args))
+            yield f"addends into {term.op.name}", sums.write(outside.plus(TermSum(0, {opposite: -k})))
 
 
 def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
@@ -192,12 +192,12 @@ def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
         yield f"addends into {term.op.name}", sums.write(rest.without(t).plus(TermSum(0, {inner: k})))
 
 
-def _turned(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
+def _opposite_addends(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
     """Turn a subtracted min or max into an added max or min of negated operands, if one has a minus sign."""
     args = [sums.scaled(sums.read(arg), -1) for arg in term.args]
     if any(c > 0 for arg in args for c in arg.terms.values()):
-        turned = make(OPPOSITE[term.op], tuple(map(sums.write, args)))
-        yield f"negated {term.op.name}", sums.write(total.without(term).plus(TermSum(0, {turned: -k})))
+        opposite = make(OPPOSITE[term.op], tuple(map(sums.write, args)))
+        yield f"negated {term.op.name}", sums.write(total.without(term).plus(TermSum(0, {opposite: -k})))
 
 
 def _into_branches(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
@@ -293,10 +293,10 @@ def _remainders(total: TermSum) -> Iterator[Candidate]:
             base, divisor = term.args
             if divisor.data > 0 and total.const == k * (1 - divisor.data):
                 below = TermSum(-1, {}).plus(sums.read(base), -1)
-                turned = make(ops.FLOORMOD, (sums.write(TermSum(below.const % divisor.data, below.terms)), divisor))
+                opposite = make(ops.FLOORMOD, (sums.write(TermSum(below.const % divisor.data, below.terms)), divisor))
                 yield (
                     "complement of a remainder",
-                    sums.write(TermSum(0, total.without(term).terms).plus(TermSum(0, {turned: -k}))),
+                    sums.write(TermSum(0, total.without(term).terms).plus(TermSum(0, {opposite: -k}))),
                 )
 
 
@@ -307,8 +307,8 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
             continue
         dividend, c = sums.read(term.args[0]), term.args[1].data
         rest = total.without(term)
-        turned = k < 0 or bool(dividend.terms) and all(w < 0 for w in dividend.terms.values())
-        for sign in (1, -1) if turned else (1,):  # -(x // c) = (c - 1 - x) // c
+        opposite = k < 0 or bool(dividend.terms) and all(w < 0 for w in dividend.terms.values())
+        for sign in (1, -1) if opposite else (1,):  # -(x // c) = (c - 1 - x) // c
             own = dividend if sign > 0 else TermSum(c - 1, {}).plus(dividend, -1)
             for part in _beside(rest, dividend, k):
                 moved = part.divided(k * sign)
@@ -316,7 +316,7 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
                     continue
                 quotient = make(ops.FLOORDIV, (sums.write(own.plus(moved, c)), term.args[1]))
                 after = rest.plus(part, -1).plus(TermSum(0, {quotient: k * sign}))
-                yield "addends into the quotient" if sign > 0 else "quotient turned", sums.write(after)
+                yield "addends into the quotient" if sign > 0 else "quotient negated", sums.write(after)
 
 
 def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:

@@ -142,8 +142,8 @@ class Oracle:
         if roll < 0.85:  # an expression of a new variable first
             moved = s.at({var: new + shift[var] for var, new in fresh.items()})
             return moved.at({new: env[var] - shift[var] for var, new in fresh.items()})
-        turned = {fresh[a]: fresh[b] for a, b in zip(names, names[1:] + names[:1], strict=True)}  # all at once
-        return s.at(fresh).at(turned).at({turned[new]: env[var] for var, new in fresh.items()})
+        mirrored = {fresh[a]: fresh[b] for a, b in zip(names, names[1:] + names[:1], strict=True)}  # all at once
+        return s.at(fresh).at(mirrored).at({mirrored[new]: env[var] for var, new in fresh.items()})
 
     def members(self, s: IntSet, taken: set[int], what: What, claims: bool = True) -> None:
         """Require that a parameter-free set contains `taken`; with `claims`, an exact set must equal it."""

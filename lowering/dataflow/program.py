@@ -47,7 +47,7 @@ from lowering.nest.ir import (
     Store,
     is_empty,
 )
-from lowering.nest.printer import Line, function_lines, statement_lines
+from lowering.nest.printer import PrintedLine, function_lines, statement_lines
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends
 
@@ -259,7 +259,7 @@ class Program:
         return {line: path for path, line in self.line_numbers.items()}
 
     @cached_property
-    def lines(self) -> dict[Path, Line]:
+    def lines(self) -> dict[Path, PrintedLine]:
         """The printed line of each statement."""
         return {line.path: line for line in function_lines(self.f) if line.stmt is not None}
 

@@ -15,7 +15,7 @@ _WORD: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*|[0-9]\w*|\S")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-class Line:
+class ParsedLine:
     """A line with something in it."""
 
     __slots__ = ("content", "indent", "number", "offset")
@@ -33,14 +33,14 @@ class Line:
         return ParseError(f"{message} ({where})", self.offset + at, self.number, at + 1)
 
 
-def lines_of(text: str) -> list[Line]:
+def lines_of(text: str) -> list[ParsedLine]:
     """The lines that say something, without comments."""
-    found: list[Line] = []
+    found: list[ParsedLine] = []
     offset = 0
     for number, whole in enumerate(text.split("\n"), 1):
         content = _without_comment(whole).rstrip()
         if content:
-            line = Line(content, number, offset)
+            line = ParsedLine(content, number, offset)
             if "\t" in content[: len(content) - len(content.lstrip())]:
                 raise line.error("lines are indented by spaces, not by tabs", content.index("\t"))
             found.append(line)
@@ -69,7 +69,7 @@ class Part:
 
     __slots__ = ("at", "line", "start", "stop")
 
-    def __init__(self, line: Line, start: int, stop: int) -> None:
+    def __init__(self, line: ParsedLine, start: int, stop: int) -> None:
         self.line, self.start, self.stop, self.at = line, start, stop, start
 
     @property

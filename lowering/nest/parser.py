@@ -33,7 +33,7 @@ from lowering.nest.ir import (
     Store,
     seq,
 )
-from lowering.nest.lines import Line, Part, lines_of
+from lowering.nest.lines import ParsedLine, Part, lines_of
 from lowering.nest.operands import OperandReader, Untyped, typed
 from lowering.nest.text import range_between
 from lowering.nest.walk import statements
@@ -80,7 +80,7 @@ class _Block:
 
     __slots__ = ("head", "indent", "names", "stmts")
 
-    def __init__(self, head: Line, indent: int | None, names: dict[str, Any]) -> None:
+    def __init__(self, head: ParsedLine, indent: int | None, names: dict[str, Any]) -> None:
         self.head, self.indent, self.names = head, indent, names
         self.stmts: list[Stmt] = []
 
@@ -93,7 +93,7 @@ class _Open(NamedTuple):
 
 
 class _Parser:
-    def __init__(self, lines: list[Line]) -> None:
+    def __init__(self, lines: list[ParsedLine]) -> None:
         self.lines = lines
         self.shapes: dict[Tensor, Any] = {}
         self.padding: dict[Tensor, Padding] = {}  # of parameters
@@ -108,7 +108,9 @@ class _Parser:
         outputs = tuple(t for t in tensors if t in written)
         return Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
 
-    def head(self, line: Line) -> tuple[str, tuple[Tensor, ...], tuple[Var, ...], tuple[Value, ...], dict[str, Any]]:
+    def head(
+        self, line: ParsedLine
+    ) -> tuple[str, tuple[Tensor, ...], tuple[Var, ...], tuple[Value, ...], dict[str, Any]]:
         whole = line.all()
         whole.expect("def", "a nest begins with its head, as in def f(A: int32[4]):")
         name = whole.name("the name of the function")
@@ -216,7 +218,7 @@ class _Parser:
             assert isinstance(before, If)
             stmts.append(If(before.cond, before.then, inside))
 
-    def statement(self, line: Line, block: _Block) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
+    def statement(self, line: ParsedLine, block: _Block) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
         """Read a line: append its statement to the block, or return the header of a nested block."""
         part = line.all()
         word = part.peek()

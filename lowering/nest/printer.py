@@ -56,7 +56,7 @@ from lowering.nest.walk import children, is_operand
 _INDENT = "    "
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     """A line of the text of a nest.
 
     Attributes
@@ -78,7 +78,7 @@ def function_text(f: Function) -> str:
     return "\n".join(line.text for line in function_lines(ABOVE.with_checked_claims(f)))
 
 
-def function_lines(f: Function) -> Iterator[Line]:
+def function_lines(f: Function) -> Iterator[PrintedLine]:
     """The lines of the function; the first, number 1, is its head."""
     names = Naming(place_names(f.body))
     tensors = [names.bound(t, t.name, 0) for t in f.params]
@@ -89,10 +89,10 @@ def function_lines(f: Function) -> Iterator[Line]:
         for name, t in zip(tensors, f.params, strict=True)
     ]
     params += sizes + [f"{name}: {p.dtype}" for name, p in zip(scalars, f.scalars, strict=True)]
-    yield Line(f"def {identifier(f.name)}({', '.join(params)}):", None)
+    yield PrintedLine(f"def {identifier(f.name)}({', '.join(params)}):", None)
     for t in f.params:
         if t in f.padding:
-            yield Line(_INDENT + _padding(t, f.padding[t], 1, names), None)
+            yield PrintedLine(_INDENT + _padding(t, f.padding[t], 1, names), None)
     yield from _lines(f.body, 1, names)
 
 
@@ -123,21 +123,21 @@ def statement_lines(f: Function) -> dict[tuple[int, ...], int]:
     return lines
 
 
-def _lines(root: Stmt, level: int, names: Naming) -> Iterator[Line]:
+def _lines(root: Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:
     stack: list[tuple[Stmt | None, int, tuple[int, ...]]] = [(root, level, ())]
     while stack:
         stmt, depth, path = stack.pop()
         names.leave(depth)
         indent = _INDENT * depth
         if stmt is None:
-            yield Line(f"{indent}else:", None)
+            yield PrintedLine(f"{indent}else:", None)
             continue
         if isinstance(stmt, Seq) and not is_empty(stmt):
             stack.extend((inner, depth, (*path, k)) for k, inner in reversed(list(enumerate(stmt.stmts))))
             continue
-        yield Line(indent + _first_line(stmt, depth, names), stmt, path, dict(names.of))
+        yield PrintedLine(indent + _first_line(stmt, depth, names), stmt, path, dict(names.of))
         if isinstance(stmt, Allocate) and stmt.padding is not None:
-            yield Line(indent + _padding(stmt.tensor, stmt.padding, depth, names), None)
+            yield PrintedLine(indent + _padding(stmt.tensor, stmt.padding, depth, names), None)
         inside = list(enumerate(children(stmt)))
         if len(inside) == 2:
             stack += [(inside[1][1], depth + 1, (*path, 1)), (None, depth, ())]

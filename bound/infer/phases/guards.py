@@ -97,10 +97,10 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     parts = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
     if len(parts) > _MAX_GUARDS or not is_small(_MAX_NODES, parts):
         return tuple(guards)
-    alike: dict[Cond, list[Cond]] = {}
+    same: dict[Cond, list[Cond]] = {}
     for part in parts:
-        alike.setdefault(_FORMS.cond(part), []).append(part)
-    kept = [min(same, key=_cost) for same in alike.values()]
+        same.setdefault(_FORMS.cond(part), []).append(part)
+    kept = [min(equal, key=_cost) for equal in same.values()]
     telling = [v for v in loops if v in env.ranges and not _runs(env.ranges[v])]
     removed = len(kept) < len(parts)
     for guard in sorted(kept, key=_cost, reverse=True):
