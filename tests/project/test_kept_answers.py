@@ -456,9 +456,19 @@ def _is_lazy(node: ast.ClassDef) -> bool:
         for inner in ast.walk(method):
             targets = inner.targets if isinstance(inner, ast.Assign) else []
             targets = [inner.target] if isinstance(inner, (ast.AugAssign, ast.AnnAssign)) else targets
-            parts = (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Attribute))
-            if any(isinstance(part.value, ast.Name) and part.value.id == "self" for part in parts):
+            if any(map(_is_stored_in_self, targets)):
                 return True
+    return False
+
+
+def _is_stored_in_self(target: ast.expr) -> bool:
+    """Whether an assignment to `target` changes an attribute of `self`; an index may read one."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return any(map(_is_stored_in_self, target.elts))
+    if isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+        inner = target.value
+        is_self = isinstance(inner, ast.Name) and inner.id == "self"
+        return isinstance(target, ast.Attribute) if is_self else _is_stored_in_self(inner)
     return False
 
 
