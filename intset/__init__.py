@@ -170,7 +170,7 @@ _MOVED = {
     "intset.expr.opaque": "intset.expr.build",
     "intset.expr.text": "intset.expr.printer",
     "intset.expr.walk": "intset.expr.dag",
-    "intset.linear.assumptions": "intset.linear.assumptions",
+    "intset.linear.conditions": "intset.linear.assumptions",
     "intset.linear.rules": "intset.linear.operations",
     "intset.prover.missing": "intset.prover.explain",
     "intset.prover.width": "intset.prover.proof",

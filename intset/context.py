@@ -144,7 +144,7 @@ class Context:
         new._root = frame.extended(as_ranges(ranges), added)
         return new
 
-    def coalesced(self, exprs: Sequence[Expr], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
+    def coalesced(self, exprs: Sequence[IntLike], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
         """A context and expressions with equal values, over fewer variables; see `intset.coalescing`.
 
         Example
@@ -154,7 +154,8 @@ class Context:
         >>> split.coalesced([io * 8 + ii * 2])
         (<Context ii+io in [0, n - 1]>, ((ii+io) * 2,))
         """
-        simpler = coalesced(self.frame, exprs, keep)
+        roots = _tuple_of_exprs(exprs, "coalesced takes a tuple")
+        simpler = coalesced(self.frame, roots, listed_vars(keep, "keep"))
         if simpler is None:
             return None
         new = Context.__new__(type(self))

@@ -137,6 +137,17 @@ def test_a_wrong_coalesced_set_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
     assert remarks
 
 
+def test_a_union_that_isl_cannot_coalesce_stays(monkeypatch: pytest.MonkeyPatch, refused: list[str]) -> None:
+    def fails(found: Any) -> Any:
+        raise isl().Error("total dimensionality changed unexpectedly")
+
+    union = read("{ [x] : 0 <= x < 4 }").union(read("{ [x] : 4 <= x < 9 }"))
+    break_first(monkeypatch, "Set", "coalesce", fails)
+    with collected() as remarks:
+        assert coalesced(union) is union
+    assert remarks and not refused
+
+
 @pytest.mark.parametrize("wrong", ["{ [x] : 0 <= x < 5 }", "{ [x] : -1 <= x < 4 }"])
 def test_a_wrong_difference_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     whole, part = points("{ [x] : 0 <= x < 9 }"), points("{ [x] : 4 <= x }")
