@@ -6,8 +6,10 @@ A loop of several stages becomes one variable, owned by the stage that runs it:
   leaves; its relations end in the variables of the loops around it;
 - stages that run a loop together, because a common input is computed in it, have its variable as a leaf each.
 
-A stage without axis-by-axis equality with the shared loops (a broadcast axis was fused into them) is attached likewise,
-and computes its footprint there by its own loops.
+A stage whose axes do not equal those of the shared loops one by one (a broadcast axis was fused into them) is attached
+likewise, but keeps loops of its own there, over its footprint.
+
+Guarantee: the normalized schedule computes the same outputs; the given one is not changed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Sharing:
     outer: for each stage, the shared loops in place of its leading leaves, outermost first.
     path: for each stage, the loops around its formula from the outermost to the innermost shared one.
     aligned: for each stage, the root axes with shared loops, which run over the whole axis.
-    foreign: for each stage, the root axes with leading loops that run over other axes of other stages.
+    foreign: for each stage that keeps loops of its own, the root axes above its leading loops, which other stages run.
     replacements: each replaced leaf with its former stage and its replacement.
     added: for each stage inside loops longer than its own, the additional axes of these loops.
     """

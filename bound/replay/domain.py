@@ -144,7 +144,7 @@ def position_of(position: object, depth: int, name: str) -> int:
 
     Raises
     ------
-    InputError: `given` is not an integer, or is outside -depth-1..depth.
+    InputError: `position` is not an integer, or is outside -depth-1..depth.
     """
     if isinstance(position, bool) or not isinstance(position, int):
         raise InputError(f"a position is an integer, not {shown(position)}")
@@ -190,9 +190,10 @@ class AxisMap:
 def axis_map(producer: TensorDomain, reader: TensorDomain) -> AxisMap:
     """Map root axes of a producer to those of a consumer.
 
-    An index that is an axis of the consumer maps the producer's axis to it if the extents are provably equal. Constant
-    indices 0 on broadcast axes map, in order, to the data axes of the consumer that the read does not use, if there are
-    equally many; otherwise they are squeezed. Other indices map nothing, and neither do axes on which two reads differ.
+    An index that is an axis of the consumer maps the producer's axis to it if that axis starts at 0 and the extents are
+    provably equal. Constant indices 0 on broadcast axes map, in order, to the data axes of the consumer that the read
+    does not use, if there are equally many; otherwise they are squeezed. Other indices map nothing, and neither do axes
+    on which two reads differ.
     """
     to_reader = _joint_map(producer.op, reader.op)
     used = set(to_reader.values())

@@ -1,4 +1,8 @@
-"""Constant-folding arithmetic on extents: sizes known when a schedule is written stay numbers."""
+"""Constant-folding arithmetic on extents: sizes known when a schedule is written stay numbers.
+
+Guarantee: the result equals the written operation wherever both operands have a value. A division by the constant 0
+stays a division, without a value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Names in the text of a nest: words that can be read back, and of what is in sight no two alike."""
+"""Names in the text of a nest.
+
+Guarantee: every name is an identifier that the parser reads back, and two things in scope have different names.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ def identifier(label: str) -> str:
 
 
 class Naming:
-    """The names in sight while a text is written from top to bottom.
+    """The names in scope while a text is written from top to bottom.
 
     Attributes
     ----------
-    of: what is called otherwise than it says itself.
+    of: the name of each thing that is not called by its own label.
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
@@ -64,7 +67,7 @@ class Naming:
 
 
 def place_names(root: Stmt) -> frozenset[str]:
-    """Names that mean places of a storage somewhere (`holding T[y0]`) and would be those of variables there as well."""
+    """The names `y0`, `y1`, ... of variables in the origin of a storage, where `holding T[y0]` uses them for places."""
     used = (
         var.name
         for stmt in statements(root)

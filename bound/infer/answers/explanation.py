@@ -1,4 +1,8 @@
-"""Explanations of bounds as text: place, requests, regions, storage, and advice for lost precision."""
+"""Explanations of bounds as text: place, requests, regions, storage, and advice for lost precision.
+
+Guarantee: a text changes no bound, and an end or a count that cannot be written in the budget is left out or said to be
+unknown. Advice is found by a part of a footprint's note: a reworded note needs its row of `_ADVICE` reworded.
+"""
 
 from __future__ import annotations
 

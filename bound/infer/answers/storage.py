@@ -135,7 +135,7 @@ class Storage:
 
     @property
     def is_separable(self) -> bool:
-        """Whether each tensor coordinate depends on at most one storage axis, which no other one shares."""
+        """Whether each tensor coordinate depends on at most one storage axis."""
         return not self.is_flat and all(sum(1 for step in row if step) <= 1 for row in self.steps)
 
     @property

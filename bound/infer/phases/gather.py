@@ -5,8 +5,9 @@ the footprint of iteration `t` of the loops between storage and stage (`StageBou
 
     N(t) minus the union of N(t') over all t' lexicographically before t.
 
-Guarantee: every element is computed once, by its first iteration. A superset of the difference may be computed (a box,
-whole tiles), but only computed elements are subtracted: `N(t')` counts iterations that run and reach the stage.
+Guarantee: the first iteration that needs an element computes it. No other one does, unless the difference is widened
+(to a box, to whole tiles); then elements may be computed again. None is missing, because only computed elements are
+subtracted: `N(t')` counts iterations that run and reach the stage.
 """
 
 from __future__ import annotations

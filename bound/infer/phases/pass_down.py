@@ -1,8 +1,10 @@
 """PassDownDomain: ranges of intermediate and leaf axes from root ranges, guards not implied by loops, and the nest.
 
-A reduction is initialised by a nest over data axes alone, before the first reduction loop. Data loops inside that loop
-run again. A loop fused from data and reduction axes is replaced by the data axis, so the initialisation is independent
-of the length of the reduction, even 0.
+Guarantee: loops and guards together run over the computed region; loops alone may run past it.
+
+A reduction is initialised by a nest over data axes alone, before the first reduction loop: the data loops inside that
+loop stand in this nest, too. A loop fused from data and reduction axes is replaced there by the data axis, so the
+initialisation is independent of the length of the reduction, even 0.
 """
 
 from __future__ import annotations
