@@ -1,4 +1,4 @@
-"""Coordinates of elements that a storage leaves gaps between: a start, and a step for each place."""
+"""Coordinates of the elements that a storage with steps holds, as `start + sum(steps[k] * places[k])`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from intset.expr.node import Expr, Var, const, constant_value
 
 
 def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
-    """Start and step per place of a coordinate; `None` if it is no such sum."""
+    """The start and the steps of a coordinate, one for each place; `None` if it is no such sum as written."""
     steps = [0] * len(places)
     numbers = {place: k for k, place in enumerate(places)}
 
