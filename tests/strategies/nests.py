@@ -20,6 +20,7 @@ TYPES = ("int32", "int32", "int8", "uint8", "int64", "float32", "float16")
 STATEMENTS = {  # weight of each kind of statement
     "store": 9, "loop": 9, "guard": 5, "storage": 2, "known": 2, "undef": 1, "assumption": 2, "claim": 1, "name": 1,
     "carried": 1, "reduction": 1, "copy": 1, "parallel": 1, "host": 1, "sized": 1, "tiles": 1, "window": 2, "shared": 1,
+    "twins": 2, "copied": 1,
 }  # fmt: skip
 OPERANDS = ("data", "traps", "floats")
 
@@ -171,6 +172,34 @@ class Nest:
             lines += [f"for {other} in [{low}, {end}){kind}:", *_in(self._store(scope.inside(other, first, last)))]
         return lines
 
+    def _twins(self, scope: Scope) -> list[str]:
+        """Two loops over one range and two arrays, at indices that differ by an iteration or by none."""
+        rng = self.rng
+        low, end, first, last = self._range(scope)
+        flat = [name for name, (_, shape) in scope.arrays.items() if len(shape) == 1 and -1 < first <= last < shape[0]]
+        if len(flat) < 2:
+            return self._loop(scope)
+        few = scope._replace(arrays={name: scope.arrays[name] for name in rng.sample(flat, 2)})
+        is_parallel = "parallel" in self.kinds and self._chance(20)
+        lines: list[str] = []
+        for _ in range(2):
+            v = self._fresh("i")
+            target, source = rng.sample(list(few.arrays), 2)
+            dtype, read = few.arrays[target][0], source
+            if not self._alike(few.arrays[source][0], dtype):
+                read = target
+            moves = [k for k in (0, 0, 0, 1, -1) if first + k >= 0 and last + k < few.arrays[target][1][0]]
+            more = f" + {rng.choice((v, '1'))}" if "float" not in dtype else ""
+            body = [f"{target}[{v}{_plus(rng.choice(moves))}] = {read}[{v}{_plus(rng.choice(moves))}]{more}"]
+            if is_parallel:
+                body = [f"{target}[{v}] = {target}[{v}]{more}"]
+            elif self._chance(20):
+                body = self._store(few.inside(v, first, last))
+            if self._chance(25):
+                body = [f"if {v} {rng.choice(('<', '>=', '!='))} {rng.randint(0, 3)}:", *_in(body)]
+            lines += [f"for {v} in [{low}, {end}){' parallel' if is_parallel else ''}:", *_in(body)]
+        return lines
+
     def _range(self, scope: Scope) -> tuple[str, str, int, int]:
         """Both ends of a loop as text, its least and its largest iteration."""
         rng = self.rng
@@ -212,6 +241,33 @@ class Nest:
         if same and high == self.size and self._chance(35):
             after = [f"for {var}c in [0, {high}):", f"    {rng.choice(same)}[{var}c] = {name}[{var}c]"]
         return [f"allocate {name}: {dtype}[{self.size}]", *lines, *after]
+
+    def _copied(self, scope: Scope) -> list[str]:
+        """Local storage that is copied into an array, whole or in part, beside other accesses of both."""
+        rng, name, v, c = self.rng, self._fresh("T"), self._fresh("t"), self._fresh("t")
+        row = rng.choice(
+            (None, rng.randrange(4), *(u for u in scope.loops if 0 <= scope.ranges[u][0] <= scope.ranges[u][1] < 4))
+        )
+        target = rng.choice("ABC") if row is None else "M"
+        if target not in scope.arrays:
+            return self._storage(scope)
+        dtype, shape = scope.arrays[target]
+        size = min(4, shape[-1])
+        far = row is not None and rng.choice((rng.randrange(4), f"({row} + 1) % 4", f"({row} + {v}) % 4"))
+        put = "" if row is None else f"{row}, "
+        local = scope.holding(name, dtype, (size,))
+        mine = (
+            f"{target}[{put}{rng.choice((v, v, f'{size - 1} - {v}'))}]"
+            if row is None or self._chance(30)
+            else f"{target}[{far}, {v}]"
+        )
+        read = rng.choice((mine, mine, self._read(scope.inside(v, 0, size - 1), dtype), self._constant(dtype)))
+        lines = [f"for {v} in [0, {size}):", f"    {name}[{v}] = {read}"]
+        low, end = rng.choice(((0, size),) * 4 + ((1, size), (0, size - 1)))
+        copy = [f"for {c} in [{low}, {end}):", f"    {target}[{put}{c}] = {name}[{c}]"]
+        between = self._store(local) if self._chance(20) else []
+        after = rng.choice(([], [], self._store(local), [f"{target}[{put}0] = {name}[{rng.randrange(size)}]"]))
+        return [f"allocate {name}: {dtype}[{size}]", *lines, *between, *copy, *after]
 
     def _known(self, scope: Scope) -> list[str]:
         """Stores of simple values, then a loop with conditions on them."""
@@ -334,18 +390,37 @@ class Nest:
             flat = f"({flat}) * {factor} + " + rng.choice((v, v, f"{e - 1} - {v}"))
             reach *= e
         inner = Scope({**scope.ranges, **{v: (0, e - 1) for v, e in names}}, scope.arrays, 3)
-        target = rng.choice("ABC")
-        dtype = self.types[target]
-        value = rng.choice((f"{target}[{flat}]", self._read(inner, dtype)))
-        lines = [f"{target}[{flat}] = {value}" + ("" if "float" in dtype else f" + {names[-1][0]}")]
-        if self._chance(50):
+        lines = self._tile(inner, flat, names)
+        if self._chance(40):
             lines = [f"if {rng.choice(names)[0]} + {rng.choice(names)[0]} < {rng.randint(1, 4)}:", *_in(lines)]
         rng.shuffle(names)
         for k, (v, e) in enumerate(reversed(names)):
-            outer = [w for w, _ in names[: len(names) - 1 - k]]
-            low, end = rng.choice((("0", str(e)), *((("0", f"minimum({w} + 1, {e})")) for w in outer)))
+            ends = [("0", str(e))]
+            for w, _ in names[: len(names) - 1 - k]:  # the loops around it
+                ends += [("0", f"minimum({w} + 1, {e})"), (f"minimum({w}, {e - 1})", str(e)), ("0", f"{e} - {w} % {e}")]
+            low, end = rng.choice(ends)
             lines = [f"for {v} in [{low}, {end}):", *_in(lines)]
         return lines
+
+    def _tile(self, scope: Scope, flat: str, names: list[tuple[str, int]]) -> list[str]:
+        """Statements on the element `flat`: a store, or two that depend on each other; a read that may be outside."""
+        rng = self.rng
+        target, other = rng.sample("ABC", 2)
+        dtype, (var, extent) = self.types[target], names[-1]
+        plus = "" if "float" in dtype else f" + {var}"
+        place, mine = f"{target}[{flat}]", f"{other}[{rng.choice(names)[0]}]"
+        if not self._alike(self.types[other], dtype):
+            return [f"{place} = {rng.choice((place, self._read(scope, dtype)))}{plus}"]
+        return rng.choice(
+            (
+                [f"{place} = {rng.choice((place, self._read(scope, dtype)))}{plus}"],
+                [f"{other}[{flat}] = {place}{plus}"],
+                [f"{mine} = {mine} + {place}"],
+                [f"{mine} = {place}", f"{place} = {mine}{plus}"],
+                [f"{mine} = select({var} < {rng.randint(1, extent)}, {place}, {self._constant(self.types[other])})"],
+                [f"{mine} = select({flat} < {self.size - 2}, {target}[{flat} + 2], {self._constant(dtype)})"],
+            )
+        )
 
     def _window(self, scope: Scope) -> list[str]:
         """A loop that reads elements where an affine index is inside, and a number elsewhere."""
@@ -522,6 +597,10 @@ class Nest:
         others = ("0.5", "0.1", "2.0") if is_float else (*scope.loops[-1:], "0", "1", "3", "-1")
         signs = ("<", ">=") if is_float else ("<", ">=", "==", "!=")
         return f"{self._element(scope, name)} {self.rng.choice(signs)} {self.rng.choice(others)}"
+
+
+def _plus(number: int) -> str:
+    return f" {'+' if number > 0 else '-'} {abs(number)}" if number else ""
 
 
 def _in(lines: list[str]) -> list[str]:

@@ -76,6 +76,7 @@ def shapes() -> Iterator[Expr]:
         yield (i + j * c) % -d
         yield (i + j) // -c
         yield (i + j * d) % c + j % 2
+        yield (j * j * d + j * d + i) % c
 
 
 SHAPES = tuple(shapes())

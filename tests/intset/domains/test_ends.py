@@ -10,7 +10,22 @@ from typing import Any
 
 import pytest
 
-from intset import Context, EvaluationError, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, sum_of, truncmod
+from intset import (
+    NEG_INF,
+    POS_INF,
+    Context,
+    EvaluationError,
+    Expr,
+    Range,
+    ShapeVar,
+    Var,
+    const,
+    evaluate,
+    maximum,
+    minimum,
+    sum_of,
+    truncmod,
+)
 from intset.config import current
 from intset.domains.certified.end_search import attained_ends
 
@@ -33,6 +48,50 @@ def test_the_ends_are_attained_at_every_divisor(e: Any) -> None:
         if t:
             values = {evaluate(e, {x: v, tile: t}) for v in range(-40, 40)}
             assert (min(values), max(values)) == (evaluate(low, {tile: t}), evaluate(high, {tile: t}))
+
+
+HALF_OPEN = [
+    *(Range(low, POS_INF) for low in (-2, -1, 0, 1)), *(Range.up_to(const(high)) for high in (-1, 0, 1, 2)),
+    Range.everything(), Range(-2, 5), Range(-5, 4), Range(0, 3), Range(2, 2),
+]  # fmt: skip
+DIVISORS = (
+    tile, ShapeVar("p", lower=1), ShapeVar("q", lower=None, upper=-1), ShapeVar("m", lower=0), ShapeVar("e", lower=3),
+)  # fmt: skip
+MULTIPLE = ShapeVar("x", lower=None, multiple_of=2)
+
+
+@pytest.mark.parametrize("limits", HALF_OPEN, ids=str)
+def test_ends_over_a_divisor_contain_every_value(limits: Range) -> None:
+    """Claimed ends are attained at every value of the divisor, by an operand of any range."""
+    tight = 0
+    for d, v in product(DIVISORS, (x, MULTIPLE)):
+        ctx = Context({v: limits})
+        for e in (v % d, truncmod(v, d), (v * 2) % d, truncmod(v + 1, d), v << d, v * d, (v % 3 - 1) * d, -v % d):
+            bounds = ctx.bounds(e, domain="interval")
+            tight += bounds.is_tight
+            low, high, _ = d.declared()
+            for at in range(-5 if low is None else low, 6 if high is None else high + 1):
+                inside = [k for k in range(-40, 41) if k % v.declared()[2] == 0 and _contains(limits, k)]
+                values = [_value(e, {v: k, d: at}) for k in inside]
+                if not values or None in values:
+                    continue
+                first, last = (evaluate(end, {d: at}) if isinstance(end, Expr) else end for end in bounds)
+                assert not first > min(values) and not last < max(values), (e, limits, at, bounds)
+                if bounds.is_tight:
+                    assert first in (min(values), NEG_INF) and last in (max(values), POS_INF), (e, limits, at, bounds)
+    assert tight
+
+
+def _contains(limits: Range, k: int) -> bool:
+    low, high = (end if isinstance(end, Expr) else None for end in (limits.min, limits.max))
+    return (low is None or evaluate(low, {}) <= k) and (high is None or k <= evaluate(high, {}))
+
+
+def _value(e: Expr, point: dict[Any, int]) -> int | None:
+    try:
+        return int(evaluate(e, point))
+    except EvaluationError:
+        return None
 
 
 def test_a_shift_is_bounded_as_a_product_is() -> None:
