@@ -55,6 +55,12 @@ WRITTEN_POINTS: Final = 1000
 """`intset.regions.listed`: points in a condition, or converted to another domain."""
 LISTED_SHAPE_POINTS: Final = 1000
 """`intset.domains.sets.answers`: Points that are listed as a shape of the domain, where it gives up on the formula."""
+LINES: Final = 256
+"""`intset.domains.certified.lines`: lines, and points on them, that are tried for one end."""
+LINE_VARIABLES: Final = 8
+"""`intset.domains.certified.lines`: variables of a question with lines."""
+POLYNOMIAL_STEPS: Final = 512
+"""`intset.linear.polynomial`: points around which a polynomial in one variable is written in search of an extremum."""
 FEW_POINTS: Final = 400
 """`intset.domains.auto`: A box this small is enumerated in the time isl takes to set up."""
 MEMBER_BRANCHES: Final = 512

@@ -186,7 +186,9 @@ class Context:
 
     # -- questions ----------------------------------------------------------------------------------------------
 
-    def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> Bounds:
+    def bounds(
+        self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Sequence[Var] | str = ()
+    ) -> Bounds:
         """Both ends of the values of `e`.
 
         Parameters
@@ -194,13 +196,24 @@ class Context:
         e: the expression.
         keep: variables with ranges that stay symbolic in the answer.
         domain: name of the domain, overriding the configured one.
+        over: sizes, variables without a range, that the answer eliminates by their declared bounds and the facts; or
+            "sizes" for all. The ends are then the least and the greatest over all allowed sizes with a nonempty set.
+
+        Example
+        -------
+        >>> i, n, t = Var("i"), ShapeVar("n"), ShapeVar("t", lower=1, upper=64)
+        >>> ctx = Context({i: Range(0, n)}, assume=[n <= t * 2])
+        >>> ctx.bounds(i * 3), ctx.bounds(i * 3, over=[n]), ctx.bounds(i * 3, over="sizes")
+        ((0, n * 3 - 3), (0, t * 6 - 3), (0, 381))
         """
-        answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain)
+        answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain, over)
         return answer
 
-    def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None) -> IntSet:
+    def value_set(
+        self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Sequence[Var] | str = ()
+    ) -> IntSet:
         """The set of values of `e`; parameters as for `bounds`."""
-        answer: IntSet = self._ask("image", (as_expr(e, "the expression"),), keep, domain)
+        answer: IntSet = self._ask("image", (as_expr(e, "the expression"),), keep, domain, over)
         return answer
 
     def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
@@ -373,12 +386,20 @@ class Context:
         """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
-    def _ask(self, what: str, exprs: tuple[Expr, ...], keep: Sequence[Var], domain: str | None) -> Any:
+    def _ask(
+        self,
+        what: str,
+        exprs: tuple[Expr, ...],
+        keep: Sequence[Var],
+        domain: str | None,
+        over: Sequence[Var] | str = (),
+    ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
         registered = names.generation
         key = (what, exprs, kept, chosen, registered)
-        stated = self.frame.where_defined(exprs)
+        scope = self.frame if over == () else self.frame.over_sizes(exprs, kept, over)
+        stated = scope.where_defined(exprs)
         frame = stated.bounded
         cached = frame.answers.get(key)
         if cached is not None:

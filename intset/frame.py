@@ -11,6 +11,7 @@ from intset.domains.query import Query
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
+from intset.expr.dag import free_vars
 from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
 from intset.expr.printer import shown
@@ -21,9 +22,10 @@ from intset.linear.assumptions import Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.ranges import as_ranges, checked_var, is_known, open_nonempty_conditions, ranges_from_facts
+from intset.ranges import as_ranges, checked_var, is_known, listed_vars, open_nonempty_conditions, ranges_from_facts
 
 T = TypeVar("T")
+SIZES: Final = "sizes"  # `over=` of a question: all variables without a range
 
 
 class Frame:
@@ -61,6 +63,7 @@ class Frame:
         self._tightened: tuple[Frame | None, ...] = ()
         self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
+        self._over: dict[tuple[Var, ...], Frame] = {}  # frames with quantified sizes
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
@@ -113,6 +116,45 @@ class Frame:
             return Frame(table, (*self.facts, *ends, *facts))
         base = base_normalizer(added, self.base) if added else self.base
         return Frame({**self.ranges, **added}, (*self.facts, *ends, *facts), base=base)
+
+    def over_sizes(self, exprs: Sequence[Expr], keep: Sequence[Var], over: Sequence[Var] | str) -> Frame:
+        """The frame in which sizes are quantified: variables whose ranges are their declared bounds.
+
+        Parameters
+        ----------
+        exprs: the expressions of the question.
+        keep: variables that stay symbolic in the answer.
+        over: the quantified sizes; "sizes" for all variables without a range.
+
+        Raises
+        ------
+        InputError: `over` is no list of variables without a range outside `keep`, and not "sizes".
+        """
+        if isinstance(over, str):
+            if over != SIZES:
+                raise InputError(f'over must be a list of sizes or "{SIZES}", not {shown(over)}')
+            sizes = self.sizes(exprs, keep)
+        else:
+            sizes = listed_vars(over, "over")
+            for var in sizes:
+                if var in keep:
+                    raise InputError(f"over and keep both list {shown(var)}")
+                if var in self.ranges:
+                    raise InputError(f"over takes sizes, variables without a range, not {shown(var)}")
+        if not sizes:
+            return self
+        if (cached := self._over.get(sizes)) is None:
+            if len(self._over) >= CACHED_ANSWERS:
+                self._over.clear()
+            cached = self._over[sizes] = self.extended(dict.fromkeys(sizes), ())
+        return cached
+
+    def sizes(self, exprs: Sequence[Expr], keep: Sequence[Var]) -> tuple[Var, ...]:
+        """The variables without a range, outside `keep`, of expressions, ranges and facts."""
+        stated = free_vars(*exprs, *(fact.condition for fact in self.facts))
+        ends = (var for limits in self.ranges.values() for var in limits.free_vars())
+        own = dict.fromkeys((*stated, *ends))
+        return tuple([var for var in own if var not in self.ranges and var not in keep])
 
     def _mentions(self, variables: Mapping[Var, Range]) -> bool:
         """Whether a range depends on one of the variables."""

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
 from intset.domains.certified.end_search import attained_ends
+from intset.domains.certified.lines import nonlinear_bounds
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
@@ -33,7 +34,7 @@ from intset.linear.form import Linear
 _POINTS = PointsDomain()
 
 
-COST_OF_FEW, COST_OF_SETS, COST_OF_POINTS = 10, 100, 1000  # ranks of the steps
+COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 10, 50, 100, 1000  # ranks of the steps
 _costed: dict[str, Costed] = {}  # the registered domains with a cost
 
 T = TypeVar("T")
@@ -97,9 +98,16 @@ class AutoDomain:
             best.append(bounds_of_points(query, self.strongest()))
             return best[0]
 
+        def nonlinear() -> Bounds | None:
+            nonlocal cheap
+            answer = nonlinear_bounds(query)
+            cheap = cheap if answer is None else answer
+            return answer
+
         steps: list[Step[Bounds]] = [
             (COST_OF_FEW, lambda: points_bounds(query, FEW_POINTS)),
             (COST_OF_FEW, partial(searched, is_brief=True)),
+            (COST_OF_LINES, nonlinear),
             (COST_OF_SETS, strongest_bounds),
             (COST_OF_POINTS, partial(searched, is_brief=False)),
             (COST_OF_POINTS, lambda: _POINTS.bounds(query)),

@@ -5,6 +5,9 @@ Arithmetic on them interns no expressions for intermediate monomials, unlike `Li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from intset.budgets import POLYNOMIAL_STEPS
 from intset.expr import ops
 from intset.expr.node import Expr, make
 from intset.linear.form import Linear, factors, order_key
@@ -100,3 +103,40 @@ def shifted(p: Poly, e: Expr, sign: int, offset: int) -> Poly:
 def atoms_in(p: Poly) -> dict[Expr, None]:
     """The distinct atoms in the order of their first occurrence."""
     return dict.fromkeys([e for parts in p for e in parts])
+
+
+def highest_value(powers: Sequence[int], low: int | None, high: int | None) -> int | None:
+    """The maximum of a polynomial in one integer variable between its ends; `None` if unbounded or beyond the budget.
+
+    The polynomial is written around successive points from one end on: as soon as its coefficients there share one
+    sign, it is monotone in the rest of the range.
+
+    Parameters
+    ----------
+    powers: coefficients in ascending order of powers.
+    """
+    if low is None:
+        mirrored = [-k if degree % 2 else k for degree, k in enumerate(powers)]
+        if high is not None:
+            return highest_value(mirrored, -high, None)
+        halves = highest_value(powers, 0, None), highest_value(mirrored, 1, None)
+        return None if halves[0] is None or halves[1] is None else max(halves[0], halves[1])
+    around = moved(powers, low)
+    best = around[0]
+    for at in range(low, low + POLYNOMIAL_STEPS):
+        best = max(best, around[0])
+        if at == high or all(k <= 0 for k in around[1:]):
+            return best
+        if all(k >= 0 for k in around[1:]):
+            return None if high is None else max(best, moved(around, high - at)[0])
+        around = moved(around, 1)
+    return None
+
+
+def moved(powers: Sequence[int], by: int) -> list[int]:
+    """The coefficients of `p(x + by)` for those of `p(x)`, by synthetic division."""
+    result = list(powers)
+    for first in range(len(result) - 1):
+        for k in range(len(result) - 2, first - 1, -1):
+            result[k] += by * result[k + 1]
+    return result

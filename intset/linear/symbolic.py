@@ -38,6 +38,7 @@ from intset.linear.polynomial import (
     add_product,
     atoms_in,
     chain,
+    highest_value,
     linear_of,
     poly_of,
     scaled,
@@ -337,7 +338,7 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
 def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> PolyEnd:
     parts = split(p, var)
     if parts is None:
-        return GIVEN_UP
+        return _without_powers(known, p, var)
     coefficient, rest = parts
     first, last = ends_of(known, var)
     alone = not (_is_relaxed(first, relaxed) or _is_relaxed(last, relaxed))
@@ -358,6 +359,28 @@ def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, sp
         most, place = _eliminated(known, q, relaxed, splits - 1, 0)
         ends.append((most, _both(place, {var: side}) if alone else None))
     return _larger(known, ends[0], ends[1])
+
+
+def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
+    """The maximum of `p` over a variable whose powers have constant coefficients, between its numeric ends."""
+    powers: list[int] = []
+    rest: Poly = {}
+    for parts, k in p.items():
+        degree = parts.count(var)
+        if not degree:
+            rest[parts] = k
+            continue
+        if degree < len(parts):
+            return GIVEN_UP
+        powers += [0] * (degree + 1 - len(powers))
+        powers[degree] = k
+    if any(var in e.free_vars() for e in atoms_in(rest)):
+        return GIVEN_UP
+    most = highest_value(powers, *known.atom_bounds(var))
+    if most is None:
+        return GIVEN_UP
+    add(rest, {(): most} if most else {})
+    return rest, None if var in known.assumptions.limits else {var: object()}
 
 
 def _sign(known: Normalizer, p: Poly) -> int:
@@ -391,13 +414,45 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
         if bound[0] is None:
             number = known.atom_bounds(chain(parts))[k > 0]
-            if number is None:
+            form = _by_divisor(known, parts, k > 0, number is None or _divisor_recurs(p, parts))
+            if form is None and number is None:
                 return GIVEN_UP
-            bound = ({(): number} if number else {}, None)
+            bound = (poly_of(constant(number or 0) if form is None else form), None)
         assert bound[0] is not None
         add(total, bound[0], k)
         place = _both(place, bound[1])
     return total, place
+
+
+def _divisor_recurs(p: Poly, parts: Monomial) -> bool:
+    """Whether a variable of the divisor of a quotient or remainder stands in another term."""
+    if len(parts) > 1 or parts[0].op is not ops.FLOORMOD and parts[0].op is not ops.FLOORDIV:
+        return False
+    own = set(parts[0].args[-1].free_vars())
+    return any(not own.isdisjoint(e.free_vars()) for others in p if others is not parts for e in others)
+
+
+def _by_divisor(known: Normalizer, parts: Monomial, upper: bool, is_wanted: bool) -> Linear | None:
+    """A bound of one quotient or remainder by a divisor d >= c >= 1 that is relaxed itself; `None` without one.
+
+    x % d  in [0, d - 1]
+    x // d in [0, x // c]    x >= 0
+    x // d in [x // c, -1]   x < 0
+    """
+    e = parts[0]
+    if not is_wanted or len(parts) > 1 or e.op is not ops.FLOORMOD and e.op is not ops.FLOORDIV:
+        return None
+    x, divisor = (known.form(arg) for arg in e.args)
+    least = known.bounds(divisor)[0]
+    if least is None or least < 1:
+        return None
+    if e.op is ops.FLOORMOD:
+        return divisor.shift(-1) if upper else ZERO
+    if known.is_nonneg(x):
+        return floordiv(known, x, constant(least)) if upper else ZERO
+    if known.is_nonneg(x.scale(-1).shift(-1)):
+        return constant(-1) if upper else floordiv(known, x, constant(least))
+    return None
 
 
 def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:

@@ -179,7 +179,7 @@ def complete(query: Query, point: Point) -> None:
     """
     roots = (*query.exprs, *query.facts)
     given = set(point)
-    for var in _outer_first(query, free_vars(*roots)):
+    for var in outer_first(query, free_vars(*roots)):
         limits = query.ranges.get(var)
         if var not in point:
             point[var] = _first_of(query, var, point)
@@ -214,7 +214,7 @@ def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
                     break
 
 
-def _outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
+def outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
     """The variables and those of their ranges, in topological order: outer variables first."""
     done: set[Var] = set()
     stack = list(reversed(roots))
