@@ -57,8 +57,10 @@ tensors, operations and stages of either schedule.
   outputs have their full shape, from 0. Guarantee: an element read by a running body is in the array and was computed
   before.
 - `b.storage(T)`: the same as a map: `storage.index(point)` is the place of an element, `storage.coordinates(place)` its
-  affine inverse. With `infer_bound(..., compact=True)` elements outside the lattice of the computed region have no
-  place, and `b.allocated(T)` gives the coordinates of place 0 and the numbers of places.
+  inverse. With `infer_bound(..., compact=True)` elements outside the lattice of the computed region have no place, and
+  `b.allocated(T)` gives the coordinates of place 0 and the numbers of places. Inside fused loops storage may be flat
+  (`storage.flat`): the axes of a group are one, counted in row-major order, at the first of them; the others have one
+  place. Then code generators take indices from `storage.index` alone.
 - `b.slid(stage)`: the loops between storage and stage (`store_at`). Elements of earlier iterations are kept, so
   `b.computed(T)` contains new elements only. `b.stored(leaf)`: the stages with storage directly inside a loop and
   computed further in; such storage may be circular (`b.storage(T).folds`).

@@ -20,7 +20,7 @@ from bound.infer.answers.storage import Storage
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes
-from bound.infer.phases.fused_axes import stays_inside
+from bound.infer.phases.fused_axes import region_of_loops
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, check_threads, idle_threads
@@ -104,7 +104,7 @@ def infer_bound(
             continue
         bounds = initial_bounds(state, stage)
         infer_root_bound(state, bounds)
-        pass_down(state.env, bounds, partial(stays_inside, state, bounds))
+        pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
         bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))
     check_threads(state.bounds.values(), state.env, sizes)
@@ -227,18 +227,21 @@ class BoundsMap(Configured):
         """The allocated box of one instance: mins over loop variables, extents equal in all instances.
 
         For `store_at`, the window over the loops around the storage, modulo the extent along circular axes. For compact
-        storage, the coordinates of place 0 and the numbers of places (`storage` has the strides).
+        and flat storage, the coordinates of place 0 and the numbers of places (`storage` has the map): the first flat
+        axis holds all places of the group, counted along the flattened tensor, and the others hold one.
         """
         return self.storage(tensor).allocated
 
     @as_configured
     def storage(self, tensor: Tensor) -> Storage:
-        """The map from the elements of one instance to places of the array, and its affine inverse.
+        """The map from the elements of one instance to places of the array, and its inverse.
 
         Plain storage: the distance from the mins of `allocated`. Compact storage omits elements outside the lattice of
-        the computed region. Tensors with externally visible layout stay plain: placeholders, outputs, `storage_align`,
-        operands and results of intrinsics, externs and scans. Scopes, threads and `double_buffer` have no influence:
-        storage shared by threads holds the elements of all of them, and buffer copies have equal size.
+        the computed region. Flat storage (`Storage.flat`) counts axes that fused loops run over as one; where such
+        loops are shared or compute required elements alone it needs no `compact`. Tensors with externally visible
+        layout stay plain: placeholders, outputs, `storage_align`, operands and results of intrinsics, externs and
+        scans. Scopes, threads and `double_buffer` have no influence: storage shared by threads holds the elements of
+        all of them, and buffer copies have equal size.
         """
         now = self._current(tensor)
         storage = self._storages.get(now)

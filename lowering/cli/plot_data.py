@@ -116,7 +116,11 @@ def picture_of(
     if not names:
         raise InputError(f"stage {chosen.op.name} is a scalar: it has no axes to draw")
     values, labels = _instance(answers[-1], chosen, instance or {})
-    extents = [side.extent for side in answers[-1].allocated(chosen)]
+    storage = answers[-1].storage(chosen)
+    if storage.flat is None:
+        extents = [side.extent for side in storage.allocated]
+    else:
+        extents = [side.extent for side in answers[-1].computed(chosen).box]
     drawn = _axes(names, axes, extents)
     return Picture(
         entry.name,
@@ -247,9 +251,12 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
     seen = elements_of(required, drawn)
     sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
     shown = [sides[k] for k in drawn]
-    for place, k in enumerate(drawn):  # a circular window is drawn at its elements
-        if bounds.storage(tensor).is_circular and bounds.storage(tensor).folds[k] is not None:
+    storage = bounds.storage(tensor)
+    for place, k in enumerate(drawn):
+        if storage.is_circular and storage.folds[k] is not None:  # a circular window is drawn at its elements
             shown[place] = (seen.box[place][0], sides[k][1])
+        elif storage.flat is not None and k in storage.flat.dims:  # no box of the tensor
+            shown[place] = seen.box[place]
     return Panel(
         domain,
         seen,

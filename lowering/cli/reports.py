@@ -86,7 +86,9 @@ def _axis_range(bounds: BoundsMap, axis: IterVar) -> Range | None:
 
 def _tensor(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
     required, computed = (_attempt(partial(ask, tensor)) for ask in (bounds.required, bounds.computed))
-    allocated = _attempt(partial(bounds.allocated, tensor))
+    storage = _attempt(partial(bounds.storage, tensor))
+    allocated = None if storage is None else storage.allocated
+    flat = None if storage is None else storage.flat
     return {
         "tensor": tensor.name,
         "shape": [_value(extent) for extent in tensor.extents],
@@ -94,6 +96,7 @@ def _tensor(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
         "required": None if required is None else _region(required),
         "computed": None if computed is None else _region(computed),
         "allocated": None if allocated is None else [_range(side) for side in allocated],
+        "flat_axes": [] if flat is None else list(flat.dims),
         "allocated_elements": None if allocated is None else _elements(allocated),
     }
 

@@ -7,8 +7,9 @@ The alternatives of a stage:
   an unread element could do harm in the stage or its producers: integer division by a variable, host calls, accesses
   outside a tensor.
 - nests (`NESTS`): guards, loop ends, a nest per piece, or index set splitting.
-- storage: plain, or compact with strides folded out (`bound.infer.answers.compact`). Compact storage touches less
-  memory and makes neighbours adjacent, at the price of index arithmetic.
+- storage: plain, or compact with strides folded out (`bound.infer.answers.compact`) or with axes of fused loops as one
+  (`bound.infer.answers.flat`). Compact storage touches less memory and makes neighbours adjacent, at the price of index
+  arithmetic.
 
 Nests are priced by the model of `lowering.forms.model` after index set splitting, as C has them. Stages attached to one
 another share loops and take the same form of nest; other stages choose independently. Since boxes enlarge the boxes of
@@ -55,7 +56,7 @@ class Form:
     ----------
     compute: "exact" or "box".
     nests: "guard", "ends", "split" or "partition" (`NESTS`).
-    storage: "plain", or "compact" with strides folded out (`bound.infer.answers.compact`).
+    storage: "plain", or "compact": the smallest map, as with `infer_bound(..., compact=True)`.
     cost: modelled cost of the stage, plus the change in stages decided together with it; `None` for forms excluded
         without a model.
     """
@@ -144,10 +145,10 @@ def chosen(
 
 
 def _compacted(maker: FunctionBuilder, b: BoundsMap, nests: str) -> list[CandidateNests]:
-    """The exact nests with compact storage, if that differs for some stage."""
+    """The exact nests with compact storage, if that is not plain for some stage."""
     every = b.with_compact(b.schedule.stages)
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
-    folded = [stage for stage in computed if any(every.storage(t).is_compact for t in stage.op.outputs)]
+    folded = [stage for stage in computed if any(not every.storage(t).is_plain for t in stage.op.outputs)]
     return [CandidateNests(maker, b.with_compact(folded), nests)] if folded else []
 
 

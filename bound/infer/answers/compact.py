@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, permutations
 from typing import Final
 
@@ -56,13 +56,22 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
         if bounds.slid
         else (bounds.computed_of(tensor), bounds.fixed)
     )
-    lows = [side.range().min for side in footprint.hull(env).sides]
-    box = plain([Range(low, max_extent(env, footprint, k, fixed, shape[k])) for k, low in enumerate(lows)])
+
+    @cache
+    def axis(k: int) -> Range:
+        return Range(footprint.hull(env).sides[k].range().min, max_extent(env, footprint, k, fixed, shape[k]))
+
+    @cache
+    def boxed() -> Storage:
+        return plain([axis(k) for k in range(len(shape))])
+
     if not _may_fold(state, stage, tensor):
-        return box
-    asked = stage in state.compacted or bounds.stays_inside
-    if asked and not bounds.slid and (flat := flat_storage(state, bounds, tensor, box)) is not box:
-        return flat
+        return boxed()
+    if (stage in state.compacted or bounds.stays_inside) and not bounds.slid:
+        flat = flat_storage(state, bounds, tensor, axis, boxed)
+        if flat is not None:
+            return flat
+    box = boxed()
     small = compact(env, footprint, fixed, box) if stage in state.compacted else box
     if not bounds.slid:
         return small

@@ -100,8 +100,13 @@ def explain(
     extents = " x ".join(
         f"{words.text(extent(r))}{' in turn' if fold is not None else ''} from {words.text(low(r))}" for r, fold in axes
     )
-    lines.append(f"  stored in {extents or 'one element'}{_instances(bounds, words)}")
+    flat = "" if storage.flat is None else f", axes {_numbers(storage.flat.dims)} of the tensor as one"
+    lines.append(f"  stored in {extents or 'one element'}{flat}{_instances(bounds, words)}")
     return "\n".join([*lines, *_lost_precision(bounds, tensor), *_undeclared(requests)])
+
+
+def _numbers(dims: Sequence[int]) -> str:
+    return f"{', '.join(map(str, dims[:-1]))} and {dims[-1]}"
 
 
 def _attach_point(bounds: StageBounds, words: _LoopNames) -> str:

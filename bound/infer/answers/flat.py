@@ -6,11 +6,13 @@ interval, and its places are the loop variables below the outer loops.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
-from bound.infer.answers.storage import Storage, places_of
+from bound.infer.answers.storage import Storage, places_of, plain
 from bound.infer.footprints.extents import max_extent
+from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
@@ -21,28 +23,51 @@ from intset.expr.node import as_expr
 from intset.expr.range import Range
 
 
-def flat_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor, box: Storage) -> Storage:
-    """The storage with the axes of one nest of fused loops as one axis, or `box` where that saves less than a quarter.
+def flat_storage(
+    state: InferenceState,
+    bounds: StageBounds,
+    tensor: Tensor,
+    axis: Callable[[int], Range],
+    most: Callable[[], Storage],
+) -> Storage | None:
+    """The storage with the axes of one nest of fused loops as one axis; `None` where that does not pay.
+
+    It pays where the loops compute an interval of required elements, which is indexed by the loops then and which no
+    box in coordinates of the tensor is shorter than; else from a quarter of the places saved on.
 
     Guarantee: injective on the tensor, and every computed element has a place.
+
+    Parameters
+    ----------
+    axis: the range of an axis of plain storage.
+    most: the plain storage.
     """
-    if not isinstance(bounds.op, ComputeOp) or not box.is_plain:
-        return box
-    best = box
+    if not isinstance(bounds.op, ComputeOp):
+        return None
+    best = None
     for axes in fused_axes(state, bounds, tensor):
-        storage = _flattened(state, bounds, tensor, axes, box)
-        if _pays(state, storage, best):
+        footprint = flat_image(state, bounds, tensor, axes)
+        storage = _flattened(state, bounds, tensor, axes, footprint, axis)
+        if bounds.stays_inside and bounds.region.box is None and footprint.box is not None and footprint.exact:
+            return storage
+        if _pays(state, storage, best or most()):
             best = storage
     return best
 
 
-def _flattened(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes, box: Storage) -> Storage:
-    env, (first, *others) = state.env, axes.dims
-    footprint = flat_image(state, bounds, tensor, axes)
-    ranges = [Range(0, 1) if k in others else r for k, r in enumerate(box.ranges)]
-    extent = max_extent(env, footprint, first, bounds.fixed, axes.shape(state.sizes.shape(tensor))[first])
-    ranges[first] = Range(footprint.hull(env).sides[first].range().min, extent)
-    return replace(box, ranges=tuple(ranges), flat=axes)
+def _flattened(
+    state: InferenceState,
+    bounds: StageBounds,
+    tensor: Tensor,
+    axes: FlatAxes,
+    footprint: Footprint,
+    axis: Callable[[int], Range],
+) -> Storage:
+    env, first, shape = state.env, axes.dims[0], axes.shape(state.sizes.shape(tensor))
+    start = footprint.hull(env).sides[first].range().min
+    run = Range(start, max_extent(env, footprint, first, bounds.fixed, shape[first]))
+    ranges = [run if k == first else Range(0, 1) if k in axes.dims else axis(k) for k in range(tensor.ndim)]
+    return replace(plain(ranges), flat=axes)
 
 
 def _pays(state: InferenceState, storage: Storage, best: Storage) -> bool:

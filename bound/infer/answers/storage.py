@@ -1,12 +1,13 @@
-"""`Storage`, an affine map from tensor elements to places of an array; circular storage of sliding windows.
+"""`Storage`, a map from tensor elements to places of an array; circular storage of sliding windows.
 
 With `t_j` the coordinate of an element along axis `j` of the storage,
 
     x_k = offset_k + sum(steps[k][j] * t_j).
 
 Guarantee: injective on the kept elements. Plain storage, the bounding box of the computed elements, has unit steps;
-compact storage (`compact.py`) omits what strides and equations exclude; circular storage counts `t` modulo a number of
-places: elements with disjoint lifetimes share a place.
+compact storage (`compact.py`) omits what strides and equations exclude; flat storage (`flat.py`) has unit steps in
+coordinates that count several axes as one; circular storage counts `t` modulo a number of places: elements with
+disjoint lifetimes share a place.
 
 In iteration `t` of the loops between storage and stage (`StageBounds.slid`) an element is live if it was computed in
 `t` or before and is read in `t` or later. Along an axis of the storage, element `x` is kept at `x % f`, with the
@@ -173,7 +174,7 @@ class Storage:
         return tuple(FORMS.form(t - low(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
 
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
-        """The element at a place: the affine inverse of `index` on the region.
+        """The element at a place: the inverse of `index` on the region, affine unless axes are flat.
 
         Along a circular axis, the element within the range.
         """

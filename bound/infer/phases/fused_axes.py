@@ -16,9 +16,10 @@ from bound.infer.footprints.box import Box, SymbolicInterval, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, propagation_of
+from bound.infer.phases.pass_down import overruns_unguarded
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.operation import ComputeOp
-from bound.schedule import Fuse, simple
+from bound.schedule import Fuse, Split, simple
 from bound.tensor import Tensor
 from intset.expr.node import Expr, Var, as_expr, const
 from intset.linear.canonical import Normalizer
@@ -103,28 +104,32 @@ def flat_image(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes:
     return own_propagation(state, bounds).image(access, axes.shape(state.sizes.shape(tensor)))
 
 
-def stays_inside(state: InferenceState, bounds: StageBounds) -> bool:
-    """Whether the loops of a stage, without guards of its region, are proved to compute required elements alone.
+def region_of_loops(state: InferenceState, bounds: StageBounds) -> Footprint | None:
+    """A region that the loops of a stage, without guards of its region, are proved to stay in; `None` if unproved.
 
-    A flat question, asked where the region is no box or shared loops run over whole axes: an interval of required
-    elements around that of the loops.
+    It is the computed region or the required one, whose elements the loops compute in any case. A flat question, asked
+    where the region is no box or shared loops run over whole axes: an interval of required elements around that of the
+    loops.
     """
     if not isinstance(bounds.op, ComputeOp) or len(bounds.op.outputs) > 1 or bounds.slid:
-        return False
+        return None
     if bounds.region.box is not None and not bounds.aligned:
-        return False
+        return None
     (tensor,) = bounds.op.outputs
     if bounds.region.box is not None and _is_whole(state, bounds, tensor):
-        return True
+        return bounds.region
     bounds.stays_inside = True  # for the image of the loops alone
     try:
-        return any(_is_required(state, bounds, tensor, axes) for axes in fused_axes(state, bounds, tensor))
+        is_required = any(_is_required(state, bounds, tensor, axes) for axes in fused_axes(state, bounds, tensor))
     finally:
         bounds.stays_inside = False
+    return bounds.required[tensor] if is_required else None
 
 
 def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
-    """Whether the region is the tensor: fused loops stay in it, since the guard of their split ends them."""
+    """Whether the region is the tensor, which loops leave only where a split rounds up without a guard."""
+    if any(isinstance(r, Split) and overruns_unguarded(bounds, r) for r in bounds.relations):
+        return False
     box, whole = bounds.region.box, whole_tensor(state.env, state.sizes.shape(tensor))
     assert box is not None
     if box.where or box.also or not bounds.aligned >= set(data_axes(bounds.op)):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval, end_forms
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
+from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.guards import membership_guards, without_implied
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageLoop, StageNest, data_axes
 from bound.itervar import IterType, IterVar
@@ -32,12 +33,14 @@ from intset.expr.range import Range
 from intset.linear.form import Linear
 
 
-def pass_down(env: LoopEnvironment, bounds: StageBounds, stays_inside: Callable[[], bool] = bool) -> None:
+def pass_down(
+    env: LoopEnvironment, bounds: StageBounds, region_of_loops: Callable[[], Footprint | None] = lambda: None
+) -> None:
     """PassDownDomain for one stage: set ranges, loops, values and guards from the root ranges.
 
     Parameters
     ----------
-    stays_inside: whether the loops alone, as they are now, compute nothing outside the region.
+    region_of_loops: a region that the loops, as they are now, stay in without guards of the computed region, if known.
 
     Raises
     ------
@@ -62,7 +65,9 @@ def pass_down(env: LoopEnvironment, bounds: StageBounds, stays_inside: Callable[
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
     within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
-    bounds.stays_inside = stays_inside()
+    inside = region_of_loops()
+    if inside is not None:
+        bounds.computed, bounds.stays_inside = inside, True
     try:
         bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
     except BudgetError as error:
@@ -367,7 +372,9 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
         points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
     values = pass_up_index(relations, bounds.ranges, points)
     values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
-    apart = replace(bounds, relations=relations, values=values)
+    is_mixed = any(kinds[r.children[0]] == (True, True) for r in bounds.relations)  # the data loops are new
+    inside = bounds.stays_inside and not is_mixed
+    apart = replace(bounds, relations=relations, values=values, stays_inside=inside)
     around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for _, loop in loops)]
     guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
     return ReductionInit(position, tuple(loop for _, loop in loops), values, guards)

@@ -139,7 +139,8 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
             continue
-        side = bounds.sides.get(iv) or _interval(env, bounds.loops.get(iv, bounds.ranges[iv]))
+        side = None if bounds.stays_inside and iv in bounds.widened else bounds.sides.get(iv)
+        side = side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv]))
         only = _only_element(side)
         start[iv] = iv if only is None else only
         if only is None:

@@ -1,0 +1,286 @@
+"""Flat storage: runs of flattened tensors, random schedules in the manner of nvFuser's flattened tiles."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import pytest
+
+from bound import infer_bound, replay, te
+from bound.errors import ScheduleError
+from bound.infer import BoundsMap, Storage
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset.errors import BudgetError
+from intset.expr.node import Var
+from lowering import lower
+from lowering.cli.inputs import ScriptSchedule
+from lowering.cli.plot_data import picture_of
+from lowering.cli.reports import schedule_bounds
+from tests.bound.oracle import Members, Run, value
+from tests.lowering.lowered import check, check_c, check_run
+from tests.sweeps import daily
+
+
+def flattened(shape: tuple[Any, ...], *factors: int, pos: int = 1, **options: Any) -> tuple[Schedule, Tensor, Tensor]:
+    """A pointwise chain whose loops are fused and split again, the producer at a position of the consumer's loops."""
+    A = te.placeholder(shape, name="A", dtype="int32")
+    P = te.compute(shape, lambda *i: A[i] * 3, name="P")
+    C = te.compute(shape, lambda *i: P[i] + 1, name="C")
+    s = te.create_schedule(C.op)
+    outer = s[C].fuse(*s[C].leaf_iter_vars)
+    for factor in factors:
+        outer, _ = s[C].split(outer, factor, **options)
+    replay.compute_at(s, P, C, pos)
+    return s, P, C
+
+
+def extents(storage: Storage) -> list[str]:
+    return [str(r.extent) for r in storage.ranges]
+
+
+# -- by name ----------------------------------------------------------------------------------------------------------
+
+NAMED = {
+    "nvFuser's tiles": ((129, 127, 63, 65), (128, 4), 1, ["512", "1", "1", "1"]),
+    "their inner loop": ((129, 127, 63, 65), (128, 4), 2, ["128", "1", "1", "1"]),
+    "small ones": ((12, 11, 10, 9), (8, 4), 1, ["32", "1", "1", "1"]),
+    "tiny ones": ((3, 2, 5, 4), (3, 5), 1, ["15", "1", "1", "1"]),
+    "whole rows": ((12, 8), (8,), 1, ["1", "8"]),
+    "most of the rows it meets": ((40, 5), (64,), 1, ["64", "1"]),
+    "all of it": ((4, 5), (20,), 1, ["4", "5"]),
+    "one row": ((1, 20), (6,), 1, ["1", "6"]),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("compute", ["exact", "box"])
+def test_an_iteration_keeps_its_run_of_the_tensor(name: str, compute: str) -> None:
+    shape, factors, pos, expected = NAMED[name]
+    s, P, _ = flattened(shape, *factors, pos=pos)
+    b = infer_bound(s, compute=compute)
+    assert extents(b.storage(P)) == expected
+    assert not any("// " in str(g) or "%" in str(g) for g in b.guard(P))  # no guards of the region
+    if prod(shape) < 1000:
+        places_are_right(b)
+        check(s, bounds=b)
+
+
+def test_the_places_of_a_run_are_its_loops() -> None:
+    s, _, _ = flattened((12, 11, 10, 9), 8, 4)
+    text = str(check(s)).replace("i0.i1.fused.i2.fused.i3.fused.", "")
+    assert "allocate P: int32[32, 1, 1, 1] at [outer.outer * 32, 0, 0, 0]" in text
+    assert "P[outer.inner * 8 + inner, 0, 0, 0] = A[" in text
+    assert "= P[outer.inner * 8 + inner, 0, 0, 0] + 1" in text
+    assert "if" not in text
+
+
+def test_runs_of_tensors_of_any_size() -> None:
+    sizes = [te.size_var(f"n{k}") for k in range(4)]
+    s, P, _ = flattened(tuple(sizes), 8, 4)
+    b = infer_bound(s)
+    assert extents(b.storage(P)) == ["minimum(32, n0 * n1 * n2 * n3)", "1", "1", "1"]
+    f = lower(s, bounds=b)
+    for numbers in ((5, 4, 3, 2), (1, 1, 1, 1), (3, 1, 7, 2), (0, 2, 2, 2), (2, 2, 0, 2), (2, 3, 5, 7)):
+        at = dict(zip(("n0", "n1", "n2", "n3"), numbers, strict=True))
+        places_are_right(b, {v: at[v.name] for v in b.size_variables})
+        check_run(f, s, at)
+    check_c(f, s, {"n0": 3, "n1": 4, "n2": 2, "n3": 5}, sanitize=True)
+
+
+def test_tails_of_the_split() -> None:
+    for tail, factor in itertools.product(("guard", "shrink", "round_up", "shift_inwards"), (4, 6)):
+        s, P, _ = flattened((7, 5), factor, tail=tail)
+        b = infer_bound(s)
+        assert extents(b.storage(P)) == [str(factor), "1"]
+        places_are_right(b)
+        check(s, bounds=b)
+
+
+def test_a_stencil_keeps_what_its_reads_need() -> None:
+    A = te.placeholder((13, 9), name="A", dtype="int32")
+    P = te.compute((13, 9), lambda i, j: A[i, j] * 3, name="P")
+    C = te.compute((12, 9), lambda i, j: P[i, j] + P[i + 1, j], name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(s[C].fuse(*C.op.axis), 4)
+    s[P].compute_at(s[C], outer)
+    b = infer_bound(s, compact=True)
+    assert extents(b.storage(P)) == ["13", "1"]  # 4 elements, and 4 a row of 9 later
+    places_are_right(b)
+    check_c(check(s, bounds=b), s)
+    assert extents(infer_bound(s).storage(P)) == ["3", "9"]
+
+
+def test_an_answer_that_is_flat_is_told() -> None:
+    s, P, _ = flattened((7, 5), 4)
+    b = infer_bound(s)
+    storage = b.storage(P)
+    assert storage.is_flat and not storage.is_plain and not storage.is_separable and not storage.is_identity
+    assert storage.flat is not None and storage.flat.dims == (0, 1)
+    assert [str(r.min) for r in b.allocated(P)] == ["i0.i1.fused.outer * 4", "0"]
+    assert "stored in 4 from" in b.explain(P) and "axes 0 and 1 of the tensor as one" in b.explain(P)
+    (loop,) = (iv for iv in storage.ranges[0].min.free_vars())
+    moved = storage.at({loop: Var("other")})
+    assert "other * 4" in repr(moved) and moved.flat == storage.flat
+    again = pickle.loads(pickle.dumps(storage))
+    assert repr(again) == repr(storage) and again.flat == storage.flat
+
+
+def test_reports_and_pictures_of_flat_storage() -> None:
+    s, *_ = flattened((7, 5), 4)
+    stages = {stage["stage"]: stage for stage in schedule_bounds(s, {}, None, False)["stages"]}
+    (tensor,) = stages["P"]["tensors"]
+    assert tensor["flat_axes"] == [0, 1] and tensor["allocated_elements"] == 4
+    assert stages["C"]["tensors"][0]["flat_axes"] == []
+    shown = picture_of(ScriptSchedule("s", s), {}, ("auto",), stage="P", instance={"P+C.i0.i1.fused.outer": 1})
+    (panel,) = shown.panels
+    assert shown.axes == ("i0", "i1") and panel.box == panel.required.box == ((0, 2), (0, 5))
+
+
+# -- random schedules -------------------------------------------------------------------------------------------------
+
+
+def places_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> set[str]:
+    """Run the nests: elements read are computed, places of an instance are distinct, inside, and lead back.
+
+    Regions that claim to be exact are what happened. Gives the names of tensors with flat storage.
+    """
+    sizes = dict(sizes or {})
+    done, flat = Run(b, sizes), set()
+    for stage in done.nests:
+        for tensor in stage.op.outputs:
+            happened, storage = done.seen[tensor], b.storage(tensor)
+            flat |= {tensor.name} if storage.is_flat else set()
+            point = [Var(f"x{k}") for k in range(tensor.ndim)]
+            place, back = storage.index(point), storage.coordinates(point)
+            room = [value(r.extent, sizes) for r in storage.ranges]
+            for instance, points in happened.computed.items():
+                assert happened.read[instance] <= points, (tensor, instance)
+                env = {**sizes, **dict(zip(done.fixed[stage], instance, strict=True))}
+                places = set()
+                for x in points:
+                    at = tuple(value(e, {**env, **dict(zip(point, x, strict=True))}) for e in place)
+                    assert all(0 <= y < n for y, n in zip(at, room, strict=True)), (tensor, x, at, storage)
+                    assert tuple(value(e, {**env, **dict(zip(point, at, strict=True))}) for e in back) == x
+                    places.add(at)
+                assert len(places) == len(points)
+            if not stage.is_output:
+                _regions_are_right(b, done, tensor, sizes)
+    return flat
+
+
+def _regions_are_right(b: BoundsMap, done: Run, tensor: Tensor, sizes: Mapping[Var, int]) -> None:
+    stage, happened = b.stage(tensor), done.seen[tensor]
+    around = [range(-1, value(e, sizes) + 1) for e in tensor.shape]
+    for region, record in ((b.required(tensor), happened.read), (b.computed(tensor), happened.computed)):
+        try:
+            members = Members(region, around)
+        except BudgetError:  # the condition is too long to be written
+            continue
+        for instance in happened.instances:
+            said = members.at({**sizes, **dict(zip(done.fixed[stage], instance, strict=True))})
+            assert record[instance] <= said, (tensor, instance)
+            assert not region.is_exact or said == record[instance], (tensor, instance)
+
+
+@dataclass
+class Tiles:
+    """A random chain of stages, its loops fused in some order and split, producers attached by replay or by hand."""
+
+    schedule: Schedule
+    sizes: dict[str, int]
+
+    @classmethod
+    def drawn(cls, seed: int) -> Tiles:
+        rng = random.Random(seed)
+        dims = rng.choice((2, 2, 3, 4))
+        numbers = [rng.randint(1, 4) if dims == 4 else rng.randint(2, 7) for _ in range(dims)]
+        shape: list[Any] = list(numbers)
+        sizes = {}
+        if rng.random() < 0.25:
+            for k in rng.sample(range(dims), rng.randint(1, dims)):
+                shape[k], sizes[f"n{k}"] = te.size_var(f"n{k}"), numbers[k]
+        chain = [te.placeholder([e + 1 for e in shape], name="A", dtype="int32")]
+        for name in rng.choice(("PC", "PC", "PQC")):
+            reads = rng.choice((_point, _point, _below, _reversed, _sum, _both))
+            chain.append(te.compute(shape, reads(rng, chain, shape), name=name))
+        s = te.create_schedule(chain[-1].op)
+        _tile(rng, s, chain[-1])
+        for t in chain[-2:0:-1]:
+            try:
+                if rng.random() < 0.65:
+                    replay.compute_at(s, t, chain[-1], rng.randint(0, len(s[chain[-1]].leaf_iter_vars)))
+                else:
+                    if rng.random() < 0.3:
+                        _tile(rng, s, t)
+                    reader = next(r for r in chain if t in r.op.input_tensors)
+                    s[t].compute_at(s[reader], rng.choice(s[reader].leaf_iter_vars))
+            except ScheduleError:
+                pass  # it stays at the root
+        return cls(s, sizes)
+
+
+Formula = Callable[..., Any]
+
+
+def _point(_: random.Random, chain: list[Tensor], shape: list[Any]) -> Formula:
+    return lambda *i: chain[-1](*i) * 3
+
+
+def _below(rng: random.Random, chain: list[Tensor], shape: list[Any]) -> Formula:
+    t, d = chain[-1], rng.randrange(len(shape))
+    return lambda *i: t(*i) + te.if_then_else(i[d] + 1 < shape[d], t(*i[:d], i[d] + 1, *i[d + 1 :]), 0)
+
+
+def _reversed(rng: random.Random, chain: list[Tensor], shape: list[Any]) -> Formula:
+    t, d = chain[-1], rng.randrange(len(shape))
+    return lambda *i: t(*i[:d], shape[d] - 1 - i[d], *i[d + 1 :])
+
+
+def _sum(rng: random.Random, chain: list[Tensor], shape: list[Any]) -> Formula:
+    t, d, r = chain[-1], rng.randrange(len(shape)), te.reduce_axis((0, 2), "r")
+    return lambda *i: te.sum(t(*i[:d], (i[d] + r) % shape[d], *i[d + 1 :]), axis=r)
+
+
+def _both(_: random.Random, chain: list[Tensor], shape: list[Any]) -> Formula:
+    first, last = chain[-2:] if len(chain) > 2 else (chain[-1], chain[-1])
+    return lambda *i: first(*i) + last(*i) * 2
+
+
+def _tile(rng: random.Random, s: Schedule, t: Tensor) -> None:
+    """Fuse some adjacent data axes of a stage, in any order, and split by one or two factors."""
+    stage, data = s[t], list(t.op.axis)
+    n = rng.randint(1, len(data)) if rng.random() < 0.15 else rng.randint(min(2, len(data)), len(data))
+    first = rng.randint(0, len(data) - n)
+    group = data[first : first + n]
+    if rng.random() < 0.25:
+        rng.shuffle(group)
+        stage.reorder(*data[:first], *group, *data[first + n :], *t.op.reduce_axis)
+    axis = stage.fuse(*group) if len(group) > 1 else group[0]
+    options = rng.choice(({}, {}, {"tail": "shrink"}, {"tail": "round_up"}, {"tail": "shift_inwards"}))
+    for _ in range(rng.choice((1, 2))):
+        axis = rng.choice(stage.split(axis, rng.choice((2, 3, 4, 5, 8)), **options))
+
+
+@pytest.mark.parametrize("first", daily(range(0, 2000, 20), 50))
+def test_random_tiles(first: int) -> None:
+    flat = 0
+    for seed in range(first, first + 20):
+        tiles = Tiles.drawn(seed)
+        rng = random.Random(-1 - seed)
+        compute, compact = rng.choice(("exact", "exact", "box")), rng.random() < 0.5
+        try:
+            b = infer_bound(tiles.schedule, compute=compute, compact=compact)
+        except ScheduleError:
+            continue
+        flat += bool(places_are_right(b, {v: tiles.sizes[v.name] for v in b.size_variables}))
+        check(tiles.schedule, tiles.sizes, bounds=b)
+        if seed % 20 == 0:
+            check_c(check(tiles.schedule, tiles.sizes), tiles.schedule, tiles.sizes, sanitize=True)
+    assert flat
