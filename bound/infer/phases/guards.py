@@ -5,7 +5,7 @@ Guarantee: the guards that remain are equivalent to the given ones wherever the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import conjuncts, is_small, postorder, substitute
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 
@@ -109,7 +109,32 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
         if not _has_witness(env, ranges, guard, others) and is_implied(env, ranges, guard, others):
             kept.remove(guard)
             removed = True
+    for k, guard in enumerate(kept):
+        others = [other for other in kept if other is not guard]
+        case = next((one for one in _cases_of(guard) if _are_equal(env, telling, guard, one, others)), None)
+        if case is not None:
+            kept[k], removed = case, True
     return tuple(kept) if removed else tuple(guards)
+
+
+def _cases_of(guard: Cond) -> Iterator[Cond]:
+    """Yield the guards with one end of several cases, `x <= select(c, a, b)`, in a single case, the last one first."""
+    if guard.op not in (ops.LE, ops.LT):
+        return
+    for at, side in enumerate(guard.args):
+        if side.op is ops.SELECT:
+            for case in side.args[:0:-1]:
+                if case.op is not ops.SELECT:
+                    yield make(guard.op, (*guard.args[:at], case, *guard.args[at + 1 :]))
+
+
+def _are_equal(env: LoopEnvironment, telling: Sequence[Var], a: Cond, b: Cond, others: Sequence[Cond]) -> bool:
+    """Whether two guards hold together wherever the loops run and all others hold; `False` if undecided."""
+    ranges = transitive_ranges(env, [*(v for cond in (a, b, *others) for v in cond.free_vars()), *telling])
+    pairs = ((a, [b, *others]), (b, [a, *others]))
+    if any(_has_witness(env, ranges, goal, given) for goal, given in pairs):
+        return False
+    return all(is_implied(env, ranges, goal, given) for goal, given in pairs)
 
 
 def _runs(r: Range) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from bound import infer_bound, te
 from intset import Context, ShapeVar
-from tests.bound.oracle import value
+from tests.bound.oracle import check, value
 from tests.sweeps import daily
 
 FACTS = {
@@ -151,3 +151,16 @@ def test_a_reduction_starts_where_its_data_guards_hold():
     nest = infer_bound(s).nest(t)
     points = list(visits(nest, nest.guards, (*t.op.axis, r), {}))
     assert sorted(points) == sorted(itertools.product(range(6), range(5)))
+
+
+@pytest.mark.parametrize(("rows", "width", "factor"), [(5, 4, 3), (8, 12, 10), (7, 5, 4), (6, 9, 2)])
+def test_guards_have_the_one_case_that_others_leave_open(rows: int, width: int, factor: int) -> None:
+    A = te.placeholder((rows, width), name="A")
+    B = te.compute((rows, width), lambda i, j: A[i, j] + 2.0, name="B")
+    C = te.compute((rows, width), lambda i, j: B[i, j] * 3.0, name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(s[C].fuse(*C.op.axis), factor)
+    s[B].compute_at(s[C], outer)
+    b = infer_bound(s)
+    assert not any(side.op.name == "select" for guard in b.guard(B) for side in guard.args)
+    check(b)
