@@ -77,6 +77,12 @@ SET_SHARE: Final = 4
 """`intset.domains.sets.bounds`: budget of one operation on a set, in multiples of a question's; counting gets two."""
 ENUMERATED_NODES: Final = 64
 """`intset.domains.certified.enumeration`: nodes of a question; of longer ones fewer points are tried."""
+REPAIR_EVALUATIONS: Final = 3_000
+"""`intset.domains.certified.repair`: Conditions evaluated in one search for a point."""
+REPAIR_REACH: Final = 65
+"""`intset.domains.certified.repair`: Steps from the value of a size to the last one that is tried."""
+REPAIR_SIZES: Final = 64
+"""`intset.domains.certified.repair`: Sizes of one search."""
 WITNESS_AIMS: Final = 200
 """`intset.domains.certified.witness`: Subterms that one guess looks at."""
 
@@ -278,6 +284,10 @@ ELIMINATION_STEPS: Final = 40
 """`intset.linear.symbolic`: Variables replaced by an end of their range, one after another."""
 CONSULTED_FACTS: Final = 3
 """`intset.linear.symbolic`: Nested uses of facts: a fact may contain the term whose sign it helps to derive."""
+FACT_CHAIN: Final = 3
+"""`intset.linear.symbolic`: Facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`."""
+RELAXED_DIVISORS: Final = 3
+"""`intset.linear.symbolic`: Divisors whose quotients are replaced by the ends of their rational values."""
 DERIVED_SIGNS: Final = 4
 """`intset.linear.symbolic`: Nested derivations of signs."""
 SYMBOLIC_NESTING: Final = 6
@@ -301,6 +311,8 @@ CONDITION_CASES: Final = 100
 """`intset.linear.elimination.cases`: Cases of one condition."""
 TIGHTENING_ROUNDS: Final = 4
 """`intset.linear.assumptions`: Rounds of tightening ranges by facts; the result of every round is sound."""
+EQUATED_SIZES: Final = 32
+"""`intset.ranges`: Sizes that equations between them eliminate."""
 COALESCED_SUMS: Final = 8
 """`intset.coalescing`: Sums of one question that become variables."""
 MULTIPLE_CHAIN: Final = 4

@@ -22,7 +22,16 @@ from intset.linear.assumptions import Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.ranges import as_ranges, checked_var, is_known, listed_vars, open_nonempty_conditions, ranges_from_facts
+from intset.ranges import (
+    as_ranges,
+    checked_var,
+    equated_sizes,
+    is_known,
+    listed_vars,
+    open_nonempty_conditions,
+    ranges_from_facts,
+    renamed,
+)
 
 T = TypeVar("T")
 SIZES: Final = "sizes"  # `over=` of a question: all variables without a range
@@ -61,6 +70,7 @@ class Frame:
         # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
         self._bounded: tuple[Frame | None, ...] = ()
         self._tightened: tuple[Frame | None, ...] = ()
+        self._solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
         self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self._over: dict[tuple[Var, ...], Frame] = {}  # frames with quantified sizes
@@ -192,6 +202,26 @@ class Frame:
             tightened = ranges_from_facts(self.ranges, self.facts, self.base, tighten=True) if sized else None
             self._tightened = (None if tightened is None else Frame(*tightened, self.defined, self.requires),)
         return self._tightened[0]
+
+    @property
+    def solved(self) -> tuple[Frame, Mapping[Var, Expr]] | None:
+        """A frame without the sizes that facts equate with expressions, and these; `None` without such facts.
+
+        Guarantee: its points, with the values of those sizes added, are the points of this frame.
+        """
+        if not self._solved:
+            values = equated_sizes(self.ranges, self.facts, self.base) if self.facts else {}
+            solved: tuple[Frame, Mapping[Var, Expr]] | None = None
+            if values:
+                ranges, facts = renamed(self.ranges, self.facts, values, {})
+                defined, requires = (
+                    tuple(c.substitute(values) for c in some) for some in (self.defined, self.requires)
+                )
+                table, ends = checked_ranges(ranges)
+                facts = tuple(f for f in facts if f.condition.op is not ops.BOOL and not _is_reflexive(f.condition))
+                solved = Frame(table, (*ends, *facts), defined, requires), values
+            self._solved = (solved,)
+        return self._solved[0]
 
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
         """The query for the values of `exprs` in this scope."""
@@ -352,6 +382,10 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
         return
     own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
+
+
+def _is_reflexive(cond: Cond) -> bool:
+    return cond.op is ops.EQ and cond.args[0] is cond.args[1]
 
 
 def _is_true(base: Normalizer, condition: Cond) -> bool:

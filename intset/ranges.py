@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from intset.budgets import STATED_ENDS
+from intset.budgets import EQUATED_SIZES, STATED_ENDS
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind, refusal
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import opaque_terms
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
@@ -211,6 +211,45 @@ def _tightest(side: int, ends: Sequence[Expr]) -> Expr:
     if len(every) == 1:
         return every[0]
     return maximum(*every) if side == LOWER else minimum(*every)
+
+
+def equated_sizes(ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Normalizer) -> dict[Var, Expr]:
+    """The variables without a range that facts equate with expressions over other variables.
+
+    Guarantee: at every point that satisfies the facts, each variable has the value of its expression, which is defined
+    everywhere and mentions none of the variables.
+    """
+    values: dict[Var, Expr] = {}
+    for fact in facts:
+        for part in conjuncts(fact.condition):
+            if part.op is not ops.EQ or len(values) >= EQUATED_SIZES:
+                continue
+            cond = part.substitute(values) if values else part
+            found = _equated_size(ranges, cond, base)
+            if found is not None:
+                values = {v: e.substitute(dict((found,))) for v, e in values.items()}
+                values[found[0]] = found[1]
+    return values
+
+
+def _equated_size(ranges: Mapping[Var, Range], cond: Cond, base: Normalizer) -> tuple[Var, Expr] | None:
+    """A variable with its value by an equation: one that is a side of it first, then one with coefficient 1."""
+    if definedness((cond,)) or opaque_terms(cond):
+        return None
+    a, b = cond.args
+    for v, value in ((a, b), (b, a)):
+        if isinstance(v, Var) and v not in ranges and v not in value.free_vars():
+            return v, value
+    clauses = base.clauses(cond)
+    if len(clauses) != 1 or isinstance(clauses[0], Cond):
+        return None
+    form = clauses[0][1]
+    for e, k in form.terms.items():
+        if isinstance(e, Var) and abs(k) == 1 and e not in ranges:
+            rest = Linear(-form.const * k, {t: -c * k for t, c in form.terms.items() if t is not e})
+            if not any(e in t.free_vars() for t in rest.terms):
+                return e, rest.expr()
+    return None
 
 
 def renamed(

@@ -228,7 +228,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
             changed |= _tighten(current, kind, form, ranges, atoms)
         if round_ == 0 and base.depth < 2:
             for choice in choices:
-                changed |= _tighten_choice(base, choice, ranges)
+                changed |= _tighten_choice(base, choice, ranges, atoms)
         if not changed:
             break
         impossible = _any_crossed(ranges) or _any_crossed(atoms)
@@ -280,7 +280,7 @@ def _tighten(
     current: Normalizer, kind: ops.Op, form: Linear, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
 ) -> bool:
     if kind is ops.NE:
-        return _tighten_unequal(current, form, ranges)
+        return _tighten_unequal(current, form, ranges, atoms)
     changed = False
     for monomial, k, (low, high) in _with_rests(current, form):
         interval: Interval = EVERYTHING
@@ -320,8 +320,8 @@ def _learn(
     after = iv.meet(before, interval)
     if after == before:
         return False
-    if isinstance(e, Var):
-        ranges[e] = iv.meet(ranges.get(e, before), after)
+    if e in ranges:
+        ranges[e] = iv.meet(ranges[e], after)  # type: ignore[index]  # a key of `ranges` is a variable
         return True
     atoms[e] = iv.meet(atoms.get(e, before), after)
     if e.op is ops.MUL:
@@ -354,35 +354,42 @@ def _factor_of(whole: Interval, other: Interval) -> Interval:
     return (lower, upper)
 
 
-def _tighten_unequal(current: Normalizer, form: Linear, ranges: dict[Var, Interval]) -> bool:
+def _tighten_unequal(
+    current: Normalizer, form: Linear, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
+) -> bool:
     if len(form.terms) != 1:
         return False
     ((e, k),) = form.terms.items()
     if not isinstance(e, Var) or form.const % k:
         return False
     hole = -form.const // k
-    low, high = ranges.get(e, current.atom_bounds(e))
+    table: dict[Any, Interval] = ranges if e in ranges else atoms
+    low, high = table.get(e, current.atom_bounds(e))
     if hole not in (low, high):
         return False
-    ranges[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
+    table[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
     return True
 
 
-def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval]) -> bool:
+def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]) -> bool:
     """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
     sides = [side for side in (narrow(base, (arm,)) for arm in choice.args) if not side.empty]
     if not sides:
-        first = next(iter(ranges), None)
+        table_of_any: dict[Any, Interval] = ranges or atoms
+        first = next(iter(table_of_any), None)
         if first is not None:
-            ranges[first] = (1, 0)
+            table_of_any[first] = (1, 0)
         return True
     changed = False
-    for var in {v: None for side in sides for v in side.ranges}:
+    learned_of: dict[Expr, None] = {v: None for side in sides for v in side.ranges}
+    learned_of |= {e: None for side in sides for e in side.assumptions.atoms if e.op is ops.VAR}
+    for var in learned_of:
         merged = sides[0].atom_bounds(var)
         for side in sides[1:]:
             merged = iv.hull(merged, side.atom_bounds(var))
         after = iv.meet(base.atom_bounds(var), merged)
         if after != base.atom_bounds(var):
-            ranges[var] = iv.meet(ranges.get(var, after), after)
+            table: dict[Any, Interval] = ranges if var in ranges else atoms
+            table[var] = iv.meet(table.get(var, after), after)
             changed = True
     return changed

@@ -374,7 +374,7 @@ class Normalizer:
         return [arm for reader, arm in self.branches(node) if reader is self]
 
     def _variable(self, var: Any) -> Linear:
-        interval = self.ranges.get(var)
+        interval = self.ranges.get(var) or self.assumptions.atoms.get(var)
         if interval is not None and interval[0] is not None and interval[0] == interval[1]:
             return constant(interval[0])
         return atom(var)

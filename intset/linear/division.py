@@ -49,11 +49,11 @@ def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         if c == 0:
             return atom(make(ops.FLOORDIV, (known.atomized(dividend), const(0))))
         return floordiv_const(known, dividend, c) if c > 0 else floordiv_const(known, dividend.scale(-1), -c)
-    if known.may_know_multiples(dividend) and (share := split_exactly(known, dividend, divisor)) is not None:
-        return share[0].plus(floordiv(known, share[1], divisor))
     quotient, rest = _pull_out(dividend, divisor, known)
     if rest.is_const and rest.const == 0:
         return quotient
+    if known.may_know_multiples(rest) and (share := split_exactly(known, rest, divisor)) is not None:
+        return quotient.plus(share[0]).plus(floordiv(known, share[1], divisor))
     positive = known.is_positive(divisor)
     if positive and known.is_nonneg(rest) and known.is_positive(divisor.minus(rest)):
         return quotient
@@ -118,12 +118,12 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         return form
     if (single := _one_period(known, form, c)) is not None:
         return constant(single)
-    knows = known.may_know_multiples(form)
-    if knows and (share := split_exactly(known, form, constant(c))) is not None:
-        return share[0].plus(floordiv_const(known, share[1], c))
     outer, inner = whole_part(form, c)
     if not inner.terms:
         return outer
+    knows = known.may_know_multiples(inner)
+    if knows and (share := split_exactly(known, inner, constant(c))) is not None:
+        return outer.plus(share[0]).plus(floordiv_const(known, share[1], c))
     if (g := gcd(inner.content(), c)) > 1:
         inner, c = inner.divided(g), c // g
     if c == 1:

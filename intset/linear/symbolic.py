@@ -11,7 +11,7 @@ ends, which share one budget of monomials, `VISITED_MONOMIALS`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,10 @@ from intset.budgets import (
     CONSULTED_FACTS,
     DERIVED_SIGNS,
     ELIMINATION_STEPS,
+    FACT_CHAIN,
     NESTED_BUDGETS,
+    PRODUCT_DEGREE,
+    RELAXED_DIVISORS,
     SIGN_SPLITS,
     SYMBOLIC_NESTING,
     VISITED_MONOMIALS,
@@ -29,7 +32,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Var, make
 from intset.linear.division import floordiv
-from intset.linear.form import ZERO, Linear, atom, constant
+from intset.linear.form import ZERO, Linear, atom, constant, degree, factors, monomial_of, take_out
 from intset.linear.operations import extremum
 from intset.linear.polynomial import (
     Monomial,
@@ -134,46 +137,140 @@ def _derived(known: Normalizer, form: Linear) -> bool:
 
 
 def _follows(known: Normalizer, form: Linear) -> bool:
-    if _lowest_is_nonneg(known, form):
+    if _is_sure(known, form):
         return True
     facts, spent = known.assumptions.nonneg, SPENT
     if not facts or spent.consulting >= CONSULTED_FACTS:
         return False
     spent.consulting += 1
     try:
-        for fact in facts:
-            # form = factor*fact + rest, so form >= 0 follows from fact >= 0 and rest >= 0
-            factor = _cancelling_factor(form, fact)
-            if factor and _lowest_is_nonneg(known, form.plus(fact, -factor)):
-                return True
-        return False
+        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1)
     finally:
         spent.consulting -= 1
 
 
+def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int) -> bool:
+    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`."""
+    open_ends: list[Linear] = []
+    for fact in facts:
+        factor = _cancelling_factor(known, form, fact)
+        if factor is None:
+            continue
+        rest = form.minus(factor.times(fact))
+        left = SPENT.left
+        if _is_sure(known, rest):
+            return True
+        if chain > 1:
+            SPENT.left = left - len(fact.terms)
+            if len(rest.terms) <= len(form.terms) + 1:
+                open_ends.append(rest)
+    return any(_beside_facts(known, rest, facts, chain - 1) for rest in open_ends)
+
+
+def _is_sure(known: Normalizer, form: Linear) -> bool:
+    """Prove `form >= 0` from ends of variables and atoms, or of the quotients in it."""
+    if _lowest_is_nonneg(known, form):
+        return True
+    relaxed = form
+    for _ in range(RELAXED_DIVISORS):
+        step = _without_quotients(known, relaxed)
+        if step is None:
+            return False
+        relaxed = step
+        if _lowest_is_nonneg(known, relaxed):
+            return True
+    return False
+
+
+def _without_quotients(known: Normalizer, form: Linear) -> Linear | None:
+    """A form f without the quotients by one divisor d of the given one, such that `form >= 0` follows from `f >= 0`.
+
+    It is `d * form` with each `d * (x // d)` at its least in [x - d + 1, x]. As `form` is an integer, it is nonnegative
+    where `d * form > -d`. Where `form` has the factor d beside each quotient, it need not be multiplied.
+
+    `None` without a quotient by a positive divisor, or with a quotient beside a factor of unknown sign.
+    """
+    divisor: Expr | None = None
+    found: list[tuple[Expr, int, Expr, list[Expr]]] = []
+    for e, k in form.terms.items():
+        others = factors(e)
+        for q in others:
+            if q.op is ops.FLOORDIV and (divisor is None or q.args[1] is divisor):
+                divisor = q.args[1]
+                take_out(others, q)
+                found.append((e, k, q, others))
+                break
+    if divisor is None:
+        return None
+    d = known.form(divisor)
+    if not known.is_positive(d):
+        return None
+    own = factors(next(iter(d.terms))) if not d.const and list(d.terms.values()) == [1] else None
+    less = [None if own is None else _without(others, own) for *_, others in found]
+    multiply = None in less
+    total = Linear(form.const, {e: k for e, k in form.terms.items() if all(e is not part for part, *_ in found)})
+    if multiply:
+        if degree(total, PRODUCT_DEGREE) + degree(d, PRODUCT_DEGREE) > PRODUCT_DEGREE:
+            return None
+        total = total.times(d).plus(d).shift(-1)
+    for (_, k, q, others), left in zip(found, less, strict=True):
+        parts = others if multiply or left is None else left
+        beside = atom(monomial_of(parts)) if parts else constant(1)
+        low = known.bounds(beside)[0]
+        if low is None or low < 0:
+            return None
+        x = known.form(q.args[0])
+        total = total.plus(beside.times(x.minus(d).shift(1) if k > 0 else x), k)
+    return total
+
+
+def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
+    """The factors without those to take out; `None` if one is missing."""
+    left = list(parts)
+    return left if all([take_out(left, e) for e in taken]) else None  # noqa: C419  # every factor is taken out
+
+
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
-    limits, ranges = known.assumptions.limits, known.ranges
+    limits, ranges, atoms = known.assumptions.limits, known.ranges, known.assumptions.atoms
     negated = scaled(poly_of(known.regroup(form)), -1)
-    highest_negated, _ = _eliminated(known, negated, lambda v: v in limits or v in ranges, 1, 0)
-    if highest_negated is None:
-        sizes = [v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))]
-        if sizes:  # keep sizes symbolic: a size beside its own quotient bounds better than the ends of both
-            others = (limits.keys() | ranges.keys()) - set(sizes)
-            highest_negated, _ = _eliminated(known, negated, others.__contains__, 1, 0)
-    return highest_negated is not None and _nonneg_over_parameters(known, scaled(highest_negated, -1))
+
+    def is_least(relaxed: Relaxed) -> bool:
+        highest, _ = _eliminated(known, negated, relaxed, 1, 0)
+        return highest is not None and _nonneg_over_parameters(known, scaled(highest, -1))
+
+    def everything(v: Var) -> bool:
+        return v in limits or v in ranges or v in atoms
+
+    # keep sizes symbolic: a size beside its own quotient bounds better than the ends of both
+    sizes = {v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))}
+    if atoms:
+        return is_least(lambda v: (v in limits or v in ranges) and v not in sizes) or is_least(everything)
+    return is_least(everything) or bool(sizes) and is_least(((limits.keys() | ranges.keys()) - sizes).__contains__)
 
 
 def _depends(end: Linear | None) -> bool:
     return end is not None and not end.is_const
 
 
-def _cancelling_factor(form: Linear, fact: Linear) -> int:
-    """A factor k > 0 such that `form - k*fact` cancels a common term; 0 without one."""
+def _cancelling_factor(known: Normalizer, form: Linear, fact: Linear) -> Linear | None:
+    """A monomial c >= 0 such that a term of `form - c*fact` cancels; `None` without one."""
     for monomial, coefficient in fact.terms.items():
         have = form.terms.get(monomial, 0)
         if have and have % coefficient == 0 and have // coefficient > 0:
-            return have // coefficient
-    return 0
+            return constant(have // coefficient)
+    if all([e.op is not ops.MUL for e in form.terms]):  # noqa: C419  # hot
+        return None
+    for monomial, coefficient in fact.terms.items():
+        own = factors(monomial)
+        for e, k in form.terms.items():
+            if e.op is ops.MUL and k % coefficient == 0 and k // coefficient > 0:
+                others = _without(factors(e), own)
+                if others:
+                    beside = monomial_of(others)
+                    low = known.atom_bounds(beside)[0]
+                    if low is not None and low >= 0:
+                        return Linear(0, {beside: k // coefficient})
+    return None
 
 
 def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:

@@ -151,6 +151,9 @@ def splits(
     for node in below:  # equations `node == simple` of the linear form, as two inequalities
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
             simple = known.canonical(node)
+            if simple is node and known.solved is not None:
+                solved, values = known.solved
+                simple = solved.canonical(node.substitute(values))
             if simple is not node:
                 yield node - simple >= 1
                 yield simple - node >= 1

@@ -2,7 +2,7 @@
 
 linear   the canonical condition is true, if need be case by case, or a guessed point refutes it
 isl      the violating points form an empty set, or a sample of them refutes the goal
-points   the box is small: every point is evaluated
+points   the box is small: every point is evaluated; or local search among sizes finds a point that refutes the goal
 z3       nonlinear and mixed goals
 
 Guarantee: every counterexample was evaluated, so a tier may propose points of a relaxation.
@@ -16,14 +16,16 @@ open case.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from intset.budgets import BITWISE_NODES, CASE_NESTING, CASE_NODES, CASES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
 from intset.check.polynomials import BITWISE, Expander
+from intset.check.premises import range_conditions
 from intset.coalescing import coalesced
 from intset.config import Config
 from intset.domains.certified.enumeration import false_point
+from intset.domains.certified.repair import repaired
 from intset.domains.certified.witness import Point, aim
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
@@ -32,6 +34,7 @@ from intset.expr import ops
 from intset.expr.build import logical_not
 from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
+from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LIBRARIES = ("isl", "z3")  # tiers that trust a library
+NO_VALUES: Mapping[Var, Expr] = {}
 FAR = 1 << 20  # beyond every range at the sizes tried
 
 
@@ -130,11 +134,41 @@ def linear_tier(question: ProofQuestion) -> TierVerdict:
             return TierVerdict(REFUTED, point)
     if holds_by_cases(question.frame.known, canonical):
         return TierVerdict(PROVED)
+    if question.frame.facts and (verdict := _without_equated_sizes(question)) is not None:
+        return verdict
     if question.frame.facts and (simpler := coalesced(question.frame, (question.goal,), ())) is not None:
         frame, (goal,) = simpler
         if not frame.known.empty and _holds_by_signs(ProofQuestion(frame, goal, question.config)):
             return TierVerdict(PROVED)
     return TierVerdict(UNKNOWN, reason="the linear form does not decide it")
+
+
+def _without_equated_sizes(question: ProofQuestion) -> TierVerdict | None:
+    """The linear tier's verdict where sizes that facts equate with expressions are replaced; `None` if it has none."""
+    solved = question.frame.solved
+    if solved is None:
+        return None
+    frame, values = solved
+    if frame.known.empty:
+        return TierVerdict(PROVED, vacuous=True)
+    simpler = ProofQuestion(frame, question.goal.substitute(values), question.config)
+    if _holds_by_signs(simpler) or holds_by_cases(frame.known, simpler.canonical):
+        return TierVerdict(PROVED)
+    for point in _guesses(simpler, simpler.canonical):
+        if simpler.refutes(point):
+            whole = _with_equated_sizes(frame, values, point)
+            if question.refutes(whole):
+                return TierVerdict(REFUTED, whole)
+    return None
+
+
+def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) -> Point:
+    """A point of a solved frame with the values of the sizes that it eliminates."""
+    for v in free_vars(*values.values()):
+        if v not in point:
+            low, high = frame.known.atom_bounds(v)
+            point[v] = low if low is not None else min(0, high) if high is not None else 0
+    return {**point, **{v: evaluate(e, point) for v, e in values.items()}}
 
 
 def _holds_by_signs(question: ProofQuestion) -> bool:
@@ -156,13 +190,13 @@ def _is_identity(goal: Cond) -> bool:
 
 
 def _all_nonneg(question: ProofQuestion, canonical: Cond) -> bool:
-    """Whether ranges and signs prove the goal, a conjunction of comparisons `form >= 0`."""
+    """Whether ranges, facts and signs prove the goal, a conjunction of comparisons."""
     known = question.frame.known
     for part in conjuncts(canonical):
         if part.op is ops.BOOL and part.data:
             continue
-        kind, form = known.compared.get(part, (ops.NE, None))
-        if kind is not ops.GE or form is None or not known.is_nonneg(form):
+        clause = known.compared.get(part)
+        if clause is None or not follows(known, *clause):
             return False
     return True
 
@@ -248,6 +282,9 @@ def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
 def points_tier(question: ProofQuestion) -> TierVerdict:
     searched = false_point(question.query, question.goal)
     if searched is None:
+        point = _repaired(question)
+        if point is not None:
+            return TierVerdict(REFUTED, point)
         return TierVerdict(UNKNOWN, reason="the box is too large to enumerate")
     status, point = searched
     if status == "never":
@@ -257,6 +294,19 @@ def points_tier(question: ProofQuestion) -> TierVerdict:
     if question.refutes(point):
         return TierVerdict(REFUTED, point)
     return TierVerdict(UNKNOWN, reason="the variables beside the question have no values that were found")
+
+
+def _repaired(question: ProofQuestion) -> Point | None:
+    """A counterexample among sizes that facts relate, by local search."""
+    solved = question.frame.solved
+    frame, values = (question.frame, NO_VALUES) if solved is None else solved
+    conditions = [logical_not(question.goal.substitute(values)), *frame.conditions]
+    conditions += [cond for v, limits in frame.ranges.items() for cond in range_conditions(v, limits)]
+    point = repaired(conditions, {v: frame.known.atom_bounds(v) for v in free_vars(*conditions)})
+    if point is None:
+        return None
+    whole = _with_equated_sizes(frame, values, point)
+    return whole if question.refutes(whole) else None
 
 
 # -- z3 ----------------------------------------------------------------------------------------------------------------
