@@ -21,11 +21,11 @@ from intset.linear.bounds import Interval
 FEW = 4  # values of one size, among those that satisfy the violated condition, that are weighed
 
 
-class _SpentError(Exception):
+class _OutOfEvaluationsError(Exception):
     """The search is out of evaluations."""
 
 
-class _Repair:
+class _LocalSearch:
     """A point, the conditions that it violates, and their weights."""
 
     def __init__(self, conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> None:
@@ -43,7 +43,7 @@ class _Repair:
         """Whether a condition holds at the point; one without a value there does not."""
         self.left -= 1
         if self.left < 0:
-            raise _SpentError
+            raise _OutOfEvaluationsError
         try:
             return bool(evaluate(self.conditions[number], self.point))
         except EvaluationError:
@@ -137,6 +137,6 @@ def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point
     if len(spans) > REPAIR_SIZES or opaque_terms(*conditions):
         return None
     try:
-        return _Repair(conditions, spans).search()
-    except (_SpentError, InputError):
+        return _LocalSearch(conditions, spans).search()
+    except (_OutOfEvaluationsError, InputError):
         return None
