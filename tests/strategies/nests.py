@@ -245,29 +245,27 @@ class Nest:
     def _copied(self, scope: Scope) -> list[str]:
         """Local storage that is copied into an array, whole or in part, beside other accesses of both."""
         rng, name, v, c = self.rng, self._fresh("T"), self._fresh("t"), self._fresh("t")
-        row = rng.choice(
-            (None, rng.randrange(4), *(u for u in scope.loops if 0 <= scope.ranges[u][0] <= scope.ranges[u][1] < 4))
-        )
-        target = rng.choice("ABC") if row is None else "M"
-        if target not in scope.arrays:
-            return self._storage(scope)
+        rows = [u for u in scope.loops if scope.ranges[u][0] >= 0 and scope.ranges[u][1] < 4]
+        row = rng.choice(("", str(rng.randrange(4)), *rows))
+        target = rng.choice([a for a in ("ABC" if not row else "M") if a in scope.arrays] or ["A"])
+        row = row if target == "M" else ""
         dtype, shape = scope.arrays[target]
-        size = min(4, shape[-1])
-        far = row is not None and rng.choice((rng.randrange(4), f"({row} + 1) % 4", f"({row} + {v}) % 4"))
-        put = "" if row is None else f"{row}, "
-        local = scope.holding(name, dtype, (size,))
-        mine = (
-            f"{target}[{put}{rng.choice((v, v, f'{size - 1} - {v}'))}]"
-            if row is None or self._chance(30)
-            else f"{target}[{far}, {v}]"
-        )
-        read = rng.choice((mine, mine, self._read(scope.inside(v, 0, size - 1), dtype), self._constant(dtype)))
-        lines = [f"for {v} in [0, {size}):", f"    {name}[{v}] = {read}"]
-        low, end = rng.choice(((0, size),) * 4 + ((1, size), (0, size - 1)))
+        size, put = min(4, shape[-1]), row and f"{row}, "
+        own = "int8" if "floats" in self.kinds and "float" not in dtype and self._chance(20) else dtype
+        local = scope.holding(name, own, (size,))
+        other = row and rng.choice((f"{rng.randrange(4)}, ", f"({row} + 1) % 4, ", f"({row} + {v}) % 4, ", put))
+        mine = f"{target}[{other}{rng.choice((v, f'{size - 1} - {v}', '0'))}]"
+        value = rng.choice((mine, self._constant(dtype), self._read(scope.inside(v, 0, size - 1), dtype)))
+        lines = [f"for {v} in [0, {size}):", f"    {name}[{v}] = {value if own == dtype else f'{v} * 100'}"]
+        low, end = rng.choice(((0, size),) * 5 + ((1, size), (0, size - 1)))
         copy = [f"for {c} in [{low}, {end}):", f"    {target}[{put}{c}] = {name}[{c}]"]
-        between = self._store(local) if self._chance(20) else []
-        after = rng.choice(([], [], self._store(local), [f"{target}[{put}0] = {name}[{rng.randrange(size)}]"]))
-        return [f"allocate {name}: {dtype}[{size}]", *lines, *between, *copy, *after]
+        between = self._store(local) if self._chance(15) else []
+        if "host" in self.kinds and not between and self._chance(20):
+            between = [f"bump({target}, 1)"]
+        k = rng.randrange(size)
+        late = [f"{target}[{put}{k}] = {self._constant(dtype)}", f"{target}[{put}{size - 1 - k}] = {name}[{k}]"]
+        after = rng.choice(([], [], [], [], self._store(local), late, late[1:]))
+        return [f"allocate {name}: {own}[{size}]", *lines, *between, *copy, *after]
 
     def _known(self, scope: Scope) -> list[str]:
         """Stores of simple values, then a loop with conditions on them."""

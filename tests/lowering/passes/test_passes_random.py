@@ -157,7 +157,7 @@ AIMED: dict[str, set[str]] = {
     "sequential_buffer_access": {"tiles", "guard"},
     "partition_loops": {"window", "loop"},
     "accumulate": {"window", "reduction"},
-    "forward_copies": {"copied", "storage"},
+    "forward_copies": {"copied", "host"},
     "name_values": {"shared", "loop"},
     "inline_values": {"shared", "name"},
 }
@@ -173,18 +173,20 @@ STEPS: dict[str, Callable[[Function], Function]] = {
 }
 
 
-AIMED_NESTS = 24  # for each pass
+AIMED_NESTS = 60  # for each pass
+SLOW = ("remove_no_op", "remove_branching_through_overcompute", "remove_overcompute_through_branching")
 
 
 @pytest.mark.parametrize("part", daily(range(20), 20))
 @pytest.mark.parametrize("name", AIMED)
 def test_a_pass_changes_its_nests_and_keeps_their_results(name: str, part: int) -> None:
     """Passes at zero profitability thresholds too. Nests by numbers: the same count, evenly drawn, for every pass."""
-    changed = 0
-    for number in range(part * AIMED_NESTS, (part + 1) * AIMED_NESTS):
+    count, changed = AIMED_NESTS // 3 if name in SLOW else AIMED_NESTS, 0
+    for number in range(part * count, (part + 1) * count):
         is_plain, is_eager = number % 2 == 0, number % 4 > 1
         try:
-            nest = Nest(random.Random(f"{name} {number}"), AIMED[name] | (set() if is_plain else {"floats"}))
+            kinds = AIMED[name] - {"host"} if is_plain else AIMED[name] | {"floats"}
+            nest = Nest(random.Random(f"{name} {number}"), kinds)
             runs: Runs = PlainRuns(nest) if is_plain else NumpyRuns(nest)
         except (TrapError, IntSetError):
             continue
@@ -198,7 +200,7 @@ def test_a_pass_changes_its_nests_and_keeps_their_results(name: str, part: int) 
         assert str(parse_nest(str(after))) == str(after)
         runs.agrees(after)
         changed += str(after) != str(before)
-    assert changed >= AIMED_NESTS // 4
+    assert changed >= count // 4
 
 
 FOR_C: dict[str, Callable[[Function], Function]] = {  # in the order in which C has them

@@ -70,3 +70,17 @@ def test_which_copies_are_forwarded(value: str, count: str, copy: str, is_taken:
     assert (expected == found).all()
     if compilers():
         assert (run(f, {"A": A, "S": S.copy()}, backend="c")["S"] == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("between", "head", "index"),
+    [
+        ("bump(S, 1)", "[0, 4)", "k"),  # a host call between stores to the destination
+        ("A[0] = 1", "[0, 4) with q = 0, then q + 1", "q"),  # the place depends on an earlier iteration
+    ],
+)
+def test_a_copy_stays_after_a_host_call_and_where_its_place_is_carried(between: str, head: str, index: str) -> None:
+    lines = ["allocate T: int32[4]", "for i in [0, 4):", "    T[i] = i * 3 + 1", between]
+    lines += [f"for k in {head}:", f"    S[{index}] = T[k]"]
+    f = parse_nest("def F(A: int32[4], S: int32[4]):\n" + "\n".join(f"    {line}" for line in lines))
+    assert str(forward_copies(f)) == str(f)
