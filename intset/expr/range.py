@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
@@ -67,7 +68,9 @@ class Range:
             return const(self.ends[1])
         low, width = constant_value(self.min), constant_value(self.extent)
         if low is None:
-            return self.min + self.extent - 1 if width is None else self.min + (width - 1) if width != 1 else self.min
+            if width is None:
+                return _last_of(self.min, self.extent)
+            return self.min + (width - 1) if width != 1 else self.min
         return self.extent - (1 - low) if low < 1 else self.extent + (low - 1) if low > 1 else self.extent
 
     def constant(self) -> tuple[int, int] | None:
@@ -103,3 +106,18 @@ class Range:
         if self._last is not POS_INF:
             return f"Range.up_to({self._last})"
         return f"Range(min={self.min}, extent={self.extent})"
+
+
+def _last_of(first: Expr, extent: Expr) -> Expr:
+    """`first + extent - 1`; where the extent is written as `x - first + c`, `x + (c - 1)`."""
+    rest, offset = extent, -1
+    while rest.op is ops.ADD or rest.op is ops.SUB:
+        number = constant_value(rest.args[1])
+        if number is None:
+            break
+        offset += number if rest.op is ops.ADD else -number
+        rest = rest.args[0]
+    if rest.op is not ops.SUB or rest.args[1] is not first:
+        return first + extent - 1
+    last: Expr = rest.args[0]
+    return last + offset if offset > 0 else last - -offset if offset else last

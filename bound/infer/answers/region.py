@@ -86,6 +86,9 @@ class StageRegion(Region):
     def box(self) -> tuple[Range, ...]:
         return tuple(side.range() for side in self._footprint.hull(self._env).sides)
 
+    def _last_of(self, side: Range) -> Expr | Infinity:
+        return self._env.simplified(side.max) if isinstance(side.max, Expr) else side.max
+
     @property
     def shape(self) -> Shape:
         """The region as a shape; loop ranges do not bound its parameters."""

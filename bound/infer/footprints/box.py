@@ -13,10 +13,11 @@ from itertools import product
 from bound.infer.footprints.environment import LoopEnvironment
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import chain, free_vars
+from intset.expr.dag import chain, free_vars, operations
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import Linear, constant
+from intset.simplify.cost import cost
 
 EndForms = tuple[Linear, ...]
 _MAX_FORMS = 6  # linear forms of one end
@@ -41,10 +42,13 @@ class SymbolicInterval:
     def range(self) -> Range:
         """The interval as a `Range`."""
         low = maximum(*(form.expr() for form in self.lows))
-        if len(self.lows) == 1 and all(isinstance(e, Var) for e in self.lows[0].terms):
-            extent = minimum(*(form.expr() for form in self.extents()))
+        extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
+        if extents and all(isinstance(e, Var) for e in self.lows[0].terms):
+            extent = minimum(*extents)
         else:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low
+            if extents and cost(minimum(*extents)) <= cost(extent):
+                extent = minimum(*extents)
         if extent.is_const and extent.data < 0:
             return Range(low, 0)
         return Range(low, extent)
@@ -167,7 +171,11 @@ def guarded(env: LoopEnvironment, box: Box, guard: Box) -> Box:
 
 
 def interval_of_ends(env: LoopEnvironment, low: Expr, high: Expr) -> SymbolicInterval:
-    """The interval from `low` to `high`; a maximum or minimum becomes several forms."""
+    """The interval from `low` to `high`; a maximum or minimum becomes several forms.
+
+    Ends by cases are simplified in the ranges of their loops: a domain writes cases of products that it cannot compare.
+    """
+    low, high = (env.simplified(end) if ops.SELECT in operations(end) else end for end in (low, high))
     return interval(env, end_forms(env, low, ops.MAX), end_forms(env, high, ops.MIN)) or SymbolicInterval(
         (env.form(low),), (env.form(high),)
     )

@@ -123,6 +123,11 @@ class LoopEnvironment:
         """The canonical form of `e`, without assumptions."""
         return self._plain.form(as_expr(e))
 
+    def simplified(self, e: Expr) -> Expr:
+        """The cheapest equal of `e` found within the ranges of its loops."""
+        loops = transitive_ranges(self, e.free_vars())
+        return (self.context.extended(loops) if loops else self.context).simplify(e)
+
     def forms_of(self, cond: Cond) -> list[tuple[str, Linear]] | None:
         """A conjunction of comparisons as pairs (kind, form): `form >= 0` for "ge", `form == 0` for "eq".
 

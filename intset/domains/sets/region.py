@@ -50,8 +50,10 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.canonical import Normalizer
 from intset.regions.derived import PerInstance, collected
 from intset.regions.shape import Shape
+from intset.simplify.engine import simplified
 
 T = TypeVar("T")
 
@@ -272,8 +274,13 @@ class Region(order.Ordered):
         return counts_of(self, self.params)
 
     def __repr__(self) -> str:
-        sides = " x ".join(f"[{r.min}, {r.max}]" for r in self.box)
+        sides = " x ".join(f"[{r.min}, {self._last_of(r)}]" for r in self.box)
         return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {self.by}>"
+
+    def _last_of(self, side: Range) -> Expr | Infinity:
+        """The last element of a side of the box, as a reader would write it."""
+        last = side.max
+        return last if isinstance(last, Infinity) or last.is_const else as_expr(simplified(last, Normalizer({})))
 
 
 @all_as_configured
