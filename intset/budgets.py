@@ -146,7 +146,7 @@ CORE_Z3: Final = 20_000
 EXPLAINED_DIVISIONS: Final = 8
 """`intset.prover.explain`: Of an expression are looked at."""
 CASES: Final = 12
-"""`intset.prover.tiers`: So many are looked at for one goal."""
+"""`intset.prover.cases`: So many are looked at for one goal."""
 
 # -- of what isl is asked ------------------------------------------------------------------------------------------
 
@@ -283,13 +283,13 @@ SIGN_SPLITS: Final = 3
 ELIMINATION_STEPS: Final = 40
 """`intset.linear.symbolic`: Variables replaced by an end of their range, one after another."""
 CONSULTED_FACTS: Final = 3
-"""`intset.linear.symbolic`: Nested uses of facts: a fact may contain the term whose sign it helps to derive."""
+"""`intset.linear.signs`: Nested uses of facts: a fact may contain the term whose sign it helps to derive."""
 FACT_CHAIN: Final = 3
-"""`intset.linear.symbolic`: Facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`."""
+"""`intset.linear.signs`: Facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`."""
 RELAXED_DIVISORS: Final = 3
-"""`intset.linear.symbolic`: Divisors whose quotients are replaced by the ends of their rational values."""
+"""`intset.linear.signs`: Divisors whose quotients are replaced by the ends of their rational values."""
 DERIVED_SIGNS: Final = 4
-"""`intset.linear.symbolic`: Nested derivations of signs."""
+"""`intset.linear.signs`: Nested derivations of signs."""
 SYMBOLIC_NESTING: Final = 6
 """`intset.linear.symbolic`: Nesting beyond which atoms give their numeric ends."""
 NESTED_BUDGETS: Final = 3
@@ -440,9 +440,9 @@ GENERALIZED_WITNESSES: Final = 24
 BANNED_REPLACEMENTS: Final = 12
 """`intset.prover.simplify_steps`: Reruns that ban unproved replacements."""
 CASE_NODES: Final = 96
-"""`intset.prover.tiers`: Nodes of a goal that is split into cases."""
+"""`intset.prover.cases`: Nodes of a goal that is split into cases."""
 CASE_NESTING: Final = 4
-"""`intset.prover.tiers`: Comparisons assumed together."""
+"""`intset.prover.cases`: Comparisons assumed together."""
 
 
 # -- of the checker of certificates --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars, is_small
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
 from intset.linear import bounds as iv
-from intset.linear import division, symbolic
+from intset.linear import division, signs, symbolic
 from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
 from intset.linear.bounds import Interval
 from intset.linear.form import (
@@ -96,7 +96,7 @@ class Normalizer:
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
         self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms met so far
-        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `symbolic.is_nonneg`
+        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
@@ -164,7 +164,7 @@ class Normalizer:
             return True
         if high is not None and high < least or not self.tells_more(form):
             return False
-        return symbolic.is_nonneg(self, form.shift(-least))
+        return signs.is_nonneg(self, form.shift(-least))
 
     def tells_more(self, form: Linear) -> bool:
         """Whether the symbolic bound can improve on intervals: the sum has sizes or products."""
@@ -189,7 +189,7 @@ class Normalizer:
             return -1
         if not self.tells_more(form):
             return 0
-        return 1 if symbolic.is_nonneg(self, form) else -1 if symbolic.is_nonneg(self, form.scale(-1)) else 0
+        return 1 if signs.is_nonneg(self, form) else -1 if signs.is_nonneg(self, form.scale(-1)) else 0
 
     def may_be_zero(self, form: Linear) -> bool:
         """Whether `form` may take the value 0, as far as bounds and signs tell."""

@@ -11,19 +11,14 @@ ends, which share one budget of monomials, `VISITED_MONOMIALS`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import (
-    CONSULTED_FACTS,
-    DERIVED_SIGNS,
     ELIMINATION_STEPS,
-    FACT_CHAIN,
     NESTED_BUDGETS,
-    PRODUCT_DEGREE,
-    RELAXED_DIVISORS,
     SIGN_SPLITS,
     SYMBOLIC_NESTING,
     VISITED_MONOMIALS,
@@ -32,7 +27,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Var, make
 from intset.linear.division import floordiv
-from intset.linear.form import ZERO, Linear, atom, constant, degree, factors, monomial_of, take_out
+from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.operations import extremum
 from intset.linear.polynomial import (
     Monomial,
@@ -45,7 +40,6 @@ from intset.linear.polynomial import (
     linear_of,
     poly_of,
     scaled,
-    shifted,
     split,
 )
 
@@ -108,191 +102,7 @@ def own_budget() -> Iterator[None]:
         spent.left, spent.open, spent.consulting, spent.proofs = before
 
 
-def is_nonneg(known: Normalizer, form: Linear) -> bool:
-    """Prove `form >= 0` from ranges, symbolic ends and facts; False means unknown.
-
-    Eliminates all variables with a range. The coefficients over the remaining parameters, each measured from its lower
-    bound, must then be nonnegative.
-    """
-    spent = SPENT
-    if spent.open:  # an answer that depends on the remaining budget is not cached
-        return spent.proofs < DERIVED_SIGNS and _derived(known, form)
-    key = (form.const, frozenset(form.terms.items()))
-    sign = known.signs.get(key)
-    if sign is None:
-        spent.left = VISITED_MONOMIALS
-        sign = known.signs[key] = _derived(known, form)
-    return sign
-
-
-def _derived(known: Normalizer, form: Linear) -> bool:
-    spent = SPENT
-    spent.open += 1
-    spent.proofs += 1
-    try:
-        return _follows(known, form)
-    finally:
-        spent.proofs -= 1
-        spent.open -= 1
-
-
-def _follows(known: Normalizer, form: Linear) -> bool:
-    if _is_sure(known, form):
-        return True
-    facts, spent = known.assumptions.nonneg, SPENT
-    if not facts or spent.consulting >= CONSULTED_FACTS:
-        return False
-    spent.consulting += 1
-    try:
-        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1)
-    finally:
-        spent.consulting -= 1
-
-
-def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int) -> bool:
-    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`."""
-    open_ends: list[Linear] = []
-    for fact in facts:
-        factor = _cancelling_factor(known, form, fact)
-        if factor is None:
-            continue
-        rest = form.minus(factor.times(fact))
-        left = SPENT.left
-        if _is_sure(known, rest):
-            return True
-        if chain > 1:
-            SPENT.left = left - len(fact.terms)
-            if len(rest.terms) <= len(form.terms) + 1:
-                open_ends.append(rest)
-    return any(_beside_facts(known, rest, facts, chain - 1) for rest in open_ends)
-
-
-def _is_sure(known: Normalizer, form: Linear) -> bool:
-    """Prove `form >= 0` from ends of variables and atoms, or of the quotients in it."""
-    if _lowest_is_nonneg(known, form):
-        return True
-    relaxed = form
-    for _ in range(RELAXED_DIVISORS):
-        step = _without_quotients(known, relaxed)
-        if step is None:
-            return False
-        relaxed = step
-        if _lowest_is_nonneg(known, relaxed):
-            return True
-    return False
-
-
-def _without_quotients(known: Normalizer, form: Linear) -> Linear | None:
-    """A form f without the quotients by one divisor d of the given one, such that `form >= 0` follows from `f >= 0`.
-
-    It is `d * form` with each `d * (x // d)` at its least in [x - d + 1, x]. As `form` is an integer, it is nonnegative
-    where `d * form > -d`. Where `form` has the factor d beside each quotient, it need not be multiplied.
-
-    `None` without a quotient by a positive divisor, or with a quotient beside a factor of unknown sign.
-    """
-    divisor: Expr | None = None
-    found: list[tuple[Expr, int, Expr, list[Expr]]] = []
-    for e, k in form.terms.items():
-        others = factors(e)
-        for q in others:
-            if q.op is ops.FLOORDIV and (divisor is None or q.args[1] is divisor):
-                divisor = q.args[1]
-                take_out(others, q)
-                found.append((e, k, q, others))
-                break
-    if divisor is None:
-        return None
-    d = known.form(divisor)
-    if not known.is_positive(d):
-        return None
-    own = factors(next(iter(d.terms))) if not d.const and list(d.terms.values()) == [1] else None
-    less = [None if own is None else _without(others, own) for *_, others in found]
-    multiply = None in less
-    total = Linear(form.const, {e: k for e, k in form.terms.items() if all(e is not part for part, *_ in found)})
-    if multiply:
-        if degree(total, PRODUCT_DEGREE) + degree(d, PRODUCT_DEGREE) > PRODUCT_DEGREE:
-            return None
-        total = total.times(d).plus(d).shift(-1)
-    for (_, k, q, others), left in zip(found, less, strict=True):
-        parts = others if multiply or left is None else left
-        beside = atom(monomial_of(parts)) if parts else constant(1)
-        low = known.bounds(beside)[0]
-        if low is None or low < 0:
-            return None
-        x = known.form(q.args[0])
-        total = total.plus(beside.times(x.minus(d).shift(1) if k > 0 else x), k)
-    return total
-
-
-def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
-    """The factors without those to take out; `None` if one is missing."""
-    left = list(parts)
-    return left if all([take_out(left, e) for e in taken]) else None  # noqa: C419  # every factor is taken out
-
-
-def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
-    limits, ranges, atoms = known.assumptions.limits, known.ranges, known.assumptions.atoms
-    negated = scaled(poly_of(known.regroup(form)), -1)
-
-    def is_least(relaxed: Relaxed) -> bool:
-        highest, _ = _eliminated(known, negated, relaxed, 1, 0)
-        return highest is not None and _nonneg_over_parameters(known, scaled(highest, -1))
-
-    def everything(v: Var) -> bool:
-        return v in limits or v in ranges or v in atoms
-
-    # keep sizes symbolic: a size beside its own quotient bounds better than the ends of both
-    sizes = {v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))}
-    if atoms:
-        return is_least(lambda v: (v in limits or v in ranges) and v not in sizes) or is_least(everything)
-    return is_least(everything) or bool(sizes) and is_least(((limits.keys() | ranges.keys()) - sizes).__contains__)
-
-
-def _depends(end: Linear | None) -> bool:
-    return end is not None and not end.is_const
-
-
-def _cancelling_factor(known: Normalizer, form: Linear, fact: Linear) -> Linear | None:
-    """A monomial c >= 0 such that a term of `form - c*fact` cancels; `None` without one."""
-    for monomial, coefficient in fact.terms.items():
-        have = form.terms.get(monomial, 0)
-        if have and have % coefficient == 0 and have // coefficient > 0:
-            return constant(have // coefficient)
-    if all([e.op is not ops.MUL for e in form.terms]):  # noqa: C419  # hot
-        return None
-    for monomial, coefficient in fact.terms.items():
-        own = factors(monomial)
-        for e, k in form.terms.items():
-            if e.op is ops.MUL and k % coefficient == 0 and k // coefficient > 0:
-                others = _without(factors(e), own)
-                if others:
-                    beside = monomial_of(others)
-                    low = known.atom_bounds(beside)[0]
-                    if low is not None and low >= 0:
-                        return Linear(0, {beside: k // coefficient})
-    return None
-
-
-def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
-    if _obvious_sign(known, p) > 0:
-        return True
-    whole = p  # in `p`, each atom now denotes its distance from an end
-    for e in atoms_in(p):
-        low, high = known.atom_bounds(e)
-        if low is not None:
-            if low:
-                p = shifted(p, e, 1, low)
-        elif high is not None:
-            p = shifted(p, e, -1, high)
-        else:
-            return False
-    if all(k >= 0 for k in p.values()):
-        return True
-    low = known.bounds(linear_of(whole))[0] if any(e.op is ops.FLOORDIV for e in atoms_in(whole)) else None
-    return low is not None and low >= 0
-
-
-def _obvious_sign(known: Normalizer, p: Poly) -> int:
+def obvious_sign(known: Normalizer, p: Poly) -> int:
     """The sign (1 or -1) that all terms share by the signs of coefficients and atoms; else 0."""
     positive = negative = False
     for k in p.values():
@@ -340,13 +150,13 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
         spent.left = VISITED_MONOMIALS
     spent.open += 1
     try:
-        end, attained = _eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
+        end, attained = eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
     finally:
         spent.open -= 1
     return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained is not None)
 
 
-def _eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
+def eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:
     """The maximum of `p` over the relaxed variables: atoms are replaced by their ends, then variables."""
     place: Place | None = ANYWHERE
     for _ in range(ELIMINATION_STEPS):
@@ -392,7 +202,7 @@ def _over_arguments(known: Normalizer, p: Poly, e: Expr, relaxed: Relaxed, split
     for arg in e.args:
         whole = {parts: c for parts, c in p.items() if parts != (e,)}
         add(whole, poly_of(known.form(arg)), k)
-        ends.append(_eliminated(known, poly_of(known.regroup(linear_of(whole))), relaxed, splits, depth))
+        ends.append(eliminated(known, poly_of(known.regroup(linear_of(whole))), relaxed, splits, depth))
     if (e.op is ops.MAX) is (k > 0):
         return _larger(known, ends[0], ends[1])
     (a, at_a), (b, at_b) = ends
@@ -453,7 +263,7 @@ def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, sp
     add_product(at_last, poly_of(last), coefficient)
     ends: list[PolyEnd] = []
     for side, q in ((1, at_last), (-1, at_first)):
-        most, place = _eliminated(known, q, relaxed, splits - 1, 0)
+        most, place = eliminated(known, q, relaxed, splits - 1, 0)
         ends.append((most, _both(place, {var: side}) if alone else None))
     return _larger(known, ends[0], ends[1])
 
@@ -482,7 +292,7 @@ def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
 
 def _sign(known: Normalizer, p: Poly) -> int:
     """1 if `p >= 0` is proved, -1 if `p <= 0` is, else 0."""
-    return _obvious_sign(known, p) or known.sign(linear_of(p))
+    return obvious_sign(known, p) or known.sign(linear_of(p))
 
 
 def _larger(known: Normalizer, a: PolyEnd, b: PolyEnd) -> PolyEnd:
@@ -590,7 +400,7 @@ def _end(
     known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int
 ) -> tuple[Linear | None, Place | None]:
     p = poly_of(known.regroup(form))
-    end, place = _eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
+    end, place = eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
     return None if end is None else linear_of(end if upper else scaled(end, -1)), place
 
 

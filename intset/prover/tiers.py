@@ -6,12 +6,6 @@ points   the box is small: every point is evaluated; or local search among sizes
 z3       nonlinear and mixed goals
 
 Guarantee: every counterexample was evaluated, so a tier may propose points of a relaxation.
-
-Case distinction: each choice in the goal is governed by a comparison: a select's condition, the order of a minimum's
-operands, the sign of an absolute value's operand, one side of a disjunction. The proof assumes the comparison, then its
-negation; under either assumption the choice reduces to one arm, and the linear form decides the rest. (The walk of
-`linear/elimination` lists disjuncts of a condition; this one narrows a normalizer per comparison and stops at the first
-open case.)
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from intset.budgets import BITWISE_NODES, CASE_NESTING, CASE_NODES, CASES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
+from intset.budgets import BITWISE_NODES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
 from intset.check.polynomials import BITWISE, Expander
 from intset.check.premises import range_conditions
 from intset.coalescing import coalesced
@@ -35,12 +29,12 @@ from intset.expr.build import logical_not
 from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
-from intset.linear.assumptions import compare
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.prover.cases import follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
 
@@ -433,81 +427,3 @@ def declared_facts(var: Var) -> Iterator[Fact]:
         yield Fact(var <= high, DECLARED)
     if step > 1:
         yield Fact((var % step).eq(0), DECLARED)
-
-
-def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
-    """Whether case distinction proves a canonical condition of `known`."""
-    if not is_small(CASE_NODES, (canonical,)) or next(_choices(canonical), None) is None:
-        return False
-    waiting = [(known, canonical, 0)]
-    for _ in range(CASES):
-        reader, goal, depth = waiting.pop()
-        if not _holds(reader, goal):
-            cases = _cases(reader, goal) if depth < CASE_NESTING else None
-            if cases is None:
-                return False
-            waiting += [(case, goal, depth + 1) for case in reversed(cases)]
-        if not waiting:
-            return True
-    return False
-
-
-def _holds(reader: Normalizer, goal: Cond) -> bool:
-    """Whether the linear form proves `goal` in one case."""
-    return reader.empty or all(
-        isinstance(clause, tuple) and follows(reader, *clause) for clause in reader.clauses(goal)
-    )
-
-
-def follows(known: Normalizer, kind: ops.Op, form: Linear) -> bool:
-    """Whether ranges, facts and signs imply `form >= 0`, `== 0` or `!= 0`."""
-    if kind is ops.GE:
-        return known.is_nonneg(form)
-    negated = form.scale(-1)
-    if kind is ops.EQ:
-        return known.is_nonneg(form) and known.is_nonneg(negated)
-    return known.is_positive(form) or known.is_positive(negated)
-
-
-def _cases(reader: Normalizer, goal: Cond) -> list[Normalizer] | None:
-    """Normalizers for the cases of the first undecided comparison; infeasible cases are dropped."""
-    for comparison in _choices(reader.cond(goal)):
-        for clause in reader.clauses(comparison):
-            if isinstance(clause, tuple):
-                return [reader.narrowed(side) for side in _sides(reader, *clause)]
-    return None
-
-
-def _sides(reader: Normalizer, kind: ops.Op, form: Linear) -> Iterator[Cond]:
-    """Conditions that cover all points: `form` nonnegative or negative; for equations positive, negative or zero."""
-    above = form if kind is ops.GE else form.shift(-1)
-    below = form.scale(-1).shift(-1)
-    if not reader.is_nonneg(form.scale(-1) if kind is not ops.GE else below):
-        yield compare(reader, ops.GE, above)
-    if not reader.is_nonneg(form):
-        yield compare(reader, ops.GE, below)
-    if kind is not ops.GE:
-        yield compare(reader, ops.EQ, form)
-
-
-def _choices(goal: Cond) -> Iterator[Cond]:
-    """Comparisons that govern choices in `goal`, innermost first."""
-    for node in postorder((goal,)):
-        if node.op is ops.SELECT:
-            yield from _comparisons(node.args[0])
-        elif node.op is ops.MIN or node.op is ops.MAX:
-            yield make(ops.LE, node.args)
-        elif node.op is ops.ABS:
-            yield make(ops.GE, (node.args[0], const(0)))
-        elif node.op is ops.OR:
-            yield from _comparisons(node.args[0])
-
-
-def _comparisons(cond: Node) -> Iterator[Cond]:
-    stack = [cond]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.AND or node.op is ops.OR:
-            stack.extend(reversed(node.args))
-        elif isinstance(node, Cond) and node.op is not ops.BOOL:
-            yield node
