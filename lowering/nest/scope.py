@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -62,23 +62,32 @@ class Scope:
 
     @property
     def ctx(self) -> Context:
-        """The context; made when it is first asked for."""
+        """The context; made when it is first asked for, in one step from the innermost context that there is."""
         if self._ctx is None:
-            assert self._loop is not None
-            self._ctx = self._loop.ctx
-            if self._ranges or self._facts:
-                self._ctx = self._extended(self._loop.ctx)
+            pending: list[Scope] = []  # innermost first
+            outer: Scope | None = self
+            while outer is not None and outer._ctx is None:
+                pending += [outer] if outer._ranges or outer._facts else []
+                outer = outer._loop
+            assert outer is not None
+            assert outer._ctx is not None
+            ctx, is_root = outer._ctx, outer._loop is None
+            while pending and (known := self._extensions.get(_key(ctx, is_root, pending[-1:]))) is not None:
+                ctx, is_root = known, False
+                pending.pop()._ctx = known
+            self._ctx = self._extended(ctx, is_root, pending[::-1]) if pending else ctx
         return self._ctx
 
-    def _extended(self, ctx: Context) -> Context:
-        limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in self._ranges.items())
-        outer = None if self._loop is None or self._loop._loop is None else ctx  # a weak key must not be a value
-        key = (outer, limits, tuple((fact.condition, fact.provenance) for fact in self._facts))
+    def _extended(self, ctx: Context, is_root: bool, added: Sequence[Scope]) -> Context:
+        """A context with the ranges and facts of scopes inside of it, outermost first."""
+        key = _key(ctx, is_root, added)
         extended = self._extensions.get(key)
         if extended is None:
             if len(self._extensions) >= CACHED_ANSWERS:
                 self._extensions.clear()
-            extended = self._extensions[key] = ctx.extended(ranges=self._ranges, facts=self._facts)
+            ranges = {var: r for scope in added for var, r in scope._ranges.items()}
+            facts = [fact for scope in added for fact in scope._facts]
+            extended = self._extensions[key] = ctx.extended(ranges=ranges, facts=facts)
         return extended
 
     def inside(self, loop: For) -> Scope:
@@ -135,6 +144,14 @@ class Scope:
             for part in conjuncts(cond):
                 if not self.may_change(part):
                     yield part
+
+
+def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
+    """What a context with the ranges and facts of scopes inside of it is remembered under."""
+    ranges = {var: r for scope in added for var, r in scope._ranges.items()}
+    limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in ranges.items())
+    facts = tuple((fact.condition, fact.provenance) for scope in added for fact in scope._facts)
+    return None if is_root else ctx, limits, facts  # a weak key must not be a value
 
 
 def scope_of(f: Function) -> Scope:
