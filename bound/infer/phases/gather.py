@@ -142,6 +142,9 @@ def gather_bound(
             footprint = _with_whole_tiles(env, footprint, op, shape)
         if footprint.box is None and (is_boxed or stage.is_tensorized):
             footprint = box_around(env, footprint)
+            if bounds.aligned:
+                assert footprint.box is not None
+                footprint = footprint.with_box(footprint.box, "loops that stages share may compute less than the box")
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = uniform_roots(stage, bounds.relations)
     always = uniform_roots(stage, bounds.relations, with_nparts=False)

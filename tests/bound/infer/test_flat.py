@@ -103,6 +103,22 @@ def test_tails_of_the_split() -> None:
         check(s, bounds=b)
 
 
+def test_a_box_that_shared_loops_compute_less_than_is_not_exact() -> None:
+    shape = (5, 4)
+    A = te.placeholder(shape, name="A", dtype="int32")
+    P = te.compute(shape, lambda *i: A[i] * 3, name="P")
+    C = te.compute(shape, lambda *i: P[i] + 1, name="C")
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(s[C].fuse(*C.op.axis), 6)
+    other, last = s[C].split(inner, 2)
+    s[C].reorder(outer, last, other)
+    replay.compute_at(s, P, C, 2)
+    b = infer_bound(s, compute="box")
+    assert not b.computed(P).is_exact and infer_bound(s).computed(P).is_exact
+    places_are_right(b)
+    check(s, bounds=b)
+
+
 def test_a_stencil_keeps_what_its_reads_need() -> None:
     A = te.placeholder((13, 9), name="A", dtype="int32")
     P = te.compute((13, 9), lambda i, j: A[i, j] * 3, name="P")
