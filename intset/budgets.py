@@ -315,6 +315,8 @@ EQUATED_SIZES: Final = 32
 """`intset.ranges`: Sizes that equations between them eliminate."""
 COALESCED_SUMS: Final = 8
 """`intset.coalescing`: Sums of one question that become variables."""
+BREAKPOINT_PIECES: Final = 8
+"""`intset.linear.breakpoints`: Affine pieces of the minimum of several forms."""
 MULTIPLE_CHAIN: Final = 4
 """`intset.linear.multiples`: Links of a chain of divisibilities, `k | m`, `m | n`, ..., in one division."""
 MULTIPLE_TERMS: Final = 8

@@ -34,10 +34,11 @@ from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context
-from intset.expr.arguments import as_int, listed, of_kind
+from intset.expr.arguments import as_int, listed, mapped, of_kind
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.facts import ASSERTED
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
@@ -87,6 +88,8 @@ def infer_bound(
     name = config.current(domain or context.domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = ScheduleSizes(normalized, at)
+    tiles = sizes.tiles(normalized)
+    context = with_positive(context, tiles)
     state = InferenceState(
         normalized,
         create_attach_path(normalized),
@@ -97,6 +100,9 @@ def infer_bound(
         _boxed(normalized, compute),
         frozenset(normalized.stages if compact else ()),
         sharing,
+        given=ctx,
+        compute=compute,
+        tiles=tiles,
     )
     enter_shared(state)
     for stage in reversed(normalized.stages):
@@ -110,6 +116,22 @@ def infer_bound(
     check_threads(state.bounds.values(), state.env, sizes)
     state.env.account.close()
     return BoundsMap(schedule, state)
+
+
+def with_positive(context: Context, tiles: Iterable[Expr]) -> Context:
+    """The context with the asserted fact `t >= 1` for each size `t` of a split that is not known to be positive.
+
+    Raises
+    ------
+    ScheduleError: a size is known to be below 1.
+    """
+    known = context.frame.known
+    unproved = [t for t in tiles if not known.is_positive(known.form(t))]
+    for t in unproved:
+        most = known.bounds(known.form(t))[1]
+        if most is not None and most < 1:
+            raise ScheduleError(f"the size {t} of a split is at most {most}: it must be positive")
+    return context.extended(facts=[t >= 1 for t in unproved], provenance=ASSERTED) if unproved else context
 
 
 def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[Stage]:
@@ -251,6 +273,23 @@ class BoundsMap(Configured):
 
     def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
+
+    @property
+    def tiles(self) -> tuple[Expr, ...]:
+        """The symbolic sizes of splits; a nest asserts that each is at least 1."""
+        return self._state.tiles
+
+    def at(self, values: Mapping[Any, Any]) -> BoundsMap:
+        """The answers at values of sizes, by variable or name: those of `infer_bound` with these values.
+
+        Raises
+        ------
+        ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
+        InputError: as for the argument `at` of `infer_bound`.
+        """
+        given = {**self._state.sizes.fixed, **mapped(values, "values", "a mapping {size: integer}")}
+        compute = "auto" if self.forms else self._state.compute
+        return infer_bound(self.written, self._state.given, given, self.domain, compute, self.compact)
 
     @cached_property
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:

@@ -390,10 +390,29 @@ class ScheduleSizes:
             _refuse_repeated(stage, relation)
         if tail is Tail.ROUND_UP and (relation.parent.is_reduce or reduces or _is_of_fused(stage, relation)):
             tail = Tail.GUARD
-        factor = None if relation.factor is None else self.expr(relation.factor)
-        nparts = None if relation.nparts is None else self.expr(relation.nparts)
+        factor = None if relation.factor is None else self._tile(stage, relation, relation.factor)
+        nparts = None if relation.nparts is None else self._tile(stage, relation, relation.nparts)
         same = tail is relation.tail and factor is relation.factor and nparts is relation.nparts
         return relation if same else replace(relation, tail=tail, factor=factor, nparts=nparts)
+
+    def _tile(self, stage: Stage, split: Split, size: Expr) -> Expr:
+        """The size of a split at the fixed sizes.
+
+        Raises
+        ------
+        ScheduleError: it is below 1.
+        """
+        e = self.expr(size)
+        if e.is_const and e.data < 1:
+            what = "nparts" if split.factor is None else "factor"
+            raise ScheduleError(f"stage {stage.name}: {what} of {split.parent.name} must be positive, not {shown(e)}")
+        return e
+
+    def tiles(self, schedule: Schedule) -> tuple[Expr, ...]:
+        """The symbolic sizes of splits, each at least 1."""
+        splits = (r for stage in schedule.stages for r in self.relations(stage) if isinstance(r, Split))
+        sizes = (r.nparts if r.factor is None else r.factor for r in splits)
+        return tuple(dict.fromkeys(e for e in sizes if e is not None and not e.is_const))
 
 
 def _is_of_fused(stage: Stage, split: Split) -> bool:

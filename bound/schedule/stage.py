@@ -382,6 +382,10 @@ class Stage(Placing):
             e = as_expr(size, what)
         except InputError:
             e = None
+        upper = e.declared()[1] if isinstance(e, Var) else None
+        if e is not None and upper is not None and upper < 1:
+            problem = f"{what} of {_label(axis)} must be positive, but {e} is declared to be at most {upper}"
+            raise ScheduleError(f"stage {self.name}: {problem}")
         if e is None or (e.is_const and e.data < 1) or any(isinstance(v, IterVar) for v in e.free_vars()):
             problem = f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}"
             raise ScheduleError(f"stage {self.name}: {problem}")

@@ -168,7 +168,7 @@ class Normalizer:
 
     def tells_more(self, form: Linear) -> bool:
         """Whether the symbolic bound can improve on intervals: the sum has sizes or products."""
-        if len(form.terms) < 2:
+        if len(form.terms) < 2 and not any(e.op is ops.MUL for e in form.terms):
             return False
         if self.assumptions.limits:
             return True

@@ -154,10 +154,14 @@ def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
     limits, ranges, atoms = known.assumptions.limits, known.ranges, known.assumptions.atoms
     negated = scaled(poly_of(known.regroup(form)), -1)
+    quotients = any(e.op is ops.FLOORDIV for e in atoms_in(negated))
 
     def is_least(relaxed: Relaxed) -> bool:
         highest, _ = eliminated(known, negated, relaxed, 1, 0)
-        return highest is not None and _nonneg_over_parameters(known, scaled(highest, -1))
+        if highest is None:
+            return False
+        least = scaled(highest, -1)
+        return _nonneg_over_parameters(known, least) or not quotients and _beside_its_quotients(known, least)
 
     def everything(v: Var) -> bool:
         return v in limits or v in ranges or v in atoms
@@ -167,6 +171,14 @@ def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
     if atoms:
         return is_least(lambda v: (v in limits or v in ranges) and v not in sizes) or is_least(everything)
     return is_least(everything) or bool(sizes) and is_least(((limits.keys() | ranges.keys()) - sizes).__contains__)
+
+
+def _beside_its_quotients(known: Normalizer, least: Poly) -> bool:
+    """Prove `least >= 0` from the quotients that it has as ends of variables: `t*o` up to `(ceildiv(n, t) - 1)*t`."""
+    if not any(e.op is ops.FLOORDIV for e in atoms_in(least)):
+        return False
+    relaxed = _without_quotients(known, linear_of(least))
+    return relaxed is not None and _nonneg_over_parameters(known, poly_of(relaxed))
 
 
 def _depends(end: Linear | None) -> bool:

@@ -14,7 +14,7 @@ from bound.tir.value import Operand
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, truth
+from intset.expr.node import Cond, Expr, Var, truth
 from lowering.build.formulas import Formula
 from lowering.errors import AccessError
 from lowering.nest.driver import Descent, rewritten
@@ -50,6 +50,16 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
             if others and known.extended(facts=others).prove(cond):
                 del checks[cond]
     return list(checks.values())
+
+
+def tile_asserts(tiles: Iterable[Expr]) -> list[Assert]:
+    """Assertions that sizes of splits are positive, unless their declaration says so, which is asserted already."""
+    checks = []
+    for t in tiles:
+        least = t.declared()[0] if isinstance(t, Var) else None
+        if least is None or least < 1:
+            checks.append(Assert(t >= 1, f"the size {t} of a split is at least 1"))
+    return checks
 
 
 def data_checks(found: Iterable[Outside]) -> Checks:

@@ -21,7 +21,7 @@ from intset.expr.dag import without_assertions
 from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, ShapeVar, Var, const
 from intset.expr.printer import shown
-from lowering.build.checks import data_checks, refuse_outside, size_asserts
+from lowering.build.checks import data_checks, refuse_outside, size_asserts, tile_asserts
 from lowering.build.pipeline import schedule_ops
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq
 from lowering.nest.walk import free_variables, substitute
@@ -176,7 +176,7 @@ def nest_of(
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)
-    asserted = size_asserts(outside, known)
+    asserted = [*tile_asserts(b.tiles), *size_asserts(outside, known)]
     body = seq(*asserted, schedule_ops(b, frozenset(tensors), split, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from math import prod
 
+from bound.infer.answers.tile_counts import largest_count, total_count
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, instances
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
@@ -18,7 +19,7 @@ from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
-from intset.expr.dag import substitute
+from intset.expr.dag import free_vars, substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.infinity import Infinity
@@ -118,11 +119,38 @@ class StageRegion(Region):
         except UndecidedError as error:
             raise CountError(f"counting is out of budget: {error}") from error
 
-    def count_max(self) -> int | Infinity:
-        return self._counts()[0]
+    def count_max(self) -> int | Infinity | Expr:
+        """The largest number of elements of an instance: an int, or an expression over the sizes of tiles."""
+        closed = self._closed_count(largest_count)
+        return self._counts()[0] if closed is None else closed
 
-    def count_total(self) -> int | Infinity:
-        return self._counts()[1]
+    def count_total(self) -> int | Infinity | Expr:
+        """The number of elements of all instances together: an int, or an expression over the sizes of tiles.
+
+        Raises
+        ------
+        CountError: sizes are symbolic and there is no closed form; `BoundsMap.at` counts at values.
+        """
+        closed = self._closed_count(total_count)
+        return self._counts()[1] if closed is None else closed
+
+    def _closed_count(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
+        """A count of a box whose ends have products of sizes and loops; `None` without a closed form."""
+        box = self._footprint.box
+        if box is None or self._simple_counts() is not None:
+            return None
+        sizes = [v for v in (*box.variables(), *free_vars(*self._loop_ends())) if v not in self._env.ranges]
+        closed = count(self._env, box, self._loops()) if sizes else None
+        number = None if closed is None else self._env.number(closed)
+        return closed if number is None else number
+
+    def _loop_ends(self) -> list[Expr]:
+        return [
+            e
+            for v in self._loops()
+            for e in (self._env.ranges[v].min, self._env.ranges[v].extent)
+            if isinstance(e, Expr)
+        ]
 
     def _counts(self) -> tuple[int | Infinity, int | Infinity]:
         simple = self._simple_counts() or self._visited_counts()
@@ -145,7 +173,10 @@ class StageRegion(Region):
                 continue
             if any(v in self._env.ranges for v in size.free_vars()):
                 raise BudgetError(f"{size} is not affine")
-            raise CountError(f"the count depends on {size}: fix the sizes with infer_bound(..., at={{...}})")
+            raise CountError(
+                f"the count depends on {size} and has no closed form: "
+                "fix the sizes with bounds.at({...}) or infer_bound(..., at={...})"
+            )
         return alive.counts(loops, REGION_POINTS)
 
     def _simple_counts(self) -> tuple[int, int] | None:

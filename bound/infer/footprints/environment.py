@@ -85,6 +85,11 @@ class LoopEnvironment:
         return dict(self.context.ranges)
 
     @property
+    def normalizer(self) -> Normalizer:
+        """Forms with the ranges entered so far and the user's facts."""
+        return self._bounds
+
+    @property
     def regions(self) -> Regions:
         """The domain of regions that are not boxes."""
         return regions_of(self.domain) or strongest()

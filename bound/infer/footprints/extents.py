@@ -258,7 +258,9 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
 def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
     """The largest value of an expression over all loops, in terms of sizes; `None` if unknown."""
     if any(v in env.ranges for v in e.free_vars()):
-        high = env.context.extended(env.ranges).bounds(e, domain=CHEAPEST)[1]
+        # The range of another stage's loop would exclude the iterations in which that loop is empty.
+        ranges = transitive_ranges(env, e.free_vars())
+        high = env.context.extended(ranges).bounds(e, domain=CHEAPEST)[1]
         if not isinstance(high, Expr) or any(v in env.ranges for v in high.free_vars()):
             return None
         return high

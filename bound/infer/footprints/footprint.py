@@ -20,7 +20,7 @@ from bound.infer.footprints.box import (
     with_conditions,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment, instances
+from bound.infer.footprints.environment import LoopEnvironment, instances, size_bounds
 from intset import config
 from intset.budgets import CONDITION_SHARE, FOOTPRINT, FOOTPRINT_ENDS, FOOTPRINT_SHAPE
 from intset.context import Context
@@ -200,8 +200,10 @@ def footprint_of_shape(
 
 
 def _within_loop_ranges(env: LoopEnvironment, shape: Shape) -> Shape:
-    """The shape restricted to the ranges of its loops."""
+    """The shape restricted to the ranges of its loops and, where it has nonlinear terms, to the ends of all terms."""
     loops = [v for v in shape.variables() if v in env.ranges]
+    if any(not isinstance(e, Var) for e in shape.atoms()):
+        shape = shape.intersect_params(size_bounds(env, shape.atoms()))
     return shape.intersect_params(instances(env, loops)).coalesced() if loops else shape
 
 

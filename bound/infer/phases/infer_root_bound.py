@@ -5,7 +5,9 @@ Stages that share a loop are inferred in any order: the range of the loop comes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer.accesses import ReadGraph, TensorAccess, accesses
@@ -24,6 +26,8 @@ from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.tensor import Tensor
+from intset.context import Context
+from intset.expr.node import Expr
 from intset.expr.range import Range
 
 
@@ -65,6 +69,8 @@ class InferenceState:
     bounds: the bounds of each stage visited so far.
     requests: the accesses to each tensor, with their footprints.
     threads: thread axes with more threads than work, with their numbers of threads.
+    tiles: the symbolic sizes of splits, each at least 1.
+    given, compute: the arguments of `infer_bound`.
     """
 
     schedule: Schedule
@@ -79,6 +85,9 @@ class InferenceState:
     bounds: dict[Stage, StageBounds] = field(default_factory=dict)
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)
     threads: dict[IterVar, int] = field(default_factory=dict)
+    tiles: tuple[Expr, ...] = ()
+    given: Context | None = None
+    compute: str | Mapping[Any, str] = "exact"
     _accesses: dict[Operation, dict[Tensor, list[TensorAccess]]] = field(default_factory=dict)
     _propagations: dict[object, Propagation] = field(default_factory=dict)
 

@@ -260,11 +260,11 @@ class Region(order.Ordered):
             raise InputError(f"a point of a region of {self.dims} dimensions has no {len(converted)} coordinates")
         return converted
 
-    def count_max(self) -> int | Infinity:
+    def count_max(self) -> int | Infinity | Expr:
         """The largest number of points of an instance; raises `CountError` as `count` does, or for other variables."""
         return self._per_instance().max
 
-    def count_total(self) -> int | Infinity:
+    def count_total(self) -> int | Infinity | Expr:
         """The total number of points of all instances; raises as `count_max` does."""
         return self._per_instance().total
 

@@ -1,0 +1,100 @@
+"""Tiles of unknown size: answers are those at numbers, sizes are asserted to be positive, nests run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.tiles import compare, drawn, inferred, names, tiled
+from bound import infer_bound, te
+from bound.errors import ScheduleError
+from bound.infer import BoundsMap
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from intset import Context, Range, ShapeVar, Var
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr, as_expr
+from lowering import lower, run
+from lowering.errors import CheckError
+from tests.sweeps import daily
+
+SIZES = (1, 2, 3, 5, 14, 27, 28, 29, 100)
+
+
+def stencil(size: Expr | int, word: str = "factor") -> tuple[Schedule, Tensor, Tensor, Tensor]:
+    a = te.placeholder((30,), name="A")
+    b = te.compute((30,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((28,), lambda i: b[i] + b[i + 1] + b[i + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], **{word: size})
+    s[b].compute_at(s[c], outer)
+    return s, a, b, c
+
+
+@pytest.mark.parametrize("word", ["factor", "nparts"])
+def test_a_stencil_at_every_size(word: str) -> None:
+    t = ShapeVar("t")
+    s, a, b, c = stencil(t, word)
+    symbolic = infer_bound(s)
+    f = lower(s, [a, c])
+    x = np.arange(30, dtype="float32")
+    for n in SIZES:
+        result = np.zeros(28, "float32")
+        run(f, {"A": x, "C": result}, {t: n})
+        assert np.array_equal(result, 2 * (x[:-2] + x[1:-1] + x[2:]))
+        numeric = symbolic.at({t: n})
+        its, mine = stencil(n, word), numeric
+        other = infer_bound(its[0])
+        assert [r.extent.data for r in mine.allocated(b)] == [r.extent.data for r in other.allocated(its[2])]  # type: ignore[union-attr]
+        assert numeric.required(b).count_total() == other.required(its[2]).count_total()
+        extent = evaluate(as_expr(symbolic.allocated(b)[0].extent), {t: n})
+        assert extent >= evaluate(as_expr(numeric.allocated(b)[0].extent))
+        assert word == "nparts" or extent == min(n + 2, 30)
+
+
+def test_sizes_of_splits_are_positive() -> None:
+    t = ShapeVar("t")
+    s, a, _, c = stencil(t)
+    f = lower(s, [a, c])
+    with pytest.raises(CheckError, match="the size t of a split is at least 1"):
+        run(f, {"A": np.zeros(30, "float32"), "C": np.zeros(28, "float32")}, {t: 0})
+    with pytest.raises(ScheduleError, match="factor of i must be positive, not 0"):
+        infer_bound(s).at({t: 0})
+    with pytest.raises(ScheduleError, match="declared to be at most 0"):
+        stencil(ShapeVar("u", upper=0))
+    v = Var("v")
+    with pytest.raises(ScheduleError, match="must be positive"):
+        infer_bound(stencil(v)[0], Context({v: Range(0, 1)}))
+
+
+def test_storage_is_no_smaller_where_another_stage_has_no_work() -> None:
+    """The range of a loop of X says nothing about tiles in which Y alone is read."""
+    a, b = te.placeholder((8,), name="A"), te.placeholder((8,), name="B")
+    x = te.compute((8,), lambda i: a[i] + 1.0, name="X")
+    y = te.compute((8,), lambda i: b[i] + 1.0, name="Y")
+    c = te.compute((16,), lambda i: te.if_then_else(i < 8, x[i], y[i - 8]), name="C")
+    s = te.create_schedule(c.op)
+    t = ShapeVar("t")
+    outer, _ = s[c].split(c.op.axis[0], factor=t)
+    s[x].compute_at(s[c], outer)
+    s[y].compute_at(s[c], outer)
+    symbolic = infer_bound(s)
+    for n in range(1, 20):
+        numeric = symbolic.at({t: n})
+        for tensor in (x, y):
+            extent = evaluate(as_expr(symbolic.allocated(tensor)[0].extent), {t: n})
+            assert extent >= evaluate(as_expr(numeric.allocated(tensor)[0].extent))
+
+
+@pytest.mark.parametrize("name", daily(names(), 9))
+def test_no_answer_lacks_elements(name: str) -> None:
+    for case in tiled(name):
+        b, _ = inferred(case)
+        if not isinstance(b, BoundsMap):
+            continue
+        for seed in range(3):
+            try:
+                compared = compare(case, b, drawn(case, seed))
+            except ScheduleError:
+                continue
+            assert not compared.unsound
