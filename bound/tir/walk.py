@@ -129,9 +129,13 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     for operand in new.values():
         if not isinstance(operand, (Node, Value)):
             raise no_node(operand)
-    order, present = postorder((root,)), operations_of_node(root)
+    present = operations_of_node(root)
     is_called = on_load is not None and not _LOADS.isdisjoint(present)
-    if not is_called and new.keys().isdisjoint(order) and ValueOp.REDUCE not in present:
+    may_stay = not is_called and ValueOp.REDUCE not in present
+    if may_stay and not new:
+        return root
+    order = postorder((root,))
+    if may_stay and new.keys().isdisjoint(order):
         return root
     for node in order:
         if node in new:

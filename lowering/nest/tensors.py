@@ -53,8 +53,8 @@ def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices]
 
     new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
     if isinstance(new, Store):
-        tensor, indices = move(new.tensor, new.indices) or (new.tensor, new.indices)
-        new = with_fields(new, tensor=tensor, indices=indices)
+        target = move(new.tensor, new.indices)
+        return new if target is None else with_fields(new, tensor=target[0], indices=target[1])
     return new
 
 

@@ -247,6 +247,8 @@ def inline_values(f: Function, most: int = MOST) -> Function:
 
 def with_inlined_names(root: Stmt, is_inlined: Callable[[Operand], bool]) -> Stmt:
     """A nest without the names of integer variables whose values, names inlined, satisfy a condition."""
+    if not any(isinstance(stmt, Let) for stmt in statements(root)):
+        return root
     enter = {Stmt: (each_operand(_use_values),), Let: (_drop_inlined_name,)}
     return rewritten(root, _Inlining({}, is_inlined), enter)
 

@@ -10,17 +10,18 @@ from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.dag import operations
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, constant_value
 from lowering.division import Lowered, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function, with_fields
 from lowering.nest.scope import Scope
-from lowering.nest.walk import map_operands
+from lowering.nest.walk import map_operands, operands, range_ends, statements
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.integers import map_integers
 
 Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
 _LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
+_CHANGING: Final = _LOWERED | {ops.LOAD}  # a load may be a function of data
 
 
 def lower_divisions(f: Function, bits: int = 64) -> Function:
@@ -34,7 +35,18 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
         in 64 bits.
     """
     checked_function(f, "lower_divisions")
+    if not any(_may_change(stmt) for stmt in statements(f.body)):
+        return f
     return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
+
+
+def _may_change(stmt: Stmt) -> bool:
+    """Whether a rule may change a statement: it divides, maybe inside a function of data, or is an empty loop."""
+    if isinstance(stmt, For):
+        count = constant_value(range_ends(stmt.range)[1])
+        if count is not None and count <= 0:
+            return True
+    return any(not _CHANGING.isdisjoint(walk.operations(operand)) for operand in operands(stmt))
 
 
 def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
@@ -63,10 +75,10 @@ def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
         is_lowered = _LOWERED.isdisjoint(operations(stmt.cond))
         return stmt if is_lowered else Assert(_unaided(stmt.cond, bits), stmt.message)
 
-    operands = each_operand(lower_operand)
+    on_operands = each_operand(lower_operand)
     return {
-        Stmt: (operands,),
-        For: (operands, drop_empty_loop),
+        Stmt: (on_operands,),
+        For: (on_operands, drop_empty_loop),
         Allocate: (lower_storage,),
         Assert: (lower_assertion,),
     }
