@@ -135,7 +135,11 @@ def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Fr
     ranges = {v: limits for v, limits in frame.ranges.items() if v not in total.variables}
     ranges[x] = Range(total.least.expr(), total.reach.shift(1).expr())
     base = Frame(ranges, ()).base
-    facts = [Fact(extent >= 1, DERIVED) for v in total.variables if isinstance(extent := frame.ranges[v].extent, Expr)]
+    facts = [
+        Fact(extent >= 1, DERIVED)
+        for v in total.variables
+        if isinstance(extent := frame.ranges[v].extent, Expr) and not extent.is_const
+    ]
     for fact in frame.facts:
         condition = _over_the_sum(fact.condition, new, total, base)
         if condition is None:

@@ -152,7 +152,7 @@ class Context:
         >>> io, ii, n = Var("io"), Var("ii"), ShapeVar("n")
         >>> split = Context({io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}, assume=[io * 4 + ii < n])
         >>> split.coalesced([io * 8 + ii * 2])
-        (<Context ii+io in [0, n - 1]>, ((ii+io) * 2,))
+        (<Context 'ii+io' in [0, n - 1] | derived: ceildiv(n, 4) >= 1>, ('ii+io' * 2,))
         """
         roots = _tuple_of_exprs(exprs, "coalesced takes a tuple")
         simpler = coalesced(self.frame, roots, listed_vars(keep, "keep"))
