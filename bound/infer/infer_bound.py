@@ -279,6 +279,7 @@ class BoundsMap(Configured):
         """The symbolic sizes of splits; a nest asserts that each is at least 1."""
         return self._state.tiles
 
+    @as_configured
     def at(self, values: Mapping[Any, Any]) -> BoundsMap:
         """The answers at values of sizes, by variable or name: those of `infer_bound` with these values.
 

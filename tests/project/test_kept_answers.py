@@ -182,6 +182,7 @@ def bounds_map() -> Made:
     s[b].compute_at(s[c], outer)
     ctx = Context({}, assume=[n >= 3])
     names = (
+        "at",
         "with_compact",
         "attached",
         "loop_name",
