@@ -315,7 +315,9 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
     total = dict(p)
     place: Place | None = ANYWHERE
     for parts in composite:
-        k = total.pop(parts)
+        k = total.pop(parts, 0)
+        if not k:  # the bound of another term cancelled it
+            continue
         bound: PolyEnd = GIVEN_UP
         if len(parts) == 1 and depth < SYMBOLIC_NESTING:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
