@@ -23,7 +23,7 @@ from intset.domains.sets.ends import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
@@ -68,6 +68,7 @@ class _LineSearch:
     Attributes
     ----------
     options: for each variable the values it may take on a line or at a corner, as functions of t.
+    is_long: whether some value on a line may be too long to be evaluated.
     """
 
     def __init__(self, query: Query, variables: Sequence[Var], touching: Sequence[Cond]) -> None:
@@ -80,6 +81,8 @@ class _LineSearch:
         divisors = [e.args[1] for e in postorder((*query.exprs, *touching)) if e.op in ops.DIVISIONS]
         constants = [e.data for e in divisors if e.op is ops.CONST]
         self.step = math.lcm(*(abs(c) or 1 for c in constants), *(v.declared()[2] for v in variables))
+        nodes, bits = postorder((*query.exprs, *self.conditions)), (16 * FAR * self.step).bit_length() + 1
+        self.is_long = some_may_be_long(nodes, dict.fromkeys(free_vars(*query.exprs, *self.conditions), bits))
         self.equated = dict(_definitions(query, touching))
         self.options = [list(dict.fromkeys(self._options(var))) for var in self.variables]
 
@@ -123,7 +126,7 @@ class _LineSearch:
 
     def is_attained(self, side: int, end: int | None) -> bool:
         """Whether an end is proved to be attained; `None` stands for the infinite end."""
-        if not all(self.options):
+        if self.is_long or not all(self.options):
             return False
         if end is None:
             return any(self._grows(line, side) for line in self._lines())
