@@ -22,9 +22,8 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.codegen.c_words import c_type, defined_once
 from lowering.codegen.emitter import indented
-from lowering.nest.combine import is_combining
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, LoopKind, Seq, Stmt, Store
-from lowering.nest.walk import folded, free_variables, operands, range_ends, statements, touched
+from lowering.nest.walk import folded, free_variables, is_combining, operands, range_ends, statements, touched
 from lowering.passes.values.index_width import offset
 
 _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words

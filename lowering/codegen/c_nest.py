@@ -20,11 +20,10 @@ from lowering.codegen.c_memory import ConstantTable, CStorage, constant_tables, 
 from lowering.codegen.c_operands import CSyntax
 from lowering.codegen.c_words import c_type
 from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored, comment, compared, indented, opened
-from lowering.nest.combine import update_of
 from lowering.nest.driver import Cursor, inside
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
 from lowering.nest.text import end_of
-from lowering.nest.walk import free_variables, needed_variables, range_ends, statements, touched
+from lowering.nest.walk import free_variables, needed_variables, range_ends, statements, touched, update_of
 from lowering.storage.plan import parallel_plan
 
 ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning

@@ -22,7 +22,6 @@ from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, truth
 from lowering.dataflow import account_of
-from lowering.nest.combine import is_combining
 from lowering.nest.driver import Cursor, Descent, StmtRules, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
     Allocate,
@@ -46,6 +45,7 @@ from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     calls,
     children,
+    is_combining,
     operands,
     range_ends,
     rebuilt,
