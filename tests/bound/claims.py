@@ -41,7 +41,7 @@ def _check_region(
 ) -> bool:
     what = f"{tensor.name} by {b.domain}: {region}"
     counts = [len(points) for points in truth.values()]
-    _check_counts(region, max(counts, default=0), sum(counts), what, bool(env))
+    _check_counts(region, max(counts, default=0), sum(counts), what, {**b.sizes, **env})
     assert not region.is_empty or not any(truth.values()), what
     assert region.params or not region.at({}).params, f"{what}: what depends on nothing does so at no values"
     shape = [value(e, {**b.sizes, **env}) for e in tensor.shape]
@@ -62,14 +62,15 @@ def _check_region(
     return region.is_exact
 
 
-def _check_counts(region: StageRegion, most: int, total: int, what: str, is_symbolic: bool) -> None:
+def _check_counts(region: StageRegion, most: int, total: int, what: str, sizes: Mapping[Var, int]) -> None:
     """Counts equal those of the enumerated region if the region is exact, and are upper bounds otherwise."""
     for said, true in zip(_counts(region), (most, total), strict=True):
         if said is None:
-            assert is_symbolic or not region.is_exact, f"{what}: not counted"
+            assert sizes or not region.is_exact, f"{what}: not counted"
             continue
-        assert said >= true, f"{what}: counts {said}, not {true}"
-        assert not region.is_exact or is_symbolic or said == true, f"{what}: counts {said}, not {true}"
+        number = said if isinstance(said, int) else value(said, sizes)
+        assert number >= true, f"{what}: counts {said}, not {true}"
+        assert not region.is_exact or number == true, f"{what}: counts {said}, not {true}"
 
 
 def _counts(region: StageRegion) -> list[Any]:
