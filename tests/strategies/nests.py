@@ -247,7 +247,12 @@ class Nest:
         rng, name, v, c = self.rng, self._fresh("T"), self._fresh("t"), self._fresh("t")
         rows = [u for u in scope.loops if scope.ranges[u][0] >= 0 and scope.ranges[u][1] < 4]
         row = rng.choice(("", str(rng.randrange(4)), *rows))
-        target = rng.choice([a for a in ("ABC" if not row else "M") if a in scope.arrays] or ["A"])
+        targets = [a for a in ("ABC" if not row else "M") if a in scope.arrays] or [
+            a for a in "ABC" if a in scope.arrays
+        ]
+        if not targets:
+            return self._store(scope)
+        target = rng.choice(targets)
         row = row if target == "M" else ""
         dtype, shape = scope.arrays[target]
         size, put = min(4, shape[-1]), row and f"{row}, "
