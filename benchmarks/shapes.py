@@ -2,9 +2,9 @@
 
 40 symbolic sizes with 42 guards, as a shape compiler collects them over a graph: declared bounds and multiples, equal
 and derived sizes, divisibility by numbers and by sizes, orders, products under a limit. The questions are drawn by
-kind: remainders of products, views, contiguity, padding, pooling, and what the guards imply. Each is asked in a fork of
-its own, with every library loaded and nothing asked before; the context is made outside of the clock, what it learns of
-its guards inside.
+kind: remainders of products, views, contiguity, padding, pooling, and what the guards imply. A
+forked process asks each question, with all libraries loaded and all caches empty; the clock starts after the context is
+made, and runs while the context reads its guards.
 
 Shown: who answered, seconds of processor time in all and at most, and the questions that z3 answered or nobody. `--z3`
 asks z3 alone what was left unknown. Targets: nothing unknown that z3 decides, at most 2 % answered by z3.

@@ -88,7 +88,7 @@ def _number(split: Split) -> int | None:
 
 
 def tiled(name: str) -> Iterator[Tiled]:
-    """A case with one split made unknown, for each, and with all of them."""
+    """Variants of a case: a size in place of each split factor in turn, then of all factors."""
     case = next(case for case in CASES if case["name"] == name)
     places = places_of(case["fn"]())
     choices = [[place] for place in places]
@@ -197,7 +197,7 @@ def _difference(
 
 
 def _same_loops(a: BoundsMap, b: BoundsMap) -> dict[Var, Var]:
-    """Each loop of one inference with that of the other, by name and order."""
+    """Map each loop of one inference to the loop of equal name and order of the other."""
     tables: list[dict[tuple[str, int], Var]] = []
     for ranges in (a._state.env.ranges, b._state.env.ranges):
         number: dict[str, int] = {}

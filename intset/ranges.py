@@ -233,7 +233,7 @@ def equated_sizes(ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Norm
 
 
 def _equated_size(ranges: Mapping[Var, Range], cond: Cond, base: Normalizer) -> tuple[Var, Expr] | None:
-    """A variable with its value by an equation: one that is a side of it first, then one with coefficient 1."""
+    """Solve an equation for a variable: for a side that is a variable, else for a variable with coefficient 1."""
     if definedness((cond,)) or opaque_terms(cond):
         return None
     a, b = cond.args

@@ -342,7 +342,7 @@ def _to_expr(form: Linear) -> Expr:
 
 
 def _leads_negative(e: Expr) -> bool:
-    """Whether the first term of a written sum is negative, as it is only where all are."""
+    """Whether the first term of a written sum is negative. Positive terms are written first, so then every term is."""
     above = e
     while e.op is ops.ADD or e.op is ops.SUB:
         above, e = e, e.args[0]

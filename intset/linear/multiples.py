@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Multiple(NamedTuple):
     """The equation `term = divisor*quotient + rest`.
 
-    Invariant: it holds at every point of the scope that has it, and `quotient` is an integer there.
+    Invariant: the equation holds, with an integer quotient, at every point of its scope.
     """
 
     term: Expr
@@ -54,7 +54,7 @@ class Multiples(NamedTuple):
 
 
 def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
-    """What is known of the remainders of an atom or monomial: stated by facts, else declared."""
+    """The multiples that facts state for an atom or monomial; without any, its declared divisor."""
     multiples = known.assumptions.multiples
     stated = None if multiples is None else multiples.by_term.get(e)
     if stated is not None:
@@ -234,15 +234,20 @@ def _times(form: Linear, divisor: Linear) -> Linear | None:
     """How often a term contains the divisor, or its first term; `None` for not once."""
     if divisor.is_const:
         if not form.terms:
-            k = int(form.const / divisor.const) if abs(form.const) < 1 << 50 else form.const // divisor.const
+            k = _truncated(form.const, divisor.const)
             return constant(k) if k else None
         ((e, k),) = form.terms.items()
-        k = k // divisor.const if k > 0 else -(-k // divisor.const)
+        k = _truncated(k, divisor.const)
         return Linear(0, {e: k}) if k else None
     if len(divisor.terms) > 1 or divisor.const:
         lead = next(iter(divisor.terms))
         return exact_quotient(form, Linear(0, {lead: divisor.terms[lead]}))
     return exact_quotient(form, divisor)
+
+
+def _truncated(a: int, b: int) -> int:
+    """`a / b` for b > 0, rounded towards 0."""
+    return a // b if a > 0 else -(-a // b)
 
 
 # -- facts --------------------------------------------------------------------------------------------------------
@@ -293,7 +298,7 @@ def _stated_remainder(known: Normalizer, form: Linear, quotient: Expr, sign: int
         g = gcd(k, m)
         if m < 1 or value % g:
             return None
-        m = abs(m // g)
+        m //= g
         return _modulo(e, m, value // g * pow(k // g, -1, m) % m) if m > 1 else None
     for e, k in y.terms.items():
         if abs(k) == 1:
@@ -329,7 +334,7 @@ class _Table:
         if _is_floor(one.quotient) and one.divisor.is_const and one.rest.is_const:
             for other in have:
                 if other.divisor.is_const and other.rest.is_const and _is_floor(other.quotient):
-                    both = _chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
+                    both = chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
                     if both is None:
                         return False
                     have = tuple(m for m in have if m is not other)
@@ -350,7 +355,7 @@ def _is_floor(quotient: Linear) -> bool:
     return e.op is ops.FLOORDIV and k == 1
 
 
-def _chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
+def chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
     """(lcm, value) of two congruences; `None` where they contradict each other."""
     g = gcd(m, n)
     if (s - r) % g:

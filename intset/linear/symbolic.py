@@ -56,7 +56,7 @@ class SymbolicEnd(NamedTuple):
 
 UNKNOWN = SymbolicEnd(None, False)
 Relaxed = Callable[[Var], bool]
-Place = Mapping[Expr, object]  # the end at which each variable stands, or a mark of its own for another value
+Place = Mapping[Expr, object]  # each variable: 1 at its last value, -1 at its first, else a unique object
 PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and where it is attained, if that is known
 GIVEN_UP: PolyEnd = (None, None)
 ANYWHERE: Place = MappingProxyType({})

@@ -12,7 +12,6 @@ too; partial ones are not, because dropping a part lets successors run at more p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import (
@@ -31,6 +30,7 @@ from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.multiples import chinese
 from intset.simplify import comparisons, sums
 from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated
@@ -282,11 +282,10 @@ def _one_congruence(op: Op, p: Cond, q: Cond) -> Cond | None:
         return None
     e, m, r = a
     _, n, t = b
-    common = gcd(m, n)
-    if (t - r) % common:
+    both = chinese(m, r, n, t)
+    if both is None:
         return truth(op is ops.OR)
-    r += m * ((t - r) // common * pow(m // common, -1, n // common) % (n // common))
-    congruence: Cond = make(kind, (make(ops.FLOORMOD, (e, const(m * n // common))), const(r)))
+    congruence: Cond = make(kind, (make(ops.FLOORMOD, (e, const(both[0]))), const(both[1])))
     return congruence
 
 

@@ -181,7 +181,7 @@ class Access:
     Attributes
     ----------
     position: the number of items of `loop` in front of it.
-    guards: alternatives; one of them must hold, and so must the guard of the site.
+    guards: alternative conditions; the access happens where the guard of the site and one of them hold.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Scope:
 
     @property
     def ctx(self) -> Context:
-        """The context; made when it is first asked for, in one step from the innermost context that there is."""
+        """The context of this scope, extended from the nearest outer scope with a context, on first use."""
         if self._ctx is None:
             pending: list[Scope] = []  # innermost first
             outer: Scope | None = self

@@ -115,7 +115,7 @@ def _least(known: Normalizer, forms: Sequence[Linear]) -> Linear:
 
 
 def _largest(env: LoopEnvironment, forms: Sequence[Linear], own: Sequence[Var]) -> Linear | None:
-    """The largest extent of a side over its loops; `None` if it stands at no end that is known."""
+    """The largest extent of a side over its loops; `None` if no loop end is proved to attain it."""
     known, runs, left = env.normalizer, constant(1), []
     for v in own:
         first, end = _ends(env, v)

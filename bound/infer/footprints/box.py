@@ -166,7 +166,7 @@ def with_conditions(env: LoopEnvironment, box: Box, conditions: Iterable[Cond]) 
 
 
 def guarded(env: LoopEnvironment, box: Box, guard: Box) -> Box:
-    """The box with the guard of another one in addition to its own."""
+    """Restrict a box by the guard of another box, too."""
     return with_conditions(env, with_where(env, box, guard.where), guard.also)
 
 

@@ -24,6 +24,7 @@ from math import gcd
 from typing import Final, TypeAlias
 
 from intset.budgets import FEW_OPERANDS
+from intset.linear.multiples import chinese
 
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]
@@ -130,11 +131,7 @@ def _common_residue(a: Residue, b: Residue) -> Residue | None:
         return a if r == s or (n and (r - s) % n == 0) else None
     if n == 0:
         return b if (s - r) % m == 0 else None
-    g = gcd(m, n)
-    if (s - r) % g:
-        return None
-    n //= g
-    return (m * n, (r + m * ((s - r) // g * pow(m // g, -1, n) % n)) % (m * n))
+    return chinese(m, r, n, s)
 
 
 # --- sums and products ------------------------------------------------------------------------------------------------

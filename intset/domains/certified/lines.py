@@ -31,7 +31,7 @@ from intset.linear.form import atom
 from intset.names import CHEAPEST
 from intset.ranges import is_known
 
-FAR: Final = 1 << 12  # the smallest t of a line: all that holds in the long run holds from here on
+FAR: Final = 1 << 12  # the smallest t of a line, large enough for a condition that holds for large t
 STEEP: Final = 1 << 16  # the inverse of the smallest slope that counts as growth
 
 
