@@ -36,6 +36,7 @@ from intset.errors import (
     UndecidedError,
     UndefinedError,
 )
+from intset.expr import ops
 from intset.expr.annotate import annotate_shapes
 from intset.expr.build import (
     Opaque,
@@ -57,7 +58,7 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const, sum_of
+from intset.expr.node import FALSE, TRUE, Cond, Expr, ShapeVar, Var, const, sum_of
 from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region
     from intset.domains.sets.relation import Relation
+    from intset.expr.as_json import from_json, to_json
+    from intset.expr.convert import Converter, fold
     from intset.prover.proof import Proof
     from intset.simplify.cost import COST, cost
 
@@ -81,6 +84,8 @@ _WHAT_ANSWERS = {
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
+    **dict.fromkeys(("from_json", "to_json"), "intset.expr.as_json"),
+    **dict.fromkeys(("Converter", "fold"), "intset.expr.convert"),
     "Proof": "intset.prover.proof",
     **dict.fromkeys(("COST", "cost"), "intset.simplify.cost"),
 }
@@ -100,14 +105,17 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "COST",
+    "FALSE",
     "NEG_INF",
     "POS_INF",
+    "TRUE",
     "Bounds",
     "BudgetError",
     "Cond",
     "Config",
     "Context",
     "ContradictionWarning",
+    "Converter",
     "CountError",
     "Domain",
     "DomainError",
@@ -142,6 +150,8 @@ __all__ = [
     "evaluate",
     "floordiv",
     "floormod",
+    "fold",
+    "from_json",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -149,10 +159,12 @@ __all__ = [
     "minimum",
     "nonneg",
     "opaque",
+    "ops",
     "parse",
     "register",
     "select",
     "sum_of",
+    "to_json",
     "truncdiv",
     "truncmod",
     "using",

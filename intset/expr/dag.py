@@ -378,8 +378,7 @@ def is_small(limit: int, roots: Iterable[Node]) -> bool:
 
 def substitute(root: Kind, replacements: Mapping[E, IntLike]) -> Kind:
     """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
-    answer: Kind = root.substitute(replacements)
-    return answer
+    return root.substitute(replacements)
 
 
 def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:

@@ -10,12 +10,12 @@ import itertools
 import operator
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import as_count, listed, mapped
 from intset.expr.arguments import as_int as as_int
-from intset.expr.arguments import listed, mapped
 from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, intern, rewrite
 from intset.expr.dag import Guest as Guest  # the names that other layers know from here
 from intset.expr.evaluate import settled
@@ -25,6 +25,7 @@ from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
 Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # Expr to Expr, Cond to Cond
+Old = TypeVar("Old", bound="Expr")  # what is replaced: mappings are invariant in their keys
 
 VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
 SERIAL = itertools.count()
@@ -45,20 +46,25 @@ class Node(Interned):
     def __reduce__(self) -> tuple[object, ...]:
         return (rebuild, (flatten(self),))
 
-    def substitute(self, replacements: Mapping[Any, IntLike]) -> Any:
+    def substitute(self, replacements: Mapping[Old, IntLike]) -> Node:
         """This node with every occurrence of a key replaced by its value, simultaneously."""
-        new: dict[Node, Node] = {}
-        for key, value in mapped(replacements, "the replacements").items():
-            if not isinstance(key, Expr):
-                raise InputError(f"only expressions can be replaced, not {shown(key)}")
-            new[key] = as_expr(value, f"the replacement of {key!r}")
-        return rewrite(self, new)
+        return substituted(self, replacements)
 
     def __str__(self) -> str:
         return to_text(self)
 
     def __repr__(self) -> str:
         return to_text(self, limit=2000)
+
+
+def substituted(root: Kind, replacements: Mapping[Old, IntLike]) -> Kind:
+    """`root` with every occurrence of a key of `replacements` replaced by its value, simultaneously."""
+    new: dict[Node, Node] = {}
+    for key, value in mapped(replacements, "the replacements").items():
+        if not isinstance(key, Expr):
+            raise InputError(f"only expressions can be replaced, not {shown(key)}")
+        new[key] = as_expr(value, f"the replacement of {key!r}")
+    return rewrite(root, new)
 
 
 def rebuild(rows: Flat) -> Node:
@@ -197,6 +203,25 @@ class Expr(Node):
         """The condition that both differ."""
         return compare(ops.NE, self, other)
 
+    def __pow__(self, exponent: SupportsIndex) -> Expr:
+        """The product of `exponent` factors, from left to right; the exponent is a number."""
+        if isinstance(exponent, Expr) and not exponent.is_const:
+            raise InputError(
+                f"the exponent of ** must be a number, not {shown(exponent)}: 1 << e is 2 to the power of e"
+            )
+        count = as_count(exponent, "the exponent of **")
+        return reduce(operator.mul, itertools.repeat(self, count - 1), self) if count else const(1)
+
+    def __divmod__(self, other: IntLike) -> tuple[Expr, Expr]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: IntLike) -> tuple[Expr, Expr]:
+        return other // self, other % self
+
+    def substitute(self, replacements: Mapping[Old, IntLike]) -> Expr:
+        """This expression with every occurrence of a key replaced by its value, simultaneously."""
+        return substituted(self, replacements)
+
     @property
     def is_const(self) -> bool:
         return self.op is ops.CONST
@@ -263,6 +288,10 @@ class Cond(Node):
     def __invert__(self) -> Cond:
         return intern(Cond, ops.NOT, (self,), None)
 
+    def substitute(self, replacements: Mapping[Old, IntLike]) -> Cond:
+        """This condition with every occurrence of a key replaced by its value, simultaneously."""
+        return substituted(self, replacements)
+
     def __bool__(self) -> bool:
         if self.op is ops.BOOL:
             return bool(self.data)
@@ -271,7 +300,8 @@ class Cond(Node):
             return bool(value)
         raise InputError(
             f"the truth value of the condition {shown(self)} is not known: combine conditions with & | ~ "
-            "(not 'and', 'or', 'not', nor a chain such as a < b < c), decide them with Context.prove"
+            "(not 'and', 'or', 'not', nor a chain such as a < b < c), decide them with Context.prove; "
+            "minimum and maximum stand for Python's min and max"
         )
 
 
@@ -393,6 +423,8 @@ def as_expr(value: object, what: str = "an operand") -> Expr:
         return value
     if isinstance(value, Cond):
         raise InputError(f"{what} must be an integer expression, not the condition {shown(value)}")
+    if isinstance(value, str):
+        raise InputError(f"{what} must be an expression, not the text {shown(value)}: intset.parse reads expressions")
     return const(value if type(value) is int else as_int(value, what))
 
 
@@ -402,6 +434,8 @@ def as_cond(value: object, what: str = "an operand") -> Cond:
         return value
     if isinstance(value, bool):
         raise InputError(f"{what} must be a condition, not Python's {value}: was it compared with 'is', 'in' or 'and'?")
+    if isinstance(value, str):
+        raise InputError(f"{what} must be a condition, not the text {shown(value)}: intset.parse reads conditions")
     raise InputError(f"{what} must be a condition, not {shown(value)} of type {type(value).__name__}")
 
 
@@ -458,6 +492,10 @@ def compare(op: Op, a: object, b: object) -> Cond:
 def truth(value: bool) -> Cond:
     """The constant condition."""
     return intern(Cond, ops.BOOL, (), bool(value))
+
+
+TRUE: Final = truth(True)
+FALSE: Final = truth(False)
 
 
 def sum_of(terms: Iterable[IntLike]) -> Expr:

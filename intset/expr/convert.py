@@ -1,0 +1,163 @@
+"""Conversion between expressions and the terms of another library: `fold` and `Converter`.
+
+Both visit each node of a DAG once, operands first, without recursion over depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from intset.errors import InputError
+from intset.expr.arguments import a_function, mapped, refusal
+from intset.expr.dag import Interned, postorder
+from intset.expr.node import Node
+from intset.expr.ops import Op
+from intset.expr.printer import shown
+
+K = TypeVar("K")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def fold(root: Node, table: Mapping[Op, Callable[..., T]]) -> T:
+    """The value of `root` under a function for each operation, bottom-up; each shared node is visited once.
+
+    Every operand is folded, also those of lazy operations.
+
+    Parameters
+    ----------
+    root: an expression or a condition.
+    table: for each operation that occurs, a function of the node and of its folded operands.
+
+    Raises
+    ------
+    InputError: an operation has no row in the table.
+
+    >>> from intset import Var, fold, ops
+    >>> i = Var("i")
+    >>> fold(i * 2 + i, {ops.VAR: lambda v: 1, ops.CONST: lambda c: 0, ops.MUL: lambda e, a, b: a + b + 1,
+    ...                  ops.ADD: lambda e, a, b: a + b + 1})
+    4
+    """
+    if not isinstance(root, Node):
+        raise refusal("the root of fold", "an expression or a condition", root)
+    rows = _table(table, "the table of fold")
+    results: dict[Node, T] = {}
+    for node in postorder((root,)):
+        handler = rows.get(node.op)
+        if handler is None:
+            raise InputError(f"the table of fold has no row for {node.op.name!r}, the operation of {shown(node)}")
+        results[node] = handler(node, *[results[arg] for arg in node.args])
+    return results[root]
+
+
+def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callable[..., T]]:
+    for kind, handler in mapped(table, what, "a mapping from kinds of terms to functions").items():
+        a_function(handler, f"{what} for {shown(kind)}")
+    return table
+
+
+def kind_of(node: object) -> object:
+    """The operation of an expression; the class of anything else."""
+    return node.op if isinstance(node, Interned) else type(node)
+
+
+def operands_of(node: Any) -> Sequence[Any]:
+    """The `args` of a node; none where it has no such attribute."""
+    args: Sequence[Any] = getattr(node, "args", ())
+    return args
+
+
+class Converter(Generic[S, T]):
+    """Converts terms of one library to terms of another by a table, and remembers what became of each variable.
+
+    Either side may be this one: expressions to foreign terms, or foreign terms to expressions. A call converts a term
+    with all terms below it; those converted before are looked up by their identity.
+
+    Invariant: `variables` is one-to-one. Two sources never share a target, so results convert back.
+
+    Parameters
+    ----------
+    table: for each kind of term, a function of the term and its converted operands. A kind that is a class stands for
+        its subclasses as well, the nearest first.
+    var: the target of a leaf that the table does not have; asked once for each leaf, remembered in `variables`.
+    opaque: the target of any other term that the table does not have, of the term and its converted operands; without
+        it such a term is an InputError.
+    kind: the kind of a term: by default the operation of an expression, and the class of anything else.
+    operands: the operands of a term, by default its `args`.
+    variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
+
+    >>> from intset import Converter, Var, ops
+    >>> i = Var("i")
+    >>> text = Converter({ops.CONST: str, ops.ADD: lambda e, a, b: f"(+ {a} {b})"}, var=lambda v: v.name)
+    >>> text(i + 1), text.sources
+    ('(+ i 1)', {'i': i})
+    """
+
+    def __init__(
+        self,
+        table: Mapping[Any, Callable[..., T]],
+        var: Callable[[S], T] | None = None,
+        opaque: Callable[..., T] | None = None,
+        *,
+        kind: Callable[[S], object] = kind_of,
+        operands: Callable[[S], Sequence[S]] = operands_of,
+        variables: Mapping[S, T] | None = None,
+    ) -> None:
+        self._table = dict(_table(table, "the table of Converter"))
+        self._var, self._opaque, self._kind, self._operands = var, opaque, kind, operands
+        self._results: dict[int, tuple[S, T]] = {}  # by identity; the source is kept, so that no identity is reused
+        self.variables: dict[S, T] = {}
+        self.sources: dict[T, S] = {}
+        for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
+            self._pair(source, target)
+
+    def __call__(self, root: S) -> T:
+        """The converted term."""
+        stack = [root]
+        while stack:
+            term = stack[-1]
+            if id(term) in self._results:
+                stack.pop()
+                continue
+            operands = self._operands(term)
+            waiting = [arg for arg in operands if id(arg) not in self._results]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                stack.pop()
+                converted = [self._results[id(arg)][1] for arg in operands]
+                self._results[id(term)] = (term, self._converted(term, converted))
+        return self._results[id(root)][1]
+
+    def _converted(self, term: S, operands: Sequence[T]) -> T:
+        handler = self._handler(self._kind(term))
+        if handler is not None:
+            return handler(term, *operands)
+        if not operands and isinstance(term, Hashable):
+            if self._var is not None and term not in self.variables:
+                self._pair(term, self._var(term))
+            if term in self.variables:
+                return self.variables[term]
+        if self._opaque is not None:
+            return self._opaque(term, *operands)
+        raise InputError(f"no conversion of {shown(term)} of type {type(term).__name__}")
+
+    def _handler(self, kind: object) -> Callable[..., T] | None:
+        handler = self._table.get(kind)
+        if handler is None and isinstance(kind, type):
+            for base in kind.__mro__:
+                if base in self._table:
+                    handler = self._table[kind] = self._table[base]
+                    break
+        return handler
+
+    def _pair(self, source: S, target: T) -> None:
+        known = self.sources.setdefault(target, source)
+        if known is not source and known != source:
+            raise InputError(f"{shown(known)} and {shown(source)} would both become {shown(target)}")
+        self.variables[source] = target
+
+    def __repr__(self) -> str:
+        return f"<Converter of {len(self._table)} kinds, {len(self.variables)} variables known>"

@@ -1,0 +1,221 @@
+"""Converters and the structural export: equal by evaluation and by identity, each shared node visited once."""
+
+from __future__ import annotations
+
+import json
+import operator
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from intset import FALSE, TRUE, Cond, Converter, InputError, Opaque, ShapeVar, Var, cast, fold, from_json, ops, to_json
+from intset.expr.dag import free_vars, postorder, symbols
+from intset.expr.node import Expr, Node
+from intset.expr.ops import OPS, Op
+from tests import ROOT
+from tests.strategies.contexts import TABLE, Expressions, value
+
+KINDS = "sums multiples products quotients divisors choices bits shifts claims casts loads"
+i, j = Var("i"), Var("j")
+n = ShapeVar("n", 1, 64, 4)
+
+
+def drawn(seed: int) -> tuple[Expr, Cond]:
+    rng = random.Random(seed)
+    expressions = Expressions(rng, (i, j, n), KINDS, sizes=(n,), shared=40)
+    return expressions.integer(4), expressions.condition(3)
+
+
+STRICT: dict[Op, Callable[..., Any]] = {
+    op: (lambda meaning: lambda node, *values: meaning(*values))(op.meaning) for op in OPS.values() if op.meaning
+} | {
+    ops.CONST: operator.attrgetter("data"),
+    ops.BOOL: operator.attrgetter("data"),
+    ops.SELECT: lambda node, c, a, b: a if c else b,
+    ops.AND: lambda node, a, b: a and b,
+    ops.OR: lambda node, a, b: a or b,
+    ops.ASSERTING: lambda node, c, a: a,
+    ops.CAST: lambda node, a: ops.wrap(a, *node.data),
+    ops.LOAD: lambda node, *indices: 3,
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_fold_is_evaluation_where_everything_has_a_value(seed: int) -> None:
+    point = {i: 5, j: -3, n: 8}
+    for root in drawn(seed):
+        at = {**point, TABLE: lambda k: 3}
+        expected = value(root, at)
+        try:
+            folded = fold(root, {**STRICT, ops.VAR: point.__getitem__})
+        except ZeroDivisionError:
+            continue  # strict: an operand that laziness would have left out
+        assert expected is None or folded == expected
+
+
+def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
+    visits = 0
+
+    def add(node: Expr, a: int, b: int) -> int:
+        nonlocal visits
+        visits += 1
+        return max(a, b) + 1
+
+    e: Expr = i
+    for _ in range(50_000):
+        e = e + e
+    assert fold(e, {ops.VAR: lambda v: 0, ops.ADD: add}) == visits == 50_000
+
+
+def test_fold_names_the_operation_without_a_row() -> None:
+    with pytest.raises(InputError, match=r"no row for 'mul', the operation of i \* j"):
+        fold(i * j + 1, {ops.VAR: str, ops.CONST: str})
+
+
+def test_every_operation_has_its_operands_and_a_sentence() -> None:
+    assert len(OPS) > 30
+    for name, op in OPS.items():
+        assert op.name == name and op.doc
+        assert op.operands is None or set(op.operands) <= {"i", "c"}
+    for seed in range(40):
+        for node in postorder(drawn(seed)):
+            if node.op.operands is not None:
+                assert "".join("c" if isinstance(arg, Cond) else "i" for arg in node.args) == node.op.operands
+                assert isinstance(node, Cond) == node.op.boolean
+
+
+TO_TUPLES: dict[Any, Callable[..., object]] = {
+    op: lambda node, *args: (node.op.name, node.data, *args) for op in OPS.values() if op is not ops.VAR
+}
+
+
+def from_tuple(term: Any, *args: Any) -> Node:
+    made: Node = ops_make(OPS[term[0]], args, term[1])
+    return made
+
+
+def ops_make(op: Op, args: tuple[Any, ...], data: Any) -> Any:
+    from intset.expr.node import const, make, truth
+
+    return {ops.CONST: const, ops.BOOL: truth}[op](data) if op in (ops.CONST, ops.BOOL) else make(op, args, data)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_converter_and_its_inverse(seed: int) -> None:
+    there: Converter[Node, Any] = Converter(TO_TUPLES, var=lambda v: f"%{v}")
+    back: Converter[Any, Node] = Converter(
+        dict.fromkeys(OPS, from_tuple),
+        kind=lambda term: term[0] if isinstance(term, tuple) else "leaf",
+        operands=lambda term: term[2:] if isinstance(term, tuple) else (),
+        variables=there.sources,
+    )
+    for root in drawn(seed):
+        foreign = there(root)
+        back.variables.update(there.sources)
+        assert back(foreign) is root
+        assert there(root) is foreign
+        assert set(there.variables) >= set(root.free_vars())
+
+
+def test_kinds_that_are_classes_stand_for_their_subclasses() -> None:
+    class Leaf:
+        args = ()
+
+    class Special(Leaf): ...
+
+    class Pair:
+        def __init__(self, *args: object) -> None:
+            self.args = args
+
+    convert: Converter[Any, str] = Converter(
+        {Leaf: lambda term: "leaf"}, var=lambda term: str(id(term)), opaque=lambda term, *args: "?" + "".join(args)
+    )
+    assert convert(Pair(Special(), Pair(Leaf()))) == "?leaf?leaf"
+    assert convert(term := object()) == str(id(term))
+    assert convert.sources == {str(id(term)): term}
+
+
+def test_two_variables_never_become_one() -> None:
+    by_name: Converter[Node, str] = Converter({ops.ADD: lambda e, a, b: a + b}, var=lambda v: v.name)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="i and i would both become 'i'"):
+        by_name(i + Var("i"))
+    with pytest.raises(InputError, match="no conversion of"):
+        by_name(i * j)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_json_gives_back_the_very_expression(seed: int) -> None:
+    roots = drawn(seed)
+    table = json.loads(json.dumps(to_json(*roots)))
+    again = from_json(table, free_vars(*roots))
+    if not symbols(*roots):
+        assert all(a is b for a, b in zip(again, roots, strict=True))
+    assert list(map(str, again)) == list(map(str, roots))
+    assert to_json(*from_json(table)) == table
+    new = from_json(table)
+    assert [v.declared() for v in free_vars(*new)] == [v.declared() for v in free_vars(*roots)]
+
+
+WRONG: dict[str, tuple[Mapping[str, Any], str]] = {
+    "no table": ([], "must be a table"),  # type: ignore[dict-item]
+    "another format": ({"format": "x"}, "must be a table"),
+    "another version": ({"version": 2}, "version 1, not 2"),
+    "a forward reference": ({"nodes": [{"op": "neg", "args": [0]}]}, "earlier node, not 0"),
+    "an unknown operation": ({"nodes": [{"op": "pow"}]}, "unknown operation 'pow'"),
+    "too few operands": ({"nodes": [{"op": "const", "value": 1}, {"op": "add", "args": [0]}]}, "other operands"),
+    "a condition as a number": (
+        {"nodes": [{"op": "bool", "value": True}, {"op": "neg", "args": [0]}]}, "other operands",
+    ),
+    "a truth value as a number": ({"nodes": [{"op": "const", "value": True}]}, "must be an integer"),
+    "a number as a truth value": ({"nodes": [{"op": "bool", "value": 1}]}, "true or false"),
+    "no such variable": ({"nodes": [{"op": "var", "variable": 0}]}, "names no row"),
+    "a variable without a name": ({"variables": [{}]}, "has no name"),
+    "a division by 0": (
+        {"nodes": [{"op": "const", "value": 0}, {"op": "floordiv", "args": [0, 0]}]}, "division by the constant 0",
+    ),
+    "a wide cast": ({"nodes": [{"op": "const", "value": 0}, {"op": "cast", "args": [0], "bits": 0}]}, "at least 1"),
+    "rows that are no tables": ({"nodes": [3]}, "must be a list of tables"),
+    "no such root": ({"roots": [0]}, "a root must be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_json_that_is_none_is_refused(name: str) -> None:
+    change, message = WRONG[name]
+    table = change if isinstance(change, list) else {"format": "intset.expression", "version": 1, "roots": [], **change}
+    with pytest.raises(InputError, match=message) as error:
+        from_json(table)
+    assert "\n" not in str(error.value)
+
+
+def test_variables_of_one_name_need_a_list() -> None:
+    twin = Var("i")
+    table = to_json(i - twin)
+    with pytest.raises(InputError, match="2 variables have the name 'i'"):
+        from_json(table, {"i": i})
+    assert from_json(table, [i, twin])[0] is i - twin
+    with pytest.raises(InputError, match="2 variables are needed, not 1"):
+        from_json(table, [i])
+
+
+def test_opaque_symbols_are_new_with_their_bounds() -> None:
+    T = Opaque("T", 1, 0, 9)
+    (again,) = from_json(to_json(T[i] + cast(T[j], 8)), [i, j])
+    (symbol,) = symbols(again)
+    assert (symbol.name, symbol.rank, symbol.lower, symbol.upper) == ("T", 1, 0, 9) and symbol is not T
+
+
+def test_the_schema_names_every_operation_and_field() -> None:
+    schema = json.loads((ROOT / "docs/schemas/expression.json").read_text())
+    rows = schema["properties"]["nodes"]["items"]["properties"]
+    assert rows["op"]["enum"] == list(OPS)
+    written = {field for seed in range(60) for row in to_json(*drawn(seed))["nodes"] for field in row}  # type: ignore[union-attr]
+    assert written <= set(rows)
+    assert set(to_json(i)) == set(schema["required"]) == set(schema["properties"])
+
+
+def test_constants_of_conditions() -> None:
+    assert TRUE and not FALSE
+    assert fold(TRUE & FALSE, STRICT) is False
