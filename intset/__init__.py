@@ -39,6 +39,8 @@ from intset.errors import (
 from intset.expr import ops
 from intset.expr.annotate import annotate_shapes
 from intset.expr.build import (
+    FALSE,
+    TRUE,
     Opaque,
     asserting,
     bounded,
@@ -54,11 +56,12 @@ from intset.expr.build import (
     nonneg,
     opaque,
     select,
+    sum_of,
     truncdiv,
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import FALSE, TRUE, Cond, Expr, ShapeVar, Var, const, sum_of
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.parser import parse
 from intset.expr.range import Range
 from intset.facts import Fact

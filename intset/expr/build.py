@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from functools import reduce
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import a_name, as_count, as_int
+from intset.expr.arguments import a_name, as_count, as_int, listed
 from intset.expr.dag import LOCK, ORIGIN, intern
 from intset.expr.evaluate import as_width
 from intset.expr.node import SERIAL, VARIABLES, Cond, Expr, IntLike, Term, as_cond, as_expr, divide, make, truth
 from intset.expr.printer import shown
+
+TRUE: Final = truth(True)
+FALSE: Final = truth(False)
 
 
 def floordiv(a: IntLike, b: IntLike) -> Expr:
@@ -53,6 +58,12 @@ def _fold(op: ops.Op, values: tuple[IntLike, ...]) -> Expr:
     if not values:
         raise InputError(f"{op.name} needs at least one value")
     return reduce(lambda a, b: make(op, (a, b)), [as_expr(v) for v in values])
+
+
+def sum_of(terms: Iterable[IntLike]) -> Expr:
+    """The terms added from left to right; 0 for none."""
+    first, *others = listed(terms, "what sum_of adds") or (0,)
+    return reduce(operator.add, others, as_expr(first))
 
 
 def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:

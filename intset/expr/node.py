@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import as_count, listed, mapped
+from intset.expr.arguments import as_count, mapped
 from intset.expr.arguments import as_int as as_int
 from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, intern, rewrite
 from intset.expr.dag import Guest as Guest  # the names that other layers know from here
@@ -492,16 +492,6 @@ def compare(op: Op, a: object, b: object) -> Cond:
 def truth(value: bool) -> Cond:
     """The constant condition."""
     return intern(Cond, ops.BOOL, (), bool(value))
-
-
-TRUE: Final = truth(True)
-FALSE: Final = truth(False)
-
-
-def sum_of(terms: Iterable[IntLike]) -> Expr:
-    """The terms added from left to right; 0 for none."""
-    first, *others = listed(terms, "what sum_of adds") or (0,)
-    return reduce(operator.add, others, as_expr(first))
 
 
 SMALL = 256  # absolute value of the constants kept alive

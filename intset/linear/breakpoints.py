@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import BREAKPOINT_PIECES
 from intset.expr import ops
-from intset.expr.node import Expr, Var, const, sum_of
+from intset.expr.build import sum_of
+from intset.expr.node import Expr, Var, const
 from intset.linear.division import floordiv
 from intset.linear.form import ZERO, Linear
 from intset.linear.operations import extremum

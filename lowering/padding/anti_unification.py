@@ -11,8 +11,8 @@ from bound.tir.build import select
 from bound.tir.value import Operand, Value, make
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
-from intset.expr.build import logical_and, logical_or
-from intset.expr.node import Cond, Expr, const, sum_of
+from intset.expr.build import logical_and, logical_or, sum_of
+from intset.expr.node import Cond, Expr, const
 from intset.expr.node import make as make_node
 from lowering.nest.walk import Recursion, drive
 from lowering.padding.states import PLACE

@@ -17,7 +17,8 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, ValueOp, parameter
 from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
-from intset.expr.node import Expr, PlainVar, Var, as_expr, const, sum_of
+from intset.expr.build import sum_of
+from intset.expr.node import Expr, PlainVar, Var, as_expr, const
 from intset.expr.ops import Op
 from lowering.padding.partial_evaluation import Numeric, as_element, as_number, as_operand, is_number
 from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at

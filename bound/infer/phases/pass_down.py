@@ -26,9 +26,9 @@ from bound.schedule.relations import pass_down_domain, pass_up_index, with_desce
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.build import floordiv, minimum, select
+from intset.expr.build import floordiv, minimum, select, sum_of
 from intset.expr.dag import chain, postorder
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, make, sum_of
+from intset.expr.node import Cond, Expr, Node, Var, as_expr, make
 from intset.expr.range import Range
 from intset.linear.form import Linear
 

@@ -12,10 +12,10 @@ from intset.budgets import ENUMERATED_NODES
 from intset.domains.certified.witness import Point
 from intset.domains.query import Query
 from intset.errors import EvaluationError
-from intset.expr.build import select
+from intset.expr.build import select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.evaluate import compiled, length, some_may_be_long
-from intset.expr.node import Cond, Expr, Var, sum_of
+from intset.expr.node import Cond, Expr, Var
 
 LISTED: Final = "points"  # name of the domain in answers by enumeration
 

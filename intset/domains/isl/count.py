@@ -18,8 +18,8 @@ from intset.domains.isl.session import budget, isl, number, val, whole
 from intset.domains.isl.summation import SummedTerm, interval_of, sum_points, vanishes
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
-from intset.expr.build import select
-from intset.expr.node import Expr, const, constant_value, sum_of
+from intset.expr.build import select, sum_of
+from intset.expr.node import Expr, const, constant_value
 from intset.infinity import POS_INF, Infinity
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from intset import (
 from intset.check import Certificate
 from intset.check.__main__ import claim, main
 from intset.check.evidence import Combination, Premise, WeightedProduct, both_ways, check_linear, ways_to_fail
-from intset.expr.node import Cond, const, sum_of, truth
+from intset.expr.build import sum_of
+from intset.expr.node import Cond, const, truth
 from tests import ROOT
 
 SEARCHES = ("intset.context", "intset.domains", "intset.linear", "intset.prover", "bound", "lowering")

@@ -35,12 +35,13 @@ from intset.expr.build import (
     nonneg,
     opaque,
     select,
+    sum_of,
     truncdiv,
     truncmod,
 )
 from intset.expr.dag import conjuncts, free_vars, opaque_terms, size, symbols
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, sum_of, truth
+from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF

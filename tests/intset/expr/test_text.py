@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops, parser, printer
-from intset.expr.build import Opaque, select
-from intset.expr.node import ShapeVar, Var, const, divide, make, sum_of, truth
+from intset.expr.build import Opaque, select, sum_of
+from intset.expr.node import ShapeVar, Var, const, divide, make, truth
 from intset.expr.parser import parse
 from intset.expr.printer import to_text
 from intset.testing.strategies import CONDITION_OPS, INTEGER_OPS, conditions, expressions

@@ -36,11 +36,12 @@ from intset.expr.build import (
     nonneg,
     opaque,
     select,
+    sum_of,
     truncdiv,
     truncmod,
 )
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, sum_of, truth
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
 from intset.prover.smt import SmtResult, SmtSession
 from intset.prover.smt_encode import Encoder
 from intset.prover.z3_solver import Z3Terms
