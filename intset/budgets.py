@@ -183,7 +183,6 @@ LATTICE_PIECES: Final = 6
 MERGED_PIECES: Final = 16
 """`intset.domains.isl.to_expr`: Of more pieces none is tried in the place of another: n^2 emptiness tests."""
 
-
 # -- of maps of indices --------------------------------------------------------------------------------------------
 
 LISTED_MAP_POINTS: Final = 4_096
@@ -223,6 +222,8 @@ GUARDS: Final = 400_000
 """`bound.infer.phases.guards`: Of the domain, for one membership guard."""
 IMPLIED_GUARDS: Final = 60_000
 """`bound.infer.phases.guards`: Of the domain, for one implication."""
+MIXED_INSTANCES: Final = 128
+"""`bound.infer.phases.guards`: Iterations tried in search of one that violates a nonlinear guard alone."""
 SLIDE: Final = 1_000_000
 """`bound.infer.phases.gather`: Of the domain, for one difference."""
 SLIDE_ENDS: Final = 300_000
@@ -259,11 +260,9 @@ OVERCOMPUTE_ROUNDS: Final = 8
 KNOWN_CASES: Final = 16
 """`lowering.passes.stores.reaching_values`: Of what the elements in a condition may hold."""
 
-
 # -- of expressions ------------------------------------------------------------------------------------------------
 LONGEST_VALUE: Final = 1 << 17
 """`intset.expr.evaluate`: Bits of an intermediate value beyond which searches for points give up."""
-
 
 # -- of linear forms -----------------------------------------------------------------------------------------------
 FORM_TREE_STEPS: Final = 128
@@ -325,7 +324,6 @@ STATED_ENDS: Final = 4
 """`intset.ranges`: Facts used for one end of one variable; further ones stay facts."""
 VARIABLE_CHANGES: Final = 400
 """`intset.solving`: Changes of variables for one system of equations."""
-
 
 # -- of simplification ---------------------------------------------------------------------------------------------
 FACTORED_TERMS: Final = 24
@@ -390,7 +388,6 @@ SHAPE_TERMS: Final = 12
 SHAPE_NESTING: Final = 6
 """`intset.simplify.shapes`: Divisions within one another of which a shape is drawn."""
 
-
 # -- of the prover -------------------------------------------------------------------------------------------------
 CACHED_PROOFS: Final = 4_096
 """`intset.prover.proof`: Proofs shared by all contexts."""
@@ -445,7 +442,6 @@ CASE_NODES: Final = 96
 """`intset.prover.cases`: Nodes of a goal that is split into cases."""
 CASE_NESTING: Final = 4
 """`intset.prover.cases`: Comparisons assumed together."""
-
 
 # -- of the checker of certificates --------------------------------------------------------------------------------
 CHECK_STEPS: Final = 1_500_000

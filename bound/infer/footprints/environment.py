@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -342,6 +342,7 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
 # -- sampling ---------------------------------------------------------------------------------------------------------
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
+_SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
 
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
@@ -368,6 +369,7 @@ def sample_instances(
     conditions: Sequence[Cond],
     roots: Sequence[Expr | Cond] = (),
     last: Collection[Var] | None = None,
+    mixed: int = 0,
 ) -> Iterator[dict[Expr, int]]:
     """A few instances that satisfy `conditions` and the user's facts: values of all variables, sizes included.
 
@@ -379,25 +381,59 @@ def sample_instances(
     roots: further expressions whose variables get values.
     last: loops at their last iteration, all others at the first; by default, points with all loops first and all
         loops last.
+    mixed: the number of further attempts, at small sizes, with loops at first, second, last and other iterations.
     """
-    facts = (*env.context.frame.conditions, *conditions)
+    facts = (*conditions, *env.context.frame.conditions)
     if opaque_terms(*facts):
         return  # they depend on data
     position = {v: k for k, v in enumerate(env.ranges)}
     loops = sorted(ranges, key=position.__getitem__)
     used = dict.fromkeys(v for root in (*roots, *facts, *ranges.values()) for v in root.free_vars())
     sizes = [v for v in used if v not in ranges]
+    corners = ((), loops) if last is None else (last,)
     for magnitude in _SIZES if sizes else _SIZES[:1]:
-        for at_end in ((), loops) if last is None else (last,):
+        for at_end in corners:
             point: dict[Expr, int] = {v: _sampled_size(env, v, magnitude) for v in sizes}
-            try:
-                for v in loops:
-                    point[v] = _sampled_iteration(ranges[v], point, v in at_end)
-                inside = all(_contains(env.context.ranges.get(v), point, point[v]) for v in sizes)
-                if inside and all(evaluate(fact, point) for fact in facts):
-                    yield point
-            except (EvaluationError, InputError):
-                continue
+            if _enter_loops(env, point, ranges, loops, facts, [-1 if v in at_end else 0 for v in loops]):
+                yield point
+    numbers = _noise()
+    for k in range(mixed):
+        point = {v: _sampled_size(env, v, next(numbers) % _SPREADS[k % len(_SPREADS)]) for v in sizes}
+        iterations = [(0, -1, 1, number >> 2)[number & 3] for number in islice(numbers, len(loops))]
+        if _enter_loops(env, point, ranges, loops, facts, iterations):
+            yield point
+
+
+def _enter_loops(
+    env: LoopEnvironment,
+    point: dict[Expr, int],
+    ranges: Mapping[Var, Range],
+    loops: Sequence[Var],
+    facts: Sequence[Cond],
+    iterations: Sequence[int],
+) -> bool:
+    """Extend values of sizes by iterations of the loops, counted modulo their extents; whether that is an instance."""
+    sizes = list(point)
+    try:
+        for v, iteration in zip(loops, iterations, strict=True):
+            first, last = (int(evaluate(as_expr(end), point)) for end in (ranges[v].min, ranges[v].max))
+            if first > last:
+                return False
+            point[v] = first + iteration % (last - first + 1)
+        inside = all(_contains(env.context.ranges.get(v), point, point[v]) for v in sizes if isinstance(v, Var))
+        return inside and all(evaluate(fact, point) for fact in facts)
+    except (EvaluationError, InputError):
+        return False
+
+
+def _noise() -> Iterator[int]:
+    """Pseudo-random numbers below 2**24, the same in every call: Marsaglia's xorshift generator."""
+    state = 2463534242
+    while True:
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        yield state >> 8
 
 
 def _sampled_size(env: LoopEnvironment, v: Var, magnitude: int) -> int:
@@ -406,19 +442,6 @@ def _sampled_size(env: LoopEnvironment, v: Var, magnitude: int) -> int:
     value = magnitude if low is None else low + magnitude
     value = value if high is None else min(value, high)
     return value - value % v.declared()[2]
-
-
-def _sampled_iteration(r: Range, point: Mapping[Expr, int], at_end: bool) -> int:
-    """The first or last iteration of a loop.
-
-    Raises
-    ------
-    EvaluationError: the loop has no iterations.
-    """
-    first, last = int(evaluate(as_expr(r.min), point)), int(evaluate(as_expr(r.max), point))
-    if first > last:
-        raise EvaluationError("a loop without iterations")
-    return last if at_end else first
 
 
 def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:

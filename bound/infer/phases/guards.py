@@ -15,13 +15,13 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
 from intset import config
-from intset.budgets import GUARDS, IMPLIED_GUARDS
+from intset.budgets import GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.errors import BudgetError
 from intset.expr import ops
+from intset.expr.build import logical_not
 from intset.expr.dag import conjuncts, is_small, postorder, substitute
-from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
@@ -152,15 +152,21 @@ def _cost(guard: Cond) -> tuple[int, int]:
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
     """Whether a sampled iteration violates this guard alone.
 
-    Sampled are last iterations of the guard's loops, first iterations of all others.
+    Sampled are last iterations of the guard's loops, first iterations of all others; with products or quotients of
+    sizes, whose proofs are long, also mixed iterations at small sizes.
     """
-    for point in sample_instances(env, ranges, others, (guard,), guard.free_vars()):
-        try:
-            if not evaluate(guard, point):
-                return True
-        except (EvaluationError, InputError):  # undefined there, or it reads an element, which has no value yet
-            continue
-    return False
+    mixed = MIXED_INSTANCES if _is_nonlinear(_terms(ranges, guard, others)) else 0
+    violated = (logical_not(guard), *others)
+    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars(), mixed))
+
+
+def _terms(ranges: Mapping[Var, Range], guard: Cond, others: Iterable[Cond]) -> tuple[Expr | Cond, ...]:
+    return (guard, *others, *map(extent, ranges.values()))
+
+
+def _is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
+    """Whether there are products of variables, or variables in divisors."""
+    return bool(_in_products(terms) or _in_divisors(terms))
 
 
 def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
@@ -176,10 +182,10 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         implication = _Implication(env.context, ranges, guard, tuple(others))
         if implication.is_proved():
             return True
-        terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
-        products = _in_products(terms)
-        if not products and not _in_divisors(terms):
+        terms = _terms(ranges, guard, others)
+        if not _is_nonlinear(terms):
             return False
+        products = _in_products(terms)
         solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         if all(case is not implication and case.is_proved() for case in cases):
