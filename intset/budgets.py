@@ -289,6 +289,8 @@ RELAXED_DIVISORS: Final = 3
 """`intset.linear.signs`: Divisors whose quotients are replaced by the ends of their rational values."""
 DERIVED_SIGNS: Final = 4
 """`intset.linear.signs`: Nested derivations of signs."""
+MEMBERS: Final = 5
+"""`intset.linear.members`: Points of a scope at which a sign is refuted before it is derived."""
 SYMBOLIC_NESTING: Final = 6
 """`intset.linear.symbolic`: Nesting beyond which atoms give their numeric ends."""
 NESTED_BUDGETS: Final = 3
@@ -337,8 +339,7 @@ SAMPLE_TRIES: Final = 16
 SAMPLED_NODES: Final = 200
 """`intset.simplify.order`: Nodes of an evaluated atom."""
 SIMPLIFIED_ARM: Final = 48
-"""`intset.simplify.choices`: Nodes of a select whose arms are read under its condition;
-a quarter for each level of nesting."""
+"""`intset.simplify.choices`: Nodes of a select whose arms are read under its condition, a quarter a level."""
 COMPARED_ARMS: Final = 16
 """`intset.simplify.choices`: Nodes of arms that are compared under the condition."""
 COMPARED_OPERANDS: Final = 12

@@ -32,6 +32,7 @@ from intset.linear.form import (
     product,
     short_spine,
 )
+from intset.linear.members import Member
 from intset.linear.multiples import folded
 from intset.linear.operations import NODE_RULES, RULES
 
@@ -79,6 +80,7 @@ class Normalizer:
         "intervals",
         "is_box",
         "mark",
+        "members",
         "ranges",
         "signs",
     )
@@ -97,6 +99,7 @@ class Normalizer:
         self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
         self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms met so far
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
+        self.members: tuple[Member, ...] | None = None  # points of the scope, once a sign asks for them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}

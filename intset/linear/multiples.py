@@ -256,7 +256,8 @@ def _truncated(a: int, b: int) -> int:
 def learned(known: Normalizer, equations: Iterable[Linear]) -> tuple[Multiples, bool] | None:
     """The multiples of a scope with those of further equations `form == 0`, and whether no two contradict each other.
 
-    `None` if the equations state no multiple.
+    `None` if the equations state no multiple that the scope does not have: else facts would be read again, and the
+    conditions in them narrowed again, without an end.
     """
     consistent = True
     table: _Table | None = None
@@ -265,7 +266,9 @@ def learned(known: Normalizer, equations: Iterable[Linear]) -> tuple[Multiples, 
             for one in _of_equation(known, form):
                 table = _Table(known) if table is None else table
                 consistent &= table.note(one)
-    return None if table is None else (Multiples(table.by_term, table.by_quotient), consistent)
+    if table is None or consistent and not table.has_more:
+        return None
+    return Multiples(table.by_term, table.by_quotient), consistent
 
 
 def _of_equation(known: Normalizer, form: Linear) -> Iterator[Multiple]:
@@ -314,10 +317,11 @@ def _mentions(e: Expr, part: Expr) -> bool:
 
 
 class _Table:
-    """The multiples of a scope, to which further ones are added."""
+    """The multiples of a scope, to which further ones are added; `has_more` says whether any were."""
 
     def __init__(self, known: Normalizer) -> None:
         self.known = known
+        self.has_more = False
         stated = known.assumptions.multiples
         self.by_term = {} if stated is None else dict(stated.by_term)
         self.by_quotient = {} if stated is None else dict(stated.by_quotient)
@@ -337,14 +341,23 @@ class _Table:
                     both = chinese(one.divisor.const, one.rest.const, other.divisor.const, other.rest.const)
                     if both is None:
                         return False
+                    one = _modulo(e, *both)
+                    if _is_same(one, other):
+                        return True
                     have = tuple(m for m in have if m is not other)
                     self.by_quotient.pop(next(iter(other.quotient.terms)), None)
-                    one = _modulo(e, *both)
                     break
+        if any(_is_same(one, other) for other in have):
+            return True
+        self.has_more = True
         self.by_term[e] = (one, *have)
         if _is_floor(one.quotient):
             self.by_quotient[next(iter(one.quotient.terms))] = one
         return True
+
+
+def _is_same(one: Multiple, other: Multiple) -> bool:
+    return one.term is other.term and all(a.same(b) for a, b in zip(one[1:], other[1:], strict=True))
 
 
 def _is_floor(quotient: Linear) -> bool:

@@ -22,6 +22,7 @@ from intset.budgets import (
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.linear.form import Linear, atom, constant, degree, factors, monomial_of, take_out
+from intset.linear.members import is_refuted
 from intset.linear.polynomial import Poly, atoms_in, linear_of, poly_of, scaled, shifted
 from intset.linear.symbolic import SPENT, Relaxed, eliminated, obvious_sign
 
@@ -58,6 +59,8 @@ def _derived(known: Normalizer, form: Linear) -> bool:
 
 
 def _follows(known: Normalizer, form: Linear) -> bool:
+    if is_refuted(known, form):
+        return False
     if _is_sure(known, form):
         return True
     facts, spent = known.assumptions.nonneg, SPENT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, using
+from intset import Context, Range, ShapeVar, Var, select, using
 from intset.errors import ContradictionWarning, EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
@@ -158,3 +158,12 @@ def test_sums_that_state_remainders_in_a_circle_end() -> None:
 def test_facts_that_contradict_one_another_are_no_fault() -> None:
     with pytest.warns(ContradictionWarning):
         Context({a: Range(0, 100)}, assume=[(a % 4).eq(1), (a % 8).eq(2)]).simplify(a % 4)
+
+
+def test_a_choice_on_a_multiple_among_the_facts_is_read_to_an_end() -> None:
+    n, i, o = ShapeVar("n", lower=0), Var("i"), Var("o")
+    last = select((i.eq(1)) & n.eq(o * 3 + 2), 1, 0)
+    ctx = Context({i: Range(0, 3), o: Range(0, n)}).extended(facts=[last + o >= i, i + last <= 3])
+    assert ctx.prove(i + last <= 3)
+    assert not ctx.prove(i.eq(0))
+    assert ctx.prove(i <= o + 1)

@@ -1,0 +1,211 @@
+"""Members of a scope: points that satisfy its assumptions, at which a claimed sign is refuted before it is derived.
+
+What is proved holds at every member, so a form that is negative at one of them is not pursued. Most questions about
+signs have the answer no, and a derivation finds that out only when all its ways are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from intset.budgets import MEMBERS
+from intset.errors import IntSetError
+from intset.expr import ops
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Expr, Var
+from intset.linear.bounds import EVERYTHING, Interval
+from intset.linear.form import Linear, atom
+from intset.linear.multiples import step_of
+
+if TYPE_CHECKING:
+    from intset.linear.assumptions import Assumptions
+    from intset.linear.canonical import Normalizer
+
+_SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
+_OTHER: Final = 9  # of a size that no assumption mentions
+_FREE: Final = (ops.VAR, ops.LOAD)
+
+Place = Callable[[int, int], int]
+_PATTERNS: Final[tuple[tuple[tuple[int, ...], Place], ...]] = (
+    (tuple(k * 60 for k in _SIZES), max),  # tiles divide these
+    (_SIZES[::-1], min),
+    (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last: (first + last) // 2),
+    (_SIZES, max),
+    ((1 << 64,), min),  # beyond any machine type
+    ((1,), max),
+    ((2, 3), max),
+    ((3, 2), min),
+    ((1, 4), max),
+    ((4, 1), min),
+)
+
+
+class Member:
+    """A point of a scope, and the values of terms there met so far; `None` for a term without a value."""
+
+    __slots__ = ("point", "values")
+
+    def __init__(self, point: dict[Expr, int]) -> None:
+        self.point = point
+        self.values: dict[Expr, int | None] = {}
+
+    def value(self, form: Linear) -> int | None:
+        """The value of a form at the point; `None` where it has none."""
+        total, values = form.const, self.values
+        for e, k in form.terms.items():
+            value = values[e] if e in values else self.term(e)
+            if value is None:
+                return None
+            total += k * value
+        return total
+
+    def term(self, e: Expr) -> int | None:
+        """The value of a term at the point; `None` where it has none."""
+        if e not in self.values:
+            self.values[e] = self._evaluated(e)
+        return self.values[e]
+
+    def _evaluated(self, e: Expr) -> int | None:
+        point = self.point
+        for v in e.free_vars():
+            if v not in point:
+                low, high, step = v.declared()
+                point[v] = _nearest(_OTHER, (low, high), step, 0)
+        try:
+            value = evaluate(e, point)
+        except IntSetError:
+            return None
+        return value if type(value) is int else None
+
+
+def is_refuted(known: Normalizer, form: Linear) -> bool:
+    """Whether `form` is negative at a member of the scope, so that `form >= 0` cannot be proved."""
+    members = known.members
+    if members is None:
+        members = known.members = members_of(known)
+    for member in members:
+        value = member.value(form)
+        if value is not None and value < 0:
+            return True
+    return False
+
+
+def members_of(known: Normalizer) -> tuple[Member, ...]:
+    """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
+    if known.empty:
+        return ()
+    order = tuple(_outermost_first(known))
+    solved = _solved(known)
+    mentioned = (v for v in _mentioned(known) if v not in known.ranges and v not in solved)
+    sizes = tuple(dict.fromkeys(mentioned))
+    found: list[Member] = []
+    for numbers, place in _PATTERNS:
+        member = _member(known, sizes, solved, order, numbers, place)
+        if member is not None and all(member.point != other.point for other in found):
+            found.append(member)
+            if len(found) == MEMBERS:
+                break
+    return tuple(found)
+
+
+def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
+    """Sizes that facts equate with other terms: the extents of arrays, for example."""
+    solved: dict[Expr, Linear] = {}
+    seen: set[object] = set()
+    for fact in known.assumptions.nonneg:
+        seen.add(fact.key())
+        if fact.scale(-1).key() not in seen:
+            continue
+        free = [e for e, k in fact.terms.items() if abs(k) == 1 and e.op in _FREE and e not in known.ranges]
+        e = max(free, key=lambda e: e.op is ops.LOAD, default=None)
+        if e is not None and e not in solved:
+            solved[e] = fact.scale(-fact.terms[e]).plus(atom(e))
+    return solved
+
+
+def _mentioned(known: Normalizer) -> Iterator[Var]:
+    assumptions = known.assumptions
+    for ends in assumptions.limits.values():
+        for end in ends:
+            if end is not None:
+                for e in end.terms:
+                    yield from e.free_vars()
+    for fact in assumptions.nonneg:
+        for e in fact.terms:
+            yield from e.free_vars()
+    for e in assumptions.atoms:
+        yield from e.free_vars()
+
+
+def _outermost_first(known: Normalizer) -> Iterator[Var]:
+    """The ranged variables, each after those that its ends mention."""
+    limits = known.assumptions.limits
+    yield from (v for v in known.ranges if v not in limits)
+    yield from limits  # entered outermost first
+
+
+def _member(
+    known: Normalizer,
+    sizes: Iterable[Var],
+    solved: Mapping[Expr, Linear],
+    order: Iterable[Var],
+    numbers: tuple[int, ...],
+    place: Place,
+) -> Member | None:
+    """The point with these sizes and this place in each range; `None` if an assumption excludes it."""
+    ranges, assumptions = known.ranges, known.assumptions
+    member = Member({})
+    point = member.point
+    for k, v in enumerate(sizes):
+        point[v] = _nearest(numbers[k % len(numbers)], known.atom_bounds(v), *step_of(known, v))
+    for e, form in solved.items():
+        value = member.value(form)
+        if value is None:
+            return None
+        point[e] = value
+    for v in order:
+        low, high = ranges.get(v, EVERYTHING)
+        for end, is_low in zip(assumptions.limits.get(v, (None, None)), (True, False), strict=True):
+            if end is None:
+                continue
+            value = member.value(end)
+            if value is None:
+                return None
+            if is_low:
+                low = value if low is None else max(low, value)
+            else:
+                high = value if high is None else min(high, value)
+        if low is None or high is None:
+            low = high = _nearest(_OTHER, (low, high), 1, 0)
+        if low > high:
+            return None
+        point[v] = place(low, high)
+    return member if _is_member(assumptions, member) else None
+
+
+def _is_member(assumptions: Assumptions, member: Member) -> bool:
+    for e, (low, high) in assumptions.atoms.items():
+        value = member.term(e)
+        if value is None or low is not None and value < low or high is not None and value > high:
+            return False
+    for fact in assumptions.nonneg:
+        value = member.value(fact)
+        if value is None or value < 0:
+            return False
+    multiples = () if assumptions.multiples is None else assumptions.multiples.by_term.values()
+    for one in (multiple for some in multiples for multiple in some):
+        if member.value(one.divisor.times(one.quotient).plus(one.rest)) != member.term(one.term):
+            return False
+    return True
+
+
+def _nearest(value: int, interval: Interval, step: int, offset: int) -> int:
+    """A number with this remainder, in the interval where it has one, near a value."""
+    low, high = interval
+    if low is not None:
+        value = max(value, low)
+    value += (offset - value) % step
+    if high is not None and value > high:
+        value = high - (high - offset) % step
+    return value
