@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, overload
 
@@ -11,10 +11,8 @@ from intset import config as configuration
 from intset import names
 from intset.budgets import SIMPLIFY_ROUNDS
 from intset.coalescing import coalesced
-from intset.domains.protocols import Domain
-from intset.domains.query import Query
 from intset.domains.registry import domain_named
-from intset.domains.sets.answers import bounds_by, region_by
+from intset.domains.sets.answers import ASKED, bounds_at_once
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Region
@@ -404,12 +402,16 @@ class Context:
         cached = frame.answers.get(key)
         if cached is not None:
             return cached
-        simpler = coalesced(frame, exprs, kept) if frame.facts else None
-        answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
-        if simpler is not None and not _is_certified(answer):
-            answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
-        if not _is_certified(answer) and (narrower := frame.tightened) is not None:
-            answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
+        answer: Any = None
+        if what == "bounds" and frame.facts:
+            answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
+        if answer is None:
+            simpler = coalesced(frame, exprs, kept) if frame.facts else None
+            answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
+            if simpler is not None and not _is_certified(answer):
+                answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
+            if not _is_certified(answer) and (narrower := frame.tightened) is not None:
+                answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
             question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
             return frame.remember(key, answer.answering(question))
@@ -425,7 +427,7 @@ class Context:
             if frame is not stated.bounded:
                 alone = [one.tightened or one for one in alone]
             query.alone = tuple(one.query((e,), kept, chosen) for one, e in zip(alone, exprs, strict=True))
-        return _ASKED[what](query, domain_named(chosen.domain))
+        return ASKED[what](query, domain_named(chosen.domain))
 
     def __reduce__(self) -> tuple[object, ...]:
         frame = self.frame
@@ -451,13 +453,6 @@ def _better(answer: Any, other: Any) -> Any:
         own, more = answer.coordinate_bounds, other.coordinate_bounds
         answer.coordinate_bounds = more if own is None else own.intersection(more)
     return answer
-
-
-def _image_by(query: Query, domain: Domain) -> IntSet:
-    return domain.image(query)
-
-
-_ASKED: dict[str, Callable[[Query, Domain], Any]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
 
 
 def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Nonempty | None:

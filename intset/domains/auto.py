@@ -115,6 +115,13 @@ class AutoDomain:
         found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found
 
+    def bounds_at_once(self, query: Query) -> Bounds | None:
+        """Numeric ends certified by structure or by witnesses; `None` without such a certificate."""
+        if query.known.empty or has_parameters(query, query.forms[0]):
+            return None
+        cheap = self._cheap_bounds(query, query.forms[0])
+        return cheap if cheap.is_tight else None
+
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
         if has_parameters(query, form):
             return symbolic_bounds(query, form)

@@ -19,7 +19,8 @@ class Domain(Protocol):
     """A description of sets of integers.
 
     Guarantee: `image` contains every value of the expression, and raises nothing. Optional methods: `bounds(query)`,
-    where ends are cheaper than the set, and `region(query)` for several expressions.
+    where ends are cheaper than the set, `bounds_at_once(query)` for certified ends without a search, and
+    `region(query)` for several expressions.
 
     The smallest domain:
 

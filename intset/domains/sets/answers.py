@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from intset import config as configuration
 from intset.budgets import LISTED_SHAPE_POINTS
@@ -123,6 +123,12 @@ def bounds_by(query: Query, domain: Domain) -> Bounds:
     return method(query) if callable(method) else bounds_of(domain.image(query))
 
 
+def bounds_at_once(query: Query, domain: Domain) -> Bounds | None:
+    """The certified ends that a domain knows before any search, by its `bounds_at_once`; `None` without any."""
+    method = getattr(domain, "bounds_at_once", None)
+    return method(query) if callable(method) else None
+
+
 def region_by(query: Query, domain: Domain) -> Region:
     """The region of a query by the domain's `region`, else by its points, else by its images."""
     method = getattr(domain, "region", None)
@@ -130,6 +136,13 @@ def region_by(query: Query, domain: Domain) -> Region:
         found: Region = method(query)
         return found
     return region_of_points(query, domain) if isinstance(domain, Regions) else region_of_sets(query, domain)
+
+
+def _image_by(query: Query, domain: Domain) -> IntSet:
+    return domain.image(query)
+
+
+ASKED: Final[dict[str, Callable[[Query, Domain], Any]]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
 
 
 class HasFrame(Protocol):

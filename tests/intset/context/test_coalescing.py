@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from benchmarks.calls import counted
 from intset import POS_INF, Bounds, Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate
 
 n, m, t = (ShapeVar(name, lower=1) for name in "nmt")
@@ -50,6 +51,21 @@ def test_the_flatten_of_a_split_ends_where_the_tensor_does(ranges, facts, e: Exp
     for ctx in contexts:
         bounds = ctx.bounds(e)
         assert bounds.is_tight and ctx.prove(bounds[1].eq(last)) and bounds.certificate().check()
+
+
+@pytest.mark.parametrize("e", [k * 4 + jo, ii * 2 + k, io * 4 + ii], ids=str)
+def test_ends_that_a_point_attains_cost_no_coalescing(e: Expr) -> None:
+    ranges = {io: Range(0, 8), ii: Range(0, 4), jo: Range(0, 16), k: Range(0, 2)}
+    ctx = Context(ranges, assume=[io * 4 + ii < 17, jo * 4 + k < 19])
+    calls = counted(lambda: ctx.bounds(e))
+    assert not any(code.co_filename.endswith("coalescing.py") for code in calls)
+    values = [
+        evaluate(e, point)
+        for values in itertools.product(*(range(int(r.extent)) for r in ranges.values()))
+        for point in (dict(zip(ranges, values, strict=True)),)
+        if evaluate(ctx.frame.conditions[0], point) and evaluate(ctx.frame.conditions[1], point)
+    ]
+    assert ctx.bounds(e).is_tight and tuple(map(int, ctx.bounds(e))) == (min(values), max(values))
 
 
 class SplitLoops:
