@@ -1,0 +1,153 @@
+"""MLIR's affine maps and sets: drawn texts beside Python's evaluation of the same text, and back."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import pytest
+
+from intset import InputError, IntSetError, ParseError, Var, evaluate, maximum, minimum, select
+from intset.adapters.mlir import AffineMap, affine_map, affine_set, map_text, set_text
+from intset.expr.evaluate import UndefinedError
+
+
+class Number(int):
+    """An integer with MLIR's operators, spelled `//`, `%` and `@` (of one precedence in Python as in MLIR)."""
+
+    def __matmul__(self, other: int) -> Number:
+        return Number(-(-int(self) // other))
+
+
+def python_value(text: str, names: dict[str, int]) -> int:
+    spelled = re.sub(r"\bfloordiv\b", "//", re.sub(r"\bceildiv\b", "@", re.sub(r"\bmod\b", "%", text)))
+    wrapped = re.sub(r"\b([a-z]\d)\b|\b(\d+)\b", r"Number(\1\2)", spelled)
+    # Number's other operators give plain integers: wrap every operand of @ by evaluating with Number all the way
+    return int(eval(wrapped, {"Number": Number, **names}))
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "neg"):
+    _plain = getattr(int, f"__{_name}__")
+    setattr(Number, f"__{_name}__", lambda *args, _plain=_plain: Number(_plain(*args)))
+
+
+def drawn(rng: random.Random, depth: int) -> str:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(("d0", "d1", "s0", str(rng.randrange(9))))
+    a, b = drawn(rng, depth - 1), drawn(rng, depth - 1)
+    divisor = rng.choice(("2", "3", "5", "s0", "(s0 + 1)"))
+    return rng.choice(
+        (
+            f"{a} + {b}", f"{a} - {b}", f"({a} + {b}) * {rng.randrange(5)}", f"({a})", f"-{divisor} + {a}", f"-({a})",
+            f"({a}) floordiv {divisor}", f"({a}) mod {divisor}", f"({a}) ceildiv {divisor}",
+            f"{drawn(rng, 0)} mod {divisor} floordiv 2", f"{drawn(rng, 0)} * s0 ceildiv 3", f"({a}) - ({b})",
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_drawn_maps_mean_what_python_says(seed: int) -> None:
+    rng = random.Random(seed)
+    items = [drawn(rng, 3) for _ in range(3)]
+    read = affine_map(f"#m = affine_map<(d0, d1)[s0] -> ({', '.join(items)})>")
+    again = affine_map(str(read), read.dims, read.symbols)
+    for d0, d1, s0 in itertools.product((-7, 0, 5), (-2, 3), (1, 4)):
+        names = {"d0": d0, "d1": d1, "s0": s0}
+        point = dict(zip((*read.dims, *read.symbols), names.values(), strict=True))
+        expected = [python_value(item, names) for item in items]
+        assert [evaluate(e, point) for e in read.results] == expected
+        assert [evaluate(e, point) for e in again.results] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        ("affine_map<() -> ()>", "()"),
+        (
+            "#map12 = affine_map<(i, j) [s0] -> ( i * 5 floordiv 4, j ceildiv 7 mod s0)>",
+            "(i * 5 // 4, ceildiv(j, 7) % s)",
+        ),
+        (
+            "affine_map<(d0, d1)[mod, floordiv] -> (floordiv floordiv 2 - d0, mod mod 3)>",
+            "(floordiv // 2 - d0, mod % 3)",
+        ),
+        ("(d0)[step, loc] -> (step - d0, symbol(loc))", "(step - d0, loc)"),
+        ("(and, if)[not] -> (and + if * not)", "('and' + 'if' * 'not',)"),
+        ("(i)[] -> (-5 floordiv 3, -i floordiv 4, i floordiv -1)", "(-5 // 3, -i // 4, i // -1)"),
+        ("(a, b) ->\n  (a +\n b)", "(a + b,)"),
+    ],
+)
+def test_texts(text: str, results: str) -> None:
+    read = affine_map(text)
+    assert str(read.results) == results
+    assert str(AffineMap(*affine_map(str(read)))) == str(read)
+
+
+def test_drawn_sets_hold_where_python_says() -> None:
+    members = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        rows = [f"{drawn(rng, 2)} {rng.choice(('>=', '<=', '=='))} {drawn(rng, 1)}" for _ in range(rng.randint(1, 3))]
+        read = affine_set(f"affine_set<(d0, d1)[s0] : ({', '.join(rows)})>")
+        again = affine_set(str(read), read.dims, read.symbols)
+        for d0, d1, s0 in itertools.product(range(-3, 4), range(-3, 4), (1, 2)):
+            names = {"d0": d0, "d1": d1, "s0": s0}
+            point = dict(zip((*read.dims, *read.symbols), names.values(), strict=True))
+            expected = True
+            for row in rows:
+                left, comparison, right = re.split(r"(>=|<=|==)", row)
+                a, b = python_value(left, names), python_value(right.strip(), names)
+                expected &= a >= b if comparison == ">=" else a <= b if comparison == "<=" else a == b
+            for constraints in (read.constraints, again.constraints):
+                assert all(evaluate(cond, point) for cond in constraints) is expected
+            members += expected
+    assert members > 500
+
+
+def test_a_set_is_a_region() -> None:
+    read = affine_set("affine_set<(i, j)[n] : (i >= 0, n - i - 1 >= 0, j == i floordiv 4, i mod 2 == 0)>")
+    region = read.region()
+    (n,) = read.symbols
+    assert region.is_exact and region.at({n: 9}).count() == 5
+    assert (6, 1) in region.at({n: 9}) and (6, 2) not in region.at({n: 9})
+
+
+REFUSED = {
+    "no arrow": lambda: affine_map("(d0 -> d0"),
+    "an operand missing": lambda: affine_map("(d0) -> (d0 + )"),
+    "an unknown name": lambda: affine_map("(d0) -> (d1)"),
+    "a name twice": lambda: affine_map("(d0, d0) -> (d0)"),
+    "a name that is none": lambda: affine_map("(0) -> (0)"),
+    "never closed": lambda: affine_map("affine_map<(d0) -> (d0)"),
+    "a set as a map": lambda: affine_map("affine_set<(d0) : (d0 >= 0)>"),
+    "a number as a constraint": lambda: affine_set("(d0) : (d0)"),
+    "a condition as a result": lambda: affine_map("(d0) -> (d0 >= 0)"),
+    "a division by 0": lambda: affine_map("(d0) -> (d0 mod 0)"),
+    "no text": lambda: affine_map(3),  # type: ignore[arg-type]
+    "variables of another number": lambda: affine_map("(d0) -> (d0)", dims=[]),
+    "no list": lambda: affine_map("(d0) -> d0"),
+    "a minimum": lambda: map_text([minimum(i, 3)], [i]),
+    "a select": lambda: map_text([select(i < 3, i, 0)], [i]),
+    "an inequation": lambda: set_text([i.ne(3)], [i]),
+    "a disjunction": lambda: set_text((i < 3) | (i > 5), [i]),
+    "a stranger": lambda: map_text([i + Var("j")], [i], []),
+}
+i = Var("i")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_none_is_refused(name: str) -> None:
+    with pytest.raises(IntSetError) as error:
+        REFUSED[name]()
+    assert isinstance(error.value, (ParseError, InputError)) and str(error.value)
+
+
+def test_symbols_are_all_other_variables() -> None:
+    n, m = Var("n"), Var("m")
+    assert map_text([i * n + m // 4], [i]) == "affine_map<(d0)[s0, s1] -> (d0 * s0 + s1 floordiv 4)>"
+    assert set_text([i >= 0, i < n - m], [i], [m, n]) == "affine_set<(d0)[s0, s1] : (d0 >= 0, s1 - s0 - d0 - 1 >= 0)>"
+    with pytest.raises(UndefinedError):
+        evaluate(affine_map("(d0)[s0] -> (d0 mod s0)", [i], [n]).results[0], {i: 1, n: 0})
+    with pytest.raises(InputError, match="maximum"):
+        map_text([maximum(i, 1)], [i])
