@@ -65,7 +65,7 @@ def test_drawn_maps_mean_what_python_says(seed: int) -> None:
     [
         ("affine_map<() -> ()>", "()"),
         (
-            "#map12 = affine_map<(i, j) [s0] -> ( i * 5 floordiv 4, j ceildiv 7 mod s0)>",
+            "#m = affine_map<(i, j) [s] -> ( i * 5 floordiv 4, j ceildiv 7 mod s)>",
             "(i * 5 // 4, ceildiv(j, 7) % s)",
         ),
         (
