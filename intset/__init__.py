@@ -79,11 +79,13 @@ if TYPE_CHECKING:
     from intset.expr.convert import Converter, fold
     from intset.prover.proof import Proof
     from intset.simplify.cost import COST, cost
+    from intset.spaces.space import Space
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
     **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
     "Domain": "intset.domains.protocols",
+    "Space": "intset.spaces.space",
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
@@ -139,6 +141,7 @@ __all__ = [
     "Relation",
     "ShapeVar",
     "ShapeWarning",
+    "Space",
     "UndecidedError",
     "UndefinedError",
     "Var",

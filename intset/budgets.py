@@ -1,8 +1,7 @@
 """Every default budget: how far a question is pursued before it gets a sound answer and a note.
 
-Guarantee: no budget counts seconds, so an answer never depends on the machine. An operation of a budget takes about a
-microsecond on the machine of CI; what takes longer weighs several operations. `benchmarks/budgets.py` exhausts the
-budgets and shows that a question still takes less than a second of processor time.
+Guarantee: no budget counts seconds. An operation of a budget takes about a microsecond on the machine of CI; what takes
+longer weighs several. `benchmarks/budgets.py` exhausts the budgets: a question still takes less than a second.
 """
 
 from __future__ import annotations
@@ -304,8 +303,7 @@ PRODUCT_DEGREE: Final = 32
 REWRITTEN_TERMS: Final = 128
 """`intset.linear.canonical`: Terms of a sum inside an atom; a longer one keeps its original text."""
 REFINED_ARM: Final = 48
-"""`intset.linear.canonical`: Nodes of a select whose arms are read under its condition;
-a quarter of it per nested select."""
+"""`intset.linear.canonical`: Nodes of a select whose arms are read under its condition; nested, a quarter."""
 ELIMINATION_CASES: Final = 128
 """`intset.linear.elimination.systems`: Cases of one elimination."""
 CONDITION_CASES: Final = 100
@@ -411,8 +409,7 @@ Z3_DEPTH: Final = 1_500
 Z3_DEGREE: Final = 24
 """`intset.prover.smt_encode`: Degree of a product."""
 Z3_DEGREE_DIVIDED: Final = 8
-"""`intset.prover.smt_encode`: The same where anything is divided by a term:
-z3 multiplies quotients out, uncounted by `rlimit`."""
+"""`intset.prover.smt_encode`: The same where anything is divided by a term: z3 multiplies it out, uncounted."""
 Z3_CONSTANT_BITS: Final = 1 << 16
 """`intset.prover.smt_encode`: Bits of a constant."""
 Z3_SHIFT: Final = 4_096
@@ -493,3 +490,7 @@ CHECK_POINTS: Final = 1_000_000
 """`intset.check.premises`: Points of a box."""
 CHECK_CHARACTERS: Final = 2_000
 """`intset.check.__main__`: Characters of one expression that the command prints."""
+SPACE_MEMORY: Final = 256 << 20
+"""`intset.spaces`: bytes that the members of a space may take; beyond it they are made anew each time they are read."""
+SPACE_BLOCK: Final = 1 << 17
+"""`intset.spaces`: candidates that one step of a join looks at together."""

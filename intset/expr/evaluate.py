@@ -379,12 +379,12 @@ def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
     return some_may_be_long(postorder(roots), leaves)
 
 
-def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """`may_be_long` of the last of `nodes`, which are in postorder."""
-    return not _is_surely_short(nodes, leaves) and _becomes_long(nodes, leaves)
+def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: int = LONGEST_VALUE) -> bool:
+    """`may_be_long` of the last of `nodes`, which are in postorder, beyond `limit` bits; constants do not count."""
+    return not _is_surely_short(nodes, leaves, limit) and _becomes_long(nodes, leaves, limit)
 
 
-def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
+def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: int) -> bool:
     """A cheap sufficient test: without products of variables and shifts, each step adds at most the bits of the
     longest constant plus one."""
     longest = max(1, *leaves.values()) if leaves else 1
@@ -392,12 +392,14 @@ def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
         op = node.op
         if op is ops.CONST:
             longest = max(longest, node.data.bit_length())
+        elif op is ops.CAST:
+            longest = max(longest, node.data[0])
         elif op is ops.SHL or (op is ops.MUL and all(arg.op is not ops.CONST for arg in node.args)):
             return False
-    return (longest + 1) * (len(nodes) + 1) <= LONGEST_VALUE
+    return (longest + 1) * (len(nodes) + 1) <= limit
 
 
-def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
+def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: int) -> bool:
     bits: dict[Node, int] = {}
     for node in nodes:
         if node.op is ops.CONST:
@@ -409,8 +411,10 @@ def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
         elif node.op is ops.SHL:
             length = bits[node.args[0]] + (1 << min(bits[node.args[1]], LONGEST_VALUE.bit_length()))
         else:
-            length = 1 + max(bits[arg] for arg in node.args)
-        if length > LONGEST_VALUE and node.op is not ops.CONST:
+            length = 1 + max([bits[arg] for arg in node.args])
+            if node.op is ops.CAST:
+                length = max(length, node.data[0] + 1)
+        if length > limit and node.op is not ops.CONST:
             return True
         bits[node] = length
     return False

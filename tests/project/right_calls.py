@@ -46,6 +46,7 @@ def of_intset() -> Names:
     s, sn, si = ctx.value_set(i * 2), ctx.value_set(j), ctx.value_set(i, domain="interval")
     rel, reln = ctx.relation((i,), (i + 1,)), ctx.relation((j,), (i + 1,))
     m = Context({i: Range(0, 4)}).as_iter_map([i // 2, i % 2])
+    sp = intset.Space({i: [1, 2, 4], "flag": [True, False]}, [i < 3])
     bc, pc = ctx.bounds(i).certificate(), ctx.prove(i < 4).certificate()
 
     def forged(*fields: Any) -> bool:
@@ -200,6 +201,10 @@ IntervalSet(0, 3, "interval", is_tight=True, is_exact=True, notes=("x",))
 Proof(i < 3, "proved", "linear")
 Relation(r, 1)
 Context({i: Range(0, 4)}, [i < 3], "auto")
+Space({i: [1, 2, 4], "flag": [True, False]}, [i < 3, "i > 1 or flag"], 1000000)
+Space({i: [1, 2]}, "i > 1", memory=1000000)
+(1, True) in sp
+{"i": 1, "flag": True} in sp
 Context.from_constraints([i], [i < 3, i >= 0], "auto")
 ctx.assuming(i < 3, provenance="assumed")
 ctx.extended({k: Range(0, 4)}, [k < 3], "derived")

@@ -1,0 +1,1 @@
+"""Spaces of configurations: finitely many choices under constraints, computed with numpy."""

@@ -1,0 +1,124 @@
+"""The axes of a space: each name with the values that it may take, as whole numbers in numpy or as codes of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from intset.errors import InputError
+from intset.expr.arguments import a_name, listed, mapped
+from intset.expr.node import Var
+from intset.expr.printer import shown
+
+SpaceValue: TypeAlias = "int | bool | str"
+INTEGERS, TRUTHS, LABELS = "integers", "truth values", "strings"
+KINDS: Final = {int: INTEGERS, bool: TRUTHS, str: LABELS}
+
+
+class SpaceAxis(NamedTuple):
+    """One name of a space.
+
+    Attributes
+    ----------
+    name: what users call it.
+    var: what conditions call it.
+    kind: what its values are: `INTEGERS`, `TRUTHS` or `LABELS`.
+    values: the distinct values, in the order in which they were given.
+
+    Invariant: all values have one type.
+    """
+
+    name: str
+    var: Var
+    kind: str
+    values: tuple[SpaceValue, ...]
+
+    def number(self, value: object) -> int | None:
+        """The number that stands for a value in columns: an integer for itself, a truth value as 0 or 1, a string by
+        its position. `None` for what this axis does not have."""
+        plain = as_value(value)
+        if plain is None or KINDS[type(plain)] is not self.kind:
+            return None
+        if self.kind is LABELS:
+            return self.values.index(plain) if plain in self.values else None
+        return int(plain)
+
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of all values, in order."""
+        return tuple(range(len(self.values))) if self.kind is LABELS else tuple(map(int, self.values))
+
+    def value(self, number: int) -> SpaceValue:
+        """The value that a number stands for."""
+        if self.kind is LABELS:
+            return self.values[number]
+        return bool(number) if self.kind is TRUTHS else int(number)
+
+    def holding(self, values: Iterable[SpaceValue]) -> SpaceAxis:
+        """This axis with only these of its values."""
+        kept = set(values)
+        return self._replace(values=tuple(value for value in self.values if value in kept))
+
+
+def as_value(value: Any) -> SpaceValue | None:
+    """An integer, truth value or string as Python's own; `None` for anything else."""
+    if isinstance(value, (str, bool)):
+        return str(value) if isinstance(value, str) else value
+    if type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def read_axes(given: Mapping[Any, Iterable[Any]]) -> tuple[SpaceAxis, ...]:
+    """The axes that a mapping from variables or names to values states.
+
+    Raises
+    ------
+    InputError: a key is no variable or name, two keys have one name, or the values of one are none, of mixed types, or
+        outside what a `ShapeVar` declares.
+    """
+    axes: dict[str, SpaceAxis] = {}
+    for key, values in mapped(given, "the names of a space", "a mapping {variable or name: values}").items():
+        var = key if isinstance(key, Var) else Var(a_name(key, "a name of a space"))
+        if var.name in axes:
+            raise InputError(f"a space has one name {var.name!r} only, not two")
+        axes[var.name] = _axis(var, values)
+    if not axes:
+        raise InputError("a space has at least one name")
+    return tuple(axes.values())
+
+
+def _axis(var: Var, given: object) -> SpaceAxis:
+    what = f"the values of {var.name}"
+    distinct: dict[SpaceValue, None] = {}
+    kind = None
+    for item in listed(given, what, "a list of integers, of truth values or of strings"):
+        value = as_value(item)
+        if value is None:
+            raise InputError(f"{what} are integers, truth values or strings, not {shown(item)}")
+        if kind is None:
+            kind = KINDS[type(value)]
+        elif KINDS[type(value)] is not kind:
+            raise InputError(f"{what} are of one type, not {kind} and {KINDS[type(value)]}")
+        distinct[value] = None
+    if kind is None:
+        raise InputError(f"{what} are none: a name takes at least one value")
+    _respect(var, kind, tuple(distinct))
+    return SpaceAxis(var.name, var, kind, tuple(distinct))
+
+
+def _respect(var: Var, kind: str, values: tuple[SpaceValue, ...]) -> None:
+    """Refuse values that the declaration of a variable excludes."""
+    low, high, step = var.declared()
+    if (low, high, step) == (None, None, 1):
+        return
+    if kind is not INTEGERS:
+        raise InputError(f"the values of {var.name} are integers, for it is a size; they are {kind}")
+    for value in map(int, values):
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise InputError(f"the value {shown(value)} of {var.name} is outside its bounds [{low}, {high}]")
+        if value % step:
+            raise InputError(f"the value {shown(value)} of {var.name} is no multiple of {step}, as it declares")

@@ -1,0 +1,243 @@
+"""The members of one factor of names that constraints connect, as a decision diagram built by a join.
+
+A layer keeps the columns that later conditions still read, and equal rows of these become one state: a multi-valued
+decision diagram (Kam, Villa, Brayton, Sangiovanni-Vincentelli 1998). Members are counted from the last layer to the
+first, and listed, or found by their number, from the first to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from intset.budgets import SPACE_BLOCK
+from intset.spaces.join import Columns, JoinStep, ValueTable
+from intset.spaces.vectors import Array
+
+_NUMBER: Any = np.int64
+_FEW = 1 << 10  # rows that are not worth merging
+_MANY = 1 << 20  # rows that are worth sorting
+
+
+class Layer(NamedTuple):
+    """The choices of one stage, those of each state in a row.
+
+    Attributes
+    ----------
+    start: of each state before the stage, where its choices begin; then the end of the last.
+    row: of each choice, the row of the source.
+    state: of each choice, the state after it.
+    upto: how many members the choices before one have together; then how many all have.
+
+    Invariant: every choice leads to a member.
+    """
+
+    start: Array
+    row: Array
+    state: Array
+    upto: Array
+
+
+class Diagram:
+    """The members that the stages of a join have.
+
+    Attributes
+    ----------
+    count: how many members there are.
+    """
+
+    def __init__(self, sources: Sequence[ValueTable], layers: Sequence[Layer]) -> None:
+        self.sources = sources
+        self.layers = layers
+        self.count = int(layers[0].upto[-1]) if layers else 0
+
+    def blocks(self, limit: int) -> Iterator[tuple[int, Columns]]:
+        """The members in order, as columns of about `limit` rows, each with its number of rows."""
+        if not self.count:
+            return
+        stack: list[tuple[int, Array, tuple[Any, ...]]] = [(0, np.zeros(1, _NUMBER), ())]
+        while stack:
+            depth, states, path = stack.pop()
+            if depth == len(self.layers):
+                yield len(states), self._columns(path)
+                continue
+            layer = self.layers[depth]
+            begin = layer.start[states]
+            degree = layer.start[states + 1] - begin
+            ends = np.cumsum(degree)
+            if ends[-1] > limit and len(states) > 1:
+                cuts = np.unique(np.searchsorted(ends, np.arange(limit, int(ends[-1]), limit)))
+                cuts = cuts[(cuts > 0) & (cuts < len(states))]
+                cuts = cuts if len(cuts) else np.array([len(states) // 2])
+                edges = [0, *cuts.tolist(), len(states)]
+                for a, b in reversed(list(pairwise(edges))):
+                    stack.append((depth, states[a:b], (path, np.arange(a, b), None)))
+                continue
+            choice = np.arange(int(ends[-1])) - np.repeat(ends - degree - begin, degree)
+            prefix = np.repeat(np.arange(len(states)), degree)
+            stack.append((depth + 1, layer.state[choice], (path, prefix, layer.row[choice])))
+
+    def _columns(self, path: tuple[Any, ...]) -> Columns:
+        """The columns of the rows at the end of a path."""
+        columns: Columns = {}
+        depth, index = len(self.layers), None
+        while path:
+            path, prefix, rows = path
+            if rows is not None:
+                depth -= 1
+                columns.update(self._of(depth, rows if index is None else rows[index]))
+            index = prefix if index is None else prefix[index]
+        return columns
+
+    def _of(self, depth: int, rows: Array) -> Columns:
+        return {var: column[rows] for var, column in self.sources[depth].columns.items()}
+
+    def at(self, numbers: Array) -> Columns:
+        """The members with these numbers in the order of `blocks`."""
+        columns: Columns = {}
+        states: Array = np.zeros(len(numbers), _NUMBER)
+        for depth, layer in enumerate(self.layers):
+            wanted = layer.upto[layer.start[states]] + numbers
+            choice = np.searchsorted(layer.upto, wanted, side="right") - 1
+            numbers = wanted - layer.upto[choice]
+            columns.update(self._of(depth, layer.row[choice]))
+            states = layer.state[choice]
+        return columns
+
+
+def built(stages: Sequence[JoinStep], memory: int) -> Diagram | None:
+    """The diagram of some stages; `None` if it takes more than `memory` bytes."""
+    choices: list[tuple[Array, Array, Array]] = []  # of each layer: the state before, the row, the state after
+    sizes: list[int] = [1]
+    states: Columns = {}
+    held, is_dirty = 0, False
+    for stage in stages:
+        before, row = _chosen(stage, states, sizes[-1], (memory - held) // 48)
+        if before is None or row is None:
+            return None
+        known = (*states, *stage.source.columns)
+        is_dirty = is_dirty or len(stage.live) < len(dict.fromkeys(known))
+        new = {var: states[var][before] if var in states else stage.source.columns[var][row] for var in stage.live}
+        after, number, states = _merged(new, len(row), stage, is_dirty)
+        if number < len(row):
+            is_dirty = False
+        choices.append((before, row, after))
+        sizes.append(number)
+        held += sum(part.nbytes for part in (before, row, after)) + 16 * len(row)
+        if held > memory:
+            return None
+        if not len(row):
+            return Diagram([], [])
+    return Diagram([stage.source for stage in stages], _counted(choices, sizes))
+
+
+def _chosen(stage: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:
+    """The pairs of a state and a row of the source that fulfil the conditions, states first; `None` beyond `most`."""
+    source = stage.source
+    width = min(source.size, SPACE_BLOCK)
+    height = max(1, SPACE_BLOCK // width)
+    befores: list[Array] = []
+    rows: list[Array] = []
+    total = 0
+    for a in range(0, number, height):
+        part = {var: column[a : a + height, None] for var, column in states.items()}
+        tall = min(height, number - a)
+        here: list[tuple[Array, Array]] = []
+        for b in range(0, source.size, width):
+            across = {var: column[None, b : b + width] for var, column in source.columns.items()}
+            before, row = _fulfilling(stage, part, across, (tall, min(width, source.size - b)))
+            here.append((before + a, row + b))
+            total += len(row)
+        if len(here) > 1:  # several blocks of one state's rows: tall is 1
+            befores.append(np.concatenate([before for before, _ in here]))
+            rows.append(np.concatenate([row for _, row in here]))
+        else:
+            befores.append(here[0][0])
+            rows.append(here[0][1])
+        if total > most:
+            return None, None
+    if len(rows) == 1:
+        return befores[0], rows[0]
+    return np.concatenate(befores), np.concatenate(rows)
+
+
+def _fulfilling(stage: JoinStep, part: Columns, across: Columns, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """The pairs of one block; once few are left, further conditions see only these."""
+    mask: Any = None
+    for var in stage.shared:
+        same = part[var] == across[var]
+        mask = same if mask is None else mask & same
+    before: Any = None
+    row: Any = None
+    columns = {**across, **part}
+    for cond in stage.conditions:
+        if before is None and mask is not None and 4 * np.count_nonzero(mask) < mask.size:
+            before, row = np.nonzero(np.broadcast_to(mask, shape))
+            columns = {var: column[0][row] for var, column in across.items()}
+            columns |= {var: column[:, 0][before] for var, column in part.items()}
+        holds = cond(columns)
+        if before is not None:
+            before, row = before[holds], row[holds]
+            columns = {var: column[holds] for var, column in columns.items()}
+        else:
+            mask = holds if mask is None else mask & holds
+    if before is None:
+        before, row = np.nonzero(np.broadcast_to(np.True_ if mask is None else mask, shape))
+    return before, row
+
+
+def _merged(columns: Columns, size: int, stage: JoinStep, is_dirty: bool) -> tuple[Array, int, Columns]:
+    """Of each row, its state, the number of states, and their columns; merging pays or is left out."""
+    if not columns:
+        return np.zeros(size, np.int32), min(size, 1), {}
+    if not is_dirty or size < _FEW:
+        return np.arange(size, dtype=np.int32), size, columns
+    spans: list[tuple[Array, int, int]] = []
+    room = 1
+    for column in columns.values():
+        low, high = int(column.min()), int(column.max())
+        room *= high - low + 1
+        spans.append((column, low, high - low + 1))
+    if room >= 1 << 62 or (room > 2 * size and size < _MANY):
+        return np.arange(size, dtype=np.int32), size, columns
+    key = np.zeros(size, _NUMBER)
+    for column, low, span in spans:
+        key *= span
+        key += column.astype(_NUMBER) - low
+    if room <= 2 * size:  # a table of all keys costs no more than one walk
+        first = np.full(room, -1, np.int32)
+        first[key[::-1]] = np.arange(size - 1, -1, -1, dtype=np.int32)
+        present = np.flatnonzero(first >= 0)
+        number = np.zeros(room, np.int32)
+        number[present] = np.arange(len(present), dtype=np.int32)
+        state: Array = number[key]
+        chosen: Array = first[present]
+    else:
+        _, chosen, inverse = np.unique(key, return_index=True, return_inverse=True)
+        state = inverse.astype(np.int32)
+    return state, len(chosen), {var: column[chosen] for var, column in columns.items()}
+
+
+def _counted(choices: Sequence[tuple[Array, Array, Array]], sizes: Sequence[int]) -> list[Layer]:
+    """The layers without choices that lead nowhere, with the numbers of members below each."""
+    layers: list[Layer] = []
+    below: Array = np.ones(sizes[-1], _NUMBER)
+    for k in range(len(choices) - 1, -1, -1):
+        before, row, state = choices[k]
+        members = below[state]
+        alive = members != 0
+        if not alive.all():
+            before, row, state, members = before[alive], row[alive], state[alive], members[alive]
+        if members.dtype != object and float(members.sum(dtype=float)) > 2.0**62:
+            members = members.astype(object)
+        upto = np.zeros(len(row) + 1, members.dtype)
+        np.cumsum(members, out=upto[1:])
+        start = np.zeros(sizes[k] + 1, _NUMBER)
+        np.cumsum(np.bincount(before, minlength=sizes[k]), out=start[1:])
+        below = upto[start[1:]] - upto[start[:-1]]
+        layers.append(Layer(start, row, state, upto))
+    layers.reverse()
+    return layers
