@@ -214,7 +214,7 @@ CONDITION_SHARE: Final = 16
 OUTSIDE: Final = 200_000
 """`bound.infer.answers.outside`: Of the domain, for one condition."""
 REGION_POINTS: Final = 400_000
-"""`bound.infer.answers.region`: Visited by one count."""
+"""`bound.infer.answers.region`: Visited by one count; also instances of tiles at one value of their sizes."""
 STAGE_PIECES: Final = 500_000
 """`bound.infer.answers.pieces`: Of the domain, for one stage."""
 GUARDS: Final = 400_000

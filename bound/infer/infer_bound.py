@@ -13,6 +13,7 @@ from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
 from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
+from bound.infer.answers.numeric_counts import NumericInference, RegionAtSizes
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
@@ -35,6 +36,7 @@ from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context
 from intset.expr.arguments import as_int, listed, mapped, of_kind
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -236,13 +238,13 @@ class BoundsMap(Configured):
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that consumers read, in one instance of the stage."""
         now = self._current(tensor)
-        return self._region(self._bounds(now).required[now], now)
+        return self._region(self._bounds(now).required[now], now, "required")
 
     @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self._current(tensor)
-        return self._region(self._bounds(now).computed_of(now), now)
+        return self._region(self._bounds(now).computed_of(now), now, "computed")
 
     @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
@@ -271,8 +273,18 @@ class BoundsMap(Configured):
             storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
         return storage
 
-    def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
-        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
+    def _region(self, footprint: Footprint, tensor: Tensor, word: str) -> StageRegion:
+        sizes = tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
+        stage = self.schedule.stages.index(self.stage(tensor))
+        at_sizes = RegionAtSizes(self._numeric, sizes, word, stage, tensor.value_index) if sizes else None
+        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names, at_sizes)
+
+    @cached_property
+    def _numeric(self) -> NumericInference:
+        """The inference at values of sizes."""
+        state, compute = self._state, "auto" if self.forms else self._state.compute
+        arguments = (self.written, state.given, state.sizes.fixed, self.domain, compute, self.compact)
+        return NumericInference(infer_bound, *arguments)
 
     @property
     def tiles(self) -> tuple[Expr, ...]:
@@ -288,9 +300,8 @@ class BoundsMap(Configured):
         ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
         InputError: as for the argument `at` of `infer_bound`.
         """
-        given = {**self._state.sizes.fixed, **mapped(values, "values", "a mapping {size: integer}")}
-        compute = "auto" if self.forms else self._state.compute
-        return infer_bound(self.written, self._state.given, given, self.domain, compute, self.compact)
+        answers: BoundsMap = self._numeric(mapped(values, "values", "a mapping {size: integer}"))
+        return answers
 
     @cached_property
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
@@ -440,7 +451,11 @@ class BoundsMap(Configured):
         """An explanation: consumers, footprints, attach point, storage, lost precision."""
         now = self._current(tensor)
         bounds = self._bounds(now)
-        text = explain(self._state, bounds, now, self.storage(now), lambda footprint: self._region(footprint, now))
+
+        def region(footprint: Footprint) -> StageRegion:
+            return self._region(footprint, now, "required" if footprint is bounds.required[now] else "computed")
+
+        text = explain(self._state, bounds, now, self.storage(now), region)
         forms = self.forms.get(now.name, ())
         return "\n".join([text, *(f"  {'considered' if k else 'chosen'}: {form}" for k, form in enumerate(forms))])
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from functools import reduce
+from collections.abc import Callable, Iterable
+from functools import lru_cache, reduce
 from typing import Final, NoReturn
 
+from intset.budgets import CACHED_ANSWERS
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_name, as_count, as_int, listed
@@ -138,6 +139,7 @@ class Opaque:
     """
 
     __slots__ = ("__weakref__", "lower", "name", "rank", "serial", "uid", "upper")
+    value_at: Callable[..., int] | None = None
 
     def __init__(self, name: str, rank: int = 0, lower: int | None = None, upper: int | None = None) -> None:
         self._fill(
@@ -186,3 +188,40 @@ class Opaque:
 
     def __repr__(self) -> str:
         return self.name
+
+
+class NumericFunction(Opaque):
+    """The symbol of integers that a function computes: `evaluate` of a term calls it with the values of the indices.
+
+    Proofs and sets know its bounds alone; a counterexample states the value that it assumes.
+
+    Attributes
+    ----------
+    function: maps `rank` ints to an int; pure. It raises `ZeroDivisionError` where it is undefined.
+    """
+
+    __slots__ = ("function", "value_at")
+    function: Callable[..., int]
+
+    def __init__(
+        self, name: str, rank: int, function: Callable[..., int], lower: int | None = None, upper: int | None = None
+    ) -> None:
+        super().__init__(name, rank, lower, upper)
+        self.function = function
+        self.value_at = lru_cache(maxsize=CACHED_ANSWERS)(function)
+
+    @staticmethod
+    def _restored(
+        name: str, rank: int, function: Callable[..., int], limits: tuple[int | None, int | None], uid: tuple[int, int]
+    ) -> NumericFunction:
+        with LOCK:
+            known = VARIABLES.get(uid)
+            if known is None:
+                known = NumericFunction(name, rank, function, limits[0], limits[1])
+                known._fill(name, rank, limits[0], limits[1], uid)
+            symbol: NumericFunction = known
+            return symbol
+
+    def __reduce__(self) -> tuple[object, ...]:
+        limits = (self.lower, self.upper)
+        return (NumericFunction._restored, (self.name, self.rank, self.function, limits, self.uid))

@@ -38,7 +38,7 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
     ----------
     node: the expression or condition.
     env: the point, `{Var: int}`. The key of an opaque term is the term itself, or its symbol with a callable of the
-        indices, a mapping from index tuples, or an array.
+        indices, a mapping from index tuples, or an array. A `NumericFunction` needs no entry.
     bits: when given, every step is a signed two's complement operation of that width, C's: a result that does not fit
         raises `MachineOverflowError` (an input or constant that does not fit as well).
 
@@ -156,6 +156,11 @@ def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
     symbol = node.data
     if node in point:
         return as_int(point[node], f"the value of {node!r}")
+    if symbol not in point and symbol.value_at is not None:
+        try:
+            return as_int(symbol.value_at(*indices), f"the value of {node!r}")
+        except ZeroDivisionError as error:
+            raise UndefinedError(f"{shown(node)} is undefined: {error}") from None
     if symbol not in point:
         raise InputError(f"the opaque symbol {symbol.name} has no value")
     source = point[symbol]

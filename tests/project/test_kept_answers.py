@@ -302,7 +302,7 @@ INSIDE: dict[str, str] = {
     "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
-        Neighbours Placing Schedule Stage Tensor CommReducer""",
+        Neighbours Placing Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
     "lowering": """CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables

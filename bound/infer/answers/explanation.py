@@ -168,10 +168,12 @@ def _side(words: _LoopNames, side: SymbolicInterval) -> str:
 
 
 def _counts(region: StageRegion) -> str:
-    """The number of elements, if countable within budget."""
+    """The number of elements, if countable within budget; "" if only numeric functions of sizes give it."""
     try:
         most, total = region.count_max(), region.count_total()
     except IntSetError:
+        return ""
+    if any(isinstance(number, Expr) and opaque_terms(number) for number in (most, total)):
         return ""
     return f": {most} elements" if most == total else f": at most {most} elements at a time, {total} in all"
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from functools import cached_property
 from math import prod
 
+from bound.infer.answers.numeric_counts import MAX, TOTAL, CountAtSizes, RegionAtSizes, count_term
 from bound.infer.answers.tile_counts import largest_count, total_count
 from bound.infer.footprints.box import Box
-from bound.infer.footprints.environment import LoopEnvironment, instances
+from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
 from intset.budgets import REGION_POINTS
@@ -19,7 +20,7 @@ from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
-from intset.expr.dag import free_vars, substitute
+from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.infinity import Infinity
@@ -36,6 +37,7 @@ class StageRegion(Region):
     ----------
     fixed: these loop variables, outermost first; the region may depend on fewer.
     aliases: further keys of `at`: a root axis, with its rebased loop and start.
+    at_sizes: infers this region again at values of sizes; `None` for a part of a region.
     """
 
     def __init__(
@@ -44,10 +46,12 @@ class StageRegion(Region):
         footprint: Footprint,
         fixed: Sequence[Var],
         aliases: Mapping[Var, tuple[Var, Expr]] | None = None,
+        at_sizes: RegionAtSizes | None = None,
     ) -> None:
         self._env, self._footprint = env, footprint
         self.fixed = tuple(fixed)
         self.aliases = dict(aliases or {})
+        self.at_sizes = at_sizes
         self.dims = footprint.dims
         self.by = "box" if footprint.box is not None else env.regions.name
         self.is_exact, self.notes = footprint.exact, footprint.notes
@@ -120,37 +124,56 @@ class StageRegion(Region):
             raise CountError(f"counting is out of budget: {error}") from error
 
     def count_max(self) -> int | Infinity | Expr:
-        """The largest number of elements of an instance: an int, or an expression over the sizes of tiles."""
-        closed = self._closed_count(largest_count)
-        return self._counts()[0] if closed is None else closed
-
-    def count_total(self) -> int | Infinity | Expr:
-        """The number of elements of all instances together: an int, or an expression over the sizes of tiles.
+        """The largest number of elements of an instance: an int, or an expression over sizes.
 
         Raises
         ------
-        CountError: sizes are symbolic and there is no closed form; `BoundsMap.at` counts at values.
+        CountError: as for `count_total`.
         """
-        closed = self._closed_count(total_count)
-        return self._counts()[1] if closed is None else closed
+        return self._count_over_sizes(MAX, largest_count, 0)
 
-    def _closed_count(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
-        """A count of a box whose ends have products of sizes and loops; `None` without a closed form."""
+    def count_total(self) -> int | Infinity | Expr:
+        """The number of elements of all instances together: an int, or an expression over sizes.
+
+        The expression is a closed form, or has terms of numeric functions: `evaluate` counts the instances of a box at
+        the sizes, or asks the inference at these sizes.
+
+        Raises
+        ------
+        CountError: counting is out of budget.
+        """
+        return self._count_over_sizes(TOTAL, total_count, 1)
+
+    def _count_over_sizes(
+        self, word: str, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None], k: int
+    ) -> int | Infinity | Expr:
+        closed = self._count_of_box(count)
+        if closed is not None:
+            return closed
+        try:
+            return self._counts()[k]
+        except CountError:
+            if self.at_sizes is None or not set(self._sizes()) & set(self.at_sizes.sizes):
+                raise
+            function = CountAtSizes(word, self.at_sizes)
+            return self._env.count_of(function, lambda: count_term(function))
+
+    def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
+        """A count of a box over sizes; `None` for other regions, and for a superset that the inference can count."""
         box = self._footprint.box
-        if box is None or self._simple_counts() is not None:
+        if box is None or self._simple_counts() is not None or not self._sizes():
             return None
-        sizes = [v for v in (*box.variables(), *free_vars(*self._loop_ends())) if v not in self._env.ranges]
-        closed = count(self._env, box, self._loops()) if sizes else None
+        if not self.is_exact and self.at_sizes is not None:
+            return None
+        closed = count(self._env, box, self._loops())
         number = None if closed is None else self._env.number(closed)
         return closed if number is None else number
 
-    def _loop_ends(self) -> list[Expr]:
-        return [
-            e
-            for v in self._loops()
-            for e in (self._env.ranges[v].min, self._env.ranges[v].extent)
-            if isinstance(e, Expr)
-        ]
+    def _sizes(self) -> list[Var]:
+        """Sizes that the footprint or a loop range mentions."""
+        footprint, ranges = self._footprint, transitive_ranges(self._env, self._loops())
+        around = [v for r in ranges.values() for v in r.free_vars()]
+        return [v for v in dict.fromkeys((*footprint.variables(), *around)) if v not in self._env.ranges]
 
     def _counts(self) -> tuple[int | Infinity, int | Infinity]:
         simple = self._simple_counts() or self._visited_counts()

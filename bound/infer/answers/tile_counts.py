@@ -1,70 +1,87 @@
-"""Counts of a box over all instances in closed form, for tiles of unknown size.
+"""Counts of a box over all instances, for tiles of unknown size.
 
-Where each side depends on loops of its own, the total is a product of sums and the maximum a product of maxima. A sum
-over one loop is found by breakpoints (`intset.linear.breakpoints`). Example: tiles of size `t` over 56 elements that
-read two more each: the sum of `minimum(t + 2, 58 - t*o)` over `o` in `[0, ceildiv(56, t))`.
+Sides that share no loop are independent: the total is a product of sums, and the maximum a product of maxima. The sum
+over one loop is found by breakpoints (`intset.linear.breakpoints`); where sides share loops, or a side depends on
+several, the sum is a numeric function of the sizes (`numeric_counts.py`). Example: tiles of size `t` over 56 elements
+that read two more each: the sum of `minimum(t + 2, 58 - t*o)` over `o` in `[0, ceildiv(56, t))`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
+from typing import NamedTuple
 
+from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount, count_term
 from bound.infer.footprints.box import Box
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
 from bound.schedule.simple import extent, low
 from intset.expr import ops
 from intset.expr.build import maximum, select
-from intset.expr.node import Expr, Var, as_expr
+from intset.expr.dag import free_vars
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.linear.breakpoints import affine_in, greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.operations import extremum
 
 
+class CountGroup(NamedTuple):
+    """Sides and conditions of a box that depend on the same loops, and these loops, in order of dependence."""
+
+    sides: list[list[Linear]]
+    where: list[Cond]
+    loops: list[Var]
+
+    def joined(self, other: CountGroup) -> CountGroup:
+        """Both groups as one."""
+        loops = list(dict.fromkeys((*self.loops, *other.loops)))
+        return CountGroup([*self.sides, *other.sides], [*self.where, *other.where], loops)
+
+
 def largest_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | None:
-    """The largest number of elements of an instance, over sizes; `None` without a closed form."""
+    """The largest number of elements of an instance, over sizes; `None` if a loop around is none of `loops`."""
     known, groups = env.normalizer, _groups(env, box, loops)
     if groups is None:
         return None
-    sides: list[Expr] = []
-    for forms, own in groups:
-        most = _largest(env, forms, own)
-        if most is None:
-            return None
-        sides.append(most.expr())
-    total = _product(sides)
-    used = [v for _, own in groups for v in own]
-    for v in loops:
-        number = env.form(extent(env.ranges[v]))
-        if v not in used and not known.is_positive(number):
-            total = select(number.expr() >= 1, total, 0)
-    return total
+    factors: list[Expr] = []
+    numbers: list[Linear] = []
+    for group in groups:
+        number = _iterations(env, group)
+        if number is not None:
+            numbers += [] if known.is_positive(number) else [number]
+            continue
+        most = _largest(env, group.sides[0], group.loops) if _is_simple(env, group) else None
+        factors.append(_numeric(env, group, MAX) if most is None else most.expr())
+    return reduce(lambda total, number: select(number.expr() >= 1, total, 0), numbers, _product(factors))
 
 
 def total_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | None:
-    """The number of elements of all instances together, over sizes; `None` without a closed form."""
-    known, groups = env.normalizer, _groups(env, box, loops)
-    if groups is None or any(len(own) > 1 for _, own in groups):
+    """The number of elements of all instances together, over sizes; `None` if a loop around is none of `loops`."""
+    groups = _groups(env, box, loops)
+    if groups is None:
         return None
-    sides: list[Expr] = []
-    for forms, own in groups:
-        if own:
-            first, end = _ends(env, own[0])
-            pieces = minimum_pieces(known, forms, own[0], first, end)
-            if pieces is None:
-                return None
-            sides.append(sum_of_pieces(pieces))
-        else:
-            sides.append(_least(known, forms).expr())
-    used = [v for _, own in groups for v in own]
-    for v in loops:
-        if v not in used:
-            number = env.form(extent(env.ranges[v]))
-            sides.append(extremum(known, ops.MAX, number, ZERO).expr())
-    return _product(sides)
+    factors: list[Expr] = []
+    for group in groups:
+        number = _iterations(env, group)
+        if number is not None:
+            factors.append(extremum(env.normalizer, ops.MAX, number, ZERO).expr())
+            continue
+        total = _total(env, group.sides[0], group.loops) if _is_simple(env, group) else None
+        factors.append(_numeric(env, group, TOTAL) if total is None else total)
+    return _product(factors)
+
+
+def _total(env: LoopEnvironment, forms: list[Linear], own: Sequence[Var]) -> Expr | None:
+    """Sum the extents of a side over at most one loop; `None` without a closed form."""
+    if not own:
+        return _least(env.normalizer, forms).expr()
+    if len(own) > 1:
+        return None
+    pieces = minimum_pieces(env.normalizer, forms, own[0], *_ends(env, own[0]))
+    return None if pieces is None else sum_of_pieces(pieces)
 
 
 def _product(factors: Sequence[Expr]) -> Expr:
@@ -76,31 +93,60 @@ def _product(factors: Sequence[Expr]) -> Expr:
     return total if number == 1 else total * number
 
 
-def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[tuple[list[Linear], list[Var]]] | None:
-    """For each side the forms whose minimum is its extent, and its loops.
+def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountGroup] | None:
+    """The sides and conditions of a box in groups that share no loop; every loop is in one of them.
 
-    `None`: sides share a loop, a loop depends on another one, or the box is conditional.
+    `None`: a side, condition or range depends on another loop than `loops`.
     """
-    if box.is_conditional() or any(_loops_in(env, [env.form(e) for e in _range(env, v)]) for v in loops):
-        return None
-    seen: set[Var] = set()
-    groups = []
-    for side in box.sides:
-        forms = list(side.extents())
-        own = _loops_in(env, forms)
-        if seen.intersection(own) or any(v not in loops for v in own):
+    conditions = [*(form.expr() >= 0 for form in box.where), *box.also]
+    parts = [CountGroup([forms], [], _loops_of(env, _atoms(forms))) for forms in (list(s.extents()) for s in box.sides)]
+    parts += [CountGroup([], [cond], _loops_of(env, cond.free_vars())) for cond in conditions]
+    parts += [CountGroup([], [], _loops_of(env, [v])) for v in loops]
+    groups: list[CountGroup] = []
+    for part in parts:
+        if any(v not in loops for v in part.loops):
             return None
-        seen.update(own)
-        groups.append((forms, own))
-    return groups
+        apart = [group for group in groups if not set(group.loops).intersection(part.loops)]
+        sharing = [group for group in groups if set(group.loops).intersection(part.loops)]
+        groups = [*apart, reduce(CountGroup.joined, (*sharing, part))]
+    order = {v: k for k, v in enumerate(env.ranges)}
+    return [group._replace(loops=sorted(group.loops, key=order.__getitem__)) for group in groups]
+
+
+def _atoms(forms: Sequence[Linear]) -> Iterable[Var]:
+    return (v for form in forms for e in form.terms for v in e.free_vars())
+
+
+def _loops_of(env: LoopEnvironment, variables: Iterable[Var]) -> list[Var]:
+    """The loops among variables, and all loops that their ranges mention."""
+    return list(transitive_ranges(env, variables))
+
+
+def _is_simple(env: LoopEnvironment, group: CountGroup) -> bool:
+    """Whether a group is one side over loops whose ranges mention no loop."""
+    is_nested = any(v in env.ranges for loop in group.loops for v in env.ranges[loop].free_vars())
+    return len(group.sides) == 1 and not group.where and not is_nested
+
+
+def _iterations(env: LoopEnvironment, group: CountGroup) -> Linear | None:
+    """The number of iterations of a loop that no side, condition or other range depends on; `None` for other groups."""
+    if group.sides or group.where or len(group.loops) > 1:
+        return None
+    return env.form(extent(env.ranges[group.loops[0]]))
+
+
+def _numeric(env: LoopEnvironment, group: CountGroup, word: str) -> Expr:
+    """Count a group by a numeric function of its sizes."""
+    loops = tuple((v, *_range(env, v)) for v in group.loops)
+    sides = tuple(tuple(form.expr() for form in forms) for forms in group.sides)
+    around = free_vars(*(e for _, *ends in loops for e in ends), *(e for side in sides for e in side), *group.where)
+    sizes = tuple(v for v in around if v not in env.ranges)
+    function = InstanceCount(word, sizes, loops, sides, tuple(group.where))
+    return env.count_of(function, lambda: count_term(function))
 
 
 def _range(env: LoopEnvironment, v: Var) -> tuple[Expr, Expr]:
     return low(env.ranges[v]), extent(env.ranges[v])
-
-
-def _loops_in(env: LoopEnvironment, forms: Sequence[Linear]) -> list[Var]:
-    return list(dict.fromkeys(v for form in forms for e in form.terms for v in e.free_vars() if v in env.ranges))
 
 
 def _ends(env: LoopEnvironment, v: Var) -> tuple[Linear, Linear]:

@@ -9,7 +9,7 @@ that other ranges depend on but that does not distinguish instances (a thread sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice, product
@@ -60,6 +60,7 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     instances: memo of `instances`, by the variables.
+    counts: memo of `count_of`, by what is counted.
     """
 
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
@@ -78,6 +79,7 @@ class LoopEnvironment:
         # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
         self.instances: dict[tuple[Var, ...], Shape] = {}
+        self.counts: dict[object, Expr] = {}
 
     @property
     def size_ranges(self) -> dict[Var, Range]:
@@ -203,6 +205,11 @@ class LoopEnvironment:
             return value
         low, high = self.bounds(self.form(e))
         return low if low == high else None
+
+    def count_of(self, key: object, count: Callable[[], Expr]) -> Expr:
+        """The term of a count, made once: equal counts are one expression."""
+        term = self.counts.get(key)
+        return self.counts.setdefault(key, count()) if term is None else term
 
 
 def constant_extent(r: Range) -> int | None:

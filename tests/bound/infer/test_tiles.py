@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+from math import prod
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -9,9 +13,13 @@ from benchmarks.tiles import compare, drawn, inferred, names, tiled
 from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
+from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from intset import Context, Range, ShapeVar, Var
+from intset import Context, Range, ShapeVar, Var, ceildiv
+from intset.budgets import REGION_POINTS
+from intset.errors import BudgetError, UndefinedError
+from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, as_expr
 from lowering import lower, run
@@ -98,3 +106,64 @@ def test_no_answer_lacks_elements(name: str) -> None:
             except ScheduleError:
                 continue
             assert not compared.unsound
+
+
+def test_counts_without_a_closed_form_are_functions_of_sizes() -> None:
+    """Sides that share loops, and sides over two loops: a term that evaluates, computes, compares and pickles."""
+    t, u = ShapeVar("t", lower=1), ShapeVar("u", lower=1)
+
+    def skewed(first: Expr | int, second: Expr | int) -> tuple[Schedule, Tensor]:
+        a = te.placeholder((40, 40), name="A")
+        b = te.compute((40, 40), lambda i, j: a[i, j] * 2.0, name="B")
+        c = te.compute((13, 11), lambda i, j: b[i + j, i * 2] + b[i + j + 3, i * 2 + 1], name="C")
+        s = te.create_schedule(c.op)
+        _, _, inner, _ = s[c].tile(*c.op.axis, first, second)
+        s[b].compute_at(s[c], inner)
+        return s, b
+
+    s, b = skewed(t, u)
+    region = infer_bound(s).required(b)
+    counts = [region.count_max(), region.count_total()]
+    assert all(isinstance(count, Expr) and opaque_terms(count) for count in counts)
+    assert region.count_total() is counts[1]
+    most, total = (as_expr(count) for count in pickle.loads(pickle.dumps(counts)))
+    for first, second in ((1, 1), (2, 5), (4, 3), (13, 11), (20, 7)):
+        schedule, tensor = skewed(first, second)
+        numeric = infer_bound(schedule).required(tensor)
+        point = {t: first, u: second}
+        assert evaluate(most, point) == numeric.count_max()
+        assert evaluate(total, point) == numeric.count_total()
+        assert evaluate(total * 4 <= 4 * numeric.count_total(), point)  # type: ignore[operator]
+    with pytest.raises(UndefinedError):
+        evaluate(total, {t: 0, u: 1})
+
+
+def test_instances_are_counted_as_by_enumeration() -> None:
+    random = Random(25)
+    t = ShapeVar("t", lower=1)
+    o, i = Var("o"), Var("i")
+    counted = 0
+    for _ in range(60):
+        sides = [
+            tuple(
+                random.randint(-3, 9) + o * random.randint(-2, 2) + i * random.randint(-2, 2) - t * random.randint(0, 1)
+                for _ in range(random.randint(1, 3))
+            )
+            for _ in range(random.randint(0, 2))
+        ]
+        where = (o + i < random.randint(2, 9),) if random.random() < 0.5 else ()
+        loops = ((o, as_expr(0), ceildiv(9, t)), (i, o, random.randint(0, 2) + t))
+        for n in (1, 2, 4, 11):
+            numbers = []
+            for x in range(-(-9 // n)):
+                for y in range(x, x + evaluate(loops[1][2], {t: n})):
+                    point = {t: n, o: x, i: y}
+                    inside = all(evaluate(cond, point) for cond in where)
+                    extents = [max(0, min(evaluate(as_expr(e), point) for e in side)) for side in sides]
+                    numbers.append(prod(extents) if inside else 0)
+            for word, number in ((MAX, max(numbers, default=0)), (TOTAL, sum(numbers))):
+                assert InstanceCount(word, (t,), loops, tuple(sides), where)(n) == number
+                counted += number > 0
+    assert counted > 200
+    with pytest.raises(BudgetError):
+        InstanceCount(MAX, (t,), ((o, as_expr(0), t),), (), ())(REGION_POINTS + 1)

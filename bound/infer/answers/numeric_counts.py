@@ -1,0 +1,168 @@
+"""Counts of regions as numeric functions of sizes, where there is no closed form.
+
+An `InstanceCount` visits the instances of a product of intervals at given sizes; a `CountAtSizes` asks the inference at
+these sizes. Each is the function of a symbol (`NumericFunction`), so that a count is an expression: `evaluate` gives
+its value, and it takes part in arithmetic and conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from bound.errors import ScheduleError
+from bound.schedule import Schedule
+from intset.budgets import REGION_POINTS
+from intset.config import Configured, as_configured
+from intset.context import Context
+from intset.domains.sets.region import Region
+from intset.errors import BudgetError
+from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
+from intset.expr.evaluate import compiled
+from intset.expr.node import Cond, Expr, Var, as_expr
+
+MAX, TOTAL = "count_max", "count_total"
+
+
+@dataclass(frozen=True)
+class InstanceCount:
+    """The largest (`MAX`) or the total (`TOTAL`) number of points of boxes over all values of loops.
+
+    Attributes
+    ----------
+    word: `MAX` or `TOTAL`.
+    sizes: the arguments of the function.
+    loops: each with its lower end and extent, over sizes and the loops before it.
+    sides: for each dimension the expressions whose minimum is the extent, if positive.
+    where: the conditions of an instance.
+    """
+
+    word: str
+    sizes: tuple[Var, ...]
+    loops: tuple[tuple[Var, Expr, Expr], ...]
+    sides: tuple[tuple[Expr, ...], ...]
+    where: tuple[Cond, ...]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InstanceCount, (self.word, self.sizes, self.loops, self.sides, self.where)
+
+    @cached_property
+    def _program(self) -> tuple[list[tuple[Callable[..., int], Callable[..., int]]], Callable[..., int]]:
+        """The ends of each loop and the number of points of an instance, as functions of sizes and loops."""
+        known, ends = list(self.sizes), []
+        for v, low, extent in self.loops:
+            ends.append((compiled(low, known), compiled(extent, known)))
+            known.append(v)
+        number = as_expr(1)
+        for extents in self.sides:
+            number = number * maximum(minimum(*extents), 0)
+        return ends, compiled(select(logical_and(*self.where), number, 0) if self.where else number, known)
+
+    def __call__(self, *sizes: int) -> int:
+        """The count at these sizes.
+
+        Raises
+        ------
+        ZeroDivisionError: an end is undefined.
+        BudgetError: there are more than `REGION_POINTS` instances.
+        """
+        ends, number = self._program
+        instances = [sizes]
+        for low, extent in ends:
+            spans = [range(first := low(*point), first + extent(*point)) for point in instances]
+            if sum(map(len, spans)) > REGION_POINTS:
+                raise BudgetError(f"more than {REGION_POINTS} instances are to be counted")
+            instances = [(*point, x) for point, span in zip(instances, spans, strict=True) for x in span]
+        counts = (number(*point) for point in instances)
+        return sum(counts) if self.word == TOTAL else max(counts, default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class NumericInference(Configured):
+    """The inference of a schedule at further values of sizes; the last answer is remembered.
+
+    Attributes
+    ----------
+    infer: `infer_bound`.
+    schedule, context, sizes, domain, compute, compact: the arguments of `infer_bound`.
+    """
+
+    infer: Callable[..., Any]
+    schedule: Schedule
+    context: Context | None
+    sizes: Mapping[Any, Any]
+    domain: str
+    compute: str | Mapping[Any, str]
+    compact: bool
+    last: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "last": {}}
+
+    @as_configured
+    def __call__(self, values: Mapping[Any, Any]) -> Any:
+        """The answers at these values of sizes, by variable or name."""
+        key = tuple(values.items())
+        bounds = self.last.get(key)
+        if bounds is None:
+            given = {**self.sizes, **values}
+            bounds = self.infer(self.schedule, self.context, given, self.domain, self.compute, self.compact)
+            self.last.clear()
+            self.last[key] = bounds
+        return bounds
+
+
+@dataclass(frozen=True)
+class RegionAtSizes:
+    """A region of a tensor by the inference at given sizes.
+
+    Attributes
+    ----------
+    infer: the inference at values of sizes.
+    sizes: the symbolic sizes of the schedule.
+    region: "required" or "computed".
+    stage, output: the tensor, by the position of its stage and among its outputs.
+    """
+
+    infer: NumericInference
+    sizes: tuple[Var, ...]
+    region: str
+    stage: int
+    output: int
+
+    def __call__(self, *sizes: int) -> Region:
+        """The region at these sizes; raises `ZeroDivisionError` where the schedule is illegal."""
+        try:
+            bounds = self.infer(dict(zip(self.sizes, sizes, strict=True)))
+        except ScheduleError as error:
+            raise ZeroDivisionError(str(error)) from error
+        tensor = bounds.schedule.stages[self.stage].op.outputs[self.output]
+        region: Region = getattr(bounds, self.region)(tensor)
+        return region
+
+
+@dataclass(frozen=True)
+class CountAtSizes:
+    """A count of a region by the inference at given sizes."""
+
+    word: str
+    at: RegionAtSizes
+
+    @property
+    def sizes(self) -> tuple[Var, ...]:
+        return self.at.sizes
+
+    def __call__(self, *sizes: int) -> int:
+        count: int = getattr(self.at(*sizes), self.word)()
+        return count
+
+
+def count_term(function: InstanceCount | CountAtSizes) -> Expr:
+    """A count as a term over its sizes."""
+    symbol = NumericFunction(function.word, len(function.sizes), function, lower=0)
+    return symbol(*function.sizes)
+
+
+__all__ = ["MAX", "TOTAL", "CountAtSizes", "InstanceCount", "NumericInference", "RegionAtSizes", "count_term"]
