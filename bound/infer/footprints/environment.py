@@ -25,7 +25,7 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr.dag import conjuncts, opaque_terms, postorder
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
@@ -350,12 +350,14 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 _SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
+_FEW: Final = 24  # mixed attempts, for two values of an expression
+DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
 
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
     seen: set[int] = set()
-    for point in sample_instances(env, ranges, conditions, (e,)):
+    for point in sample_instances(env, ranges, conditions, (e,), mixed=_FEW):
         try:
             seen.add(evaluate(e, point))
         except EvaluationError:
@@ -388,7 +390,8 @@ def sample_instances(
     roots: further expressions whose variables get values.
     last: loops at their last iteration, all others at the first; by default, points with all loops first and all
         loops last.
-    mixed: the number of further attempts, at small sizes, with loops at first, second, last and other iterations.
+    mixed: with products or quotients of sizes, whose proofs are long, the number of further attempts: at small sizes,
+        with loops at first, second, last and other iterations.
     """
     facts = (*conditions, *env.context.frame.conditions)
     if opaque_terms(*facts):
@@ -403,12 +406,30 @@ def sample_instances(
             point: dict[Expr, int] = {v: _sampled_size(env, v, magnitude) for v in sizes}
             if _enter_loops(env, point, ranges, loops, facts, [-1 if v in at_end else 0 for v in loops]):
                 yield point
+    if not mixed or not is_nonlinear((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
+        return
     numbers = _noise()
     for k in range(mixed):
         point = {v: _sampled_size(env, v, next(numbers) % _SPREADS[k % len(_SPREADS)]) for v in sizes}
         iterations = [(0, -1, 1, number >> 2)[number & 3] for number in islice(numbers, len(loops))]
         if _enter_loops(env, point, ranges, loops, facts, iterations):
             yield point
+
+
+def is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
+    """Whether there are products of variables, or variables in divisors."""
+    return bool(in_products(terms)) or any(
+        not node.args[1].is_const for node in postorder(tuple(terms)) if node.op in DIVISIONS
+    )
+
+
+def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
+    """The variables in products of nonconstant factors."""
+    variables: dict[Var, None] = {}
+    for node in postorder(tuple(terms)):
+        if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
+            variables.update(dict.fromkeys(node.free_vars()))
+    return list(variables)
 
 
 def _enter_loops(

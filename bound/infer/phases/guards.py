@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from bound.infer.footprints.box import end_forms
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent, sample_instances, transitive_ranges
+from bound.infer.footprints.environment import (
+    DIVISIONS,
+    LoopEnvironment,
+    constant_extent,
+    in_products,
+    is_nonlinear,
+    sample_instances,
+    transitive_ranges,
+)
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
@@ -29,7 +37,6 @@ from intset.linear.canonical import Normalizer
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
 _MAX_CASES: Final = 16  # values of loops tried one by one
-_DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
 _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _FORMS: Final = Normalizer({})
 
@@ -152,21 +159,11 @@ def _cost(guard: Cond) -> tuple[int, int]:
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
     """Whether a sampled iteration violates this guard alone.
 
-    Sampled are last iterations of the guard's loops, first iterations of all others; with products or quotients of
-    sizes, whose proofs are long, also mixed iterations at small sizes.
+    Sampled are last iterations of the guard's loops, first iterations of all others; with products or quotients
+    of sizes also mixed ones.
     """
-    mixed = MIXED_INSTANCES if _is_nonlinear(_terms(ranges, guard, others)) else 0
     violated = (logical_not(guard), *others)
-    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars(), mixed))
-
-
-def _terms(ranges: Mapping[Var, Range], guard: Cond, others: Iterable[Cond]) -> tuple[Expr | Cond, ...]:
-    return (guard, *others, *map(extent, ranges.values()))
-
-
-def _is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
-    """Whether there are products of variables, or variables in divisors."""
-    return bool(_in_products(terms) or _in_divisors(terms))
+    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars(), MIXED_INSTANCES))
 
 
 def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
@@ -182,10 +179,10 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         implication = _Implication(env.context, ranges, guard, tuple(others))
         if implication.is_proved():
             return True
-        terms = _terms(ranges, guard, others)
-        if not _is_nonlinear(terms):
+        terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
+        if not is_nonlinear(terms):
             return False
-        products = _in_products(terms)
+        products = in_products(terms)
         solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         if all(case is not implication and case.is_proved() for case in cases):
@@ -296,20 +293,6 @@ def _differences(conditions: Iterable[Cond]) -> list[Expr]:
     return differences
 
 
-def _in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in products of nonconstant factors."""
-    variables: dict[Var, None] = {}
-    for node in postorder(tuple(terms)):
-        if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
-            variables.update(dict.fromkeys(node.free_vars()))
-    return list(variables)
-
-
-def _in_divisors(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in divisors."""
-    return [v for node in postorder(tuple(terms)) if node.op in _DIVISIONS for v in node.args[1].free_vars()]
-
-
 def _cases(
     ranges: Mapping[Var, Range], products: Collection[Var], terms: Iterable[Expr | Cond]
 ) -> list[dict[Expr, Expr]]:
@@ -370,7 +353,7 @@ class _QuotientVariables:
     def without(self, cond: Cond) -> Cond:
         """The condition with variables in place of quotients."""
         for node in postorder((cond,)):
-            if not isinstance(node, Expr) or node.op not in _DIVISIONS or node in self._instead:
+            if not isinstance(node, Expr) or node.op not in DIVISIONS or node in self._instead:
                 continue
             divisor = node.args[1]
             if divisor.is_const or any(v in self._loops for v in divisor.free_vars()):
