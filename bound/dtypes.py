@@ -56,6 +56,11 @@ def bits(dtype: str) -> int:
     return 1 if dtype == "bool" else int(dtype.lstrip("uintfloa"))
 
 
+def storage_bytes(dtype: str) -> int:
+    """Return the bytes of an element in memory."""
+    return max(1, bits(dtype) // 8)
+
+
 def signed(dtype: str) -> bool:
     return dtype.startswith("int")
 

@@ -13,6 +13,7 @@ from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
 from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
+from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage
 from bound.infer.answers.numeric_counts import NumericInference, RegionAtSizes
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
@@ -20,7 +21,7 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.normalized import ScheduleSizes
+from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases.fused_axes import region_of_loops
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
@@ -40,7 +41,6 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.facts import ASSERTED
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
@@ -118,22 +118,6 @@ def infer_bound(
     check_threads(state.bounds.values(), state.env, sizes)
     state.env.account.close()
     return BoundsMap(schedule, state)
-
-
-def with_positive(context: Context, tiles: Iterable[Expr]) -> Context:
-    """The context with the asserted fact `t >= 1` for each size `t` of a split that is not known to be positive.
-
-    Raises
-    ------
-    ScheduleError: a size is known to be below 1.
-    """
-    known = context.frame.known
-    unproved = [t for t in tiles if not known.is_positive(known.form(t))]
-    for t in unproved:
-        most = known.bounds(known.form(t))[1]
-        if most is not None and most < 1:
-            raise ScheduleError(f"the size {t} of a split is at most {most}: it must be positive")
-    return context.extended(facts=[t >= 1 for t in unproved], provenance=ASSERTED) if unproved else context
 
 
 def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[Stage]:
@@ -272,6 +256,26 @@ class BoundsMap(Configured):
         if storage is None:
             storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
         return storage
+
+    @as_configured
+    def bytes(self, scope: str | None = None, inside: IterVar | None = None) -> Expr:
+        """The bytes of storage that lives at once, over sizes, without inputs and outputs.
+
+        Guarantee: the largest sum, at any time, of the allocations of the nest that `lower` builds from these bounds,
+        each live from its first to its last use. Threads run one after another there: storage inside thread loops
+        counts once. Where `lower` then drops a loop of one iteration, lifetimes may end earlier.
+
+        Parameters
+        ----------
+        scope: storage of this scope alone, such as "shared".
+        inside: storage allocated inside this loop, in one iteration of it; a double buffer is outside of its loop.
+        """
+        live = self._live.live if inside is None else self._live.iteration(inside, self._state.sharing)
+        return bytes_of(self._state.env, self.storage, live, scope)
+
+    @cached_property
+    def _live(self) -> LiveStorage:
+        return live_storage(self)
 
     def _region(self, footprint: Footprint, tensor: Tensor, word: str) -> StageRegion:
         sizes = tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))

@@ -32,6 +32,7 @@ from bound.schedule.normalize import inject_inline, legalize_invalid_attach, reb
 from bound.schedule.relations import with_ancestors, with_descendants
 from bound.tensor import Tensor
 from bound.tir.walk import variables
+from intset.context import Context
 from intset.expr.annotate import without_sizes
 from intset.expr.arguments import mapped
 from intset.expr.dag import free_vars, substitute
@@ -39,6 +40,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, as_int, const
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.facts import ASSERTED
 
 _WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # tails with excess or repeated elements
 
@@ -456,3 +458,19 @@ def _folded(e: Expr) -> Expr:
     if e.is_const or e.free_vars():
         return e
     return const(int(evaluate(e)))
+
+
+def with_positive(context: Context, tiles: Iterable[Expr]) -> Context:
+    """The context with the asserted fact `t >= 1` for each size `t` of a split that is not known to be positive.
+
+    Raises
+    ------
+    ScheduleError: a size is known to be below 1.
+    """
+    known = context.frame.known
+    unproved = [t for t in tiles if not known.is_positive(known.form(t))]
+    for t in unproved:
+        most = known.bounds(known.form(t))[1]
+        if most is not None and most < 1:
+            raise ScheduleError(f"the size {t} of a split is at most {most}: it must be positive")
+    return context.extended(facts=[t >= 1 for t in unproved], provenance=ASSERTED) if unproved else context

@@ -12,7 +12,6 @@ atom in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.budgets import TIGHTENING_ROUNDS
@@ -174,7 +173,7 @@ CONDITION_RULES: dict[ops.Op, Callable[[Normalizer, Node], Cond]] = {
 
 
 Limits = Mapping[Var, tuple[Linear | None, Linear | None]]  # (first, last), None where infinite
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
+NOTHING: Mapping[Any, Any] = {}  # never changed; pickles, unlike a read-only proxy
 
 
 class Assumptions(NamedTuple):

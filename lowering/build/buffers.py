@@ -21,6 +21,7 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import Storage
+from bound.infer.answers.execution import filled_ahead
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand
@@ -140,21 +141,16 @@ def _directly(body: Stmt) -> Iterable[Stmt]:
 
 
 def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _LoopBody) -> None:
-    """Divide statements into those that fill buffers and those that use them."""
+    """Divide statements into those that fill buffers (`filled_ahead`) and those that use them."""
     if isinstance(stmt, If) and isinstance(stmt.cond, Cond) and _allocates(stmt, wanted):
         inner = _LoopBody()
         _part(stmt.then, wanted, inner)
         parts.below(stmt.cond, inner)
         return
     level = list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
-    ahead = {k for k, part in enumerate(level) if not _allocates(part, wanted) and wanted.intersection(_stored(part))}
-    while True:  # producers that serve the buffers alone
-        read = {t for k in ahead for t in _read(level[k])}
-        others = {t for k, part in enumerate(level) if k not in ahead for t in _read(part)}
-        more = {k for k, part in enumerate(level) if k not in ahead and _is_for(part, read, others)}
-        if not more:
-            break
-        ahead |= more
+    made = [{part.tensor} if isinstance(part, Allocate) else _stored(part) for part in level]
+    accesses = [(_read(part), [] if _allocates(part, wanted) else made[k]) for k, part in enumerate(level)]
+    ahead = filled_ahead(accesses, wanted)
     for k, part in enumerate(level):
         if isinstance(part, Allocate) and part.tensor in wanted:
             parts.buffers.append(part)
@@ -165,12 +161,6 @@ def _part(stmt: Stmt, wanted: frozenset[Tensor], parts: _LoopBody) -> None:
             parts.use.append(part)
         else:
             (parts.fill if k in ahead else parts.use).append(part)
-
-
-def _is_for(part: Stmt, read: set[Tensor], others: set[Tensor]) -> bool:
-    """Whether a statement stores or allocates only tensors in `read` and none in `others`."""
-    made = {part.tensor} if isinstance(part, Allocate) else set(_stored(part))
-    return bool(made) and made <= read and not made & others
 
 
 def _allocates(stmt: Stmt, wanted: frozenset[Tensor]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, TensorComputeOp
+from bound.operation import ComputeOp, TensorComputeOp
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
-from bound.tir.reduce import CommReducer, Parameter, Reduction, condition, initial, sources
+from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
 from bound.tir.value import Operand, Value, ValueOp, make, parameter
 from intset.errors import InputError
 from intset.expr import ops
@@ -39,36 +39,8 @@ class Formula:
     update: Stmt
 
 
-def stored(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
-    """Outputs of an operation that need storage: wanted outputs, and operands of their combiners.
-
-    Extern operations and scans write all of their outputs.
-    """
-    asked = [k for k, t in enumerate(op.outputs) if t in wanted]
-    if not isinstance(op, (ComputeOp, TensorComputeOp)):
-        return op.outputs if asked else ()
-    body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
-    top = body[0]
-    if isinstance(top, Value) and top.op is ValueOp.REDUCE:
-        asked = _combined(top.data.combiner, asked)
-    return tuple(op.outputs[k] for k in asked)
-
-
-def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
-    """The transitive closure of some results under the combiner's dependences."""
-    place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
-    found: dict[int, None] = {}
-    waiting = list(asked)
-    while waiting:
-        k = waiting.pop()
-        if k not in found:
-            found[k] = None
-            waiting += [place[node] for node in walk.nodes(combiner.results[k]) if node in place]
-    return sorted(found)
-
-
 def formula_of(op: ComputeOp | TensorComputeOp, kept: Container[Tensor]) -> Formula:
-    """The formula of an operation, restricted to the outputs `kept` (see `stored`)."""
+    """The formula of an operation, restricted to the outputs `kept` (see `stored_outputs`)."""
     if isinstance(op, ComputeOp):
         return _formula(op.axis, op.outputs, op.body, kept, (), ())
     return _tile_formula(op, kept)

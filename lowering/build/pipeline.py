@@ -9,13 +9,13 @@ Nests are built by recursion over attached stages, in generators for `drive`; no
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, StagePiece, Storage
+from bound.infer.answers.execution import ordered, stored_outputs
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Stage
@@ -62,47 +62,6 @@ class Item:
         else:
             self.reads = {t for stage in self.stages for t in stage.op.input_tensors}
             self.writes = {t for stage in self.stages for t in stage.op.outputs}
-
-    @property
-    def number(self) -> int:
-        return min(self.stages.values())
-
-
-def ordered(items: Sequence[Item]) -> list[Item]:
-    """Sort items topologically, by producers; ties follow the schedule.
-
-    Raises
-    ------
-    ScheduleError: items depend on one another in a cycle.
-    """
-    made: dict[Tensor, int] = {t: k for k, item in enumerate(items) for t in item.writes}
-    before: list[set[int]] = [{made[t] for t in item.reads if t in made} - {k} for k, item in enumerate(items)]
-    for k, item in enumerate(items):
-        if item.starts:
-            for later, other in enumerate(items):
-                if not other.starts and any(stage in other.stages for stage in item.stages):
-                    before[later].add(k)
-                    before[k].discard(later)
-    after: list[list[int]] = [[] for _ in items]
-    for k, earlier in enumerate(before):
-        for first in earlier:
-            after[first].append(k)
-    left = [len(earlier) for earlier in before]
-    ready = [(items[k].number, k) for k, count in enumerate(left) if not count]
-    heapq.heapify(ready)
-    found: list[Item] = []
-    while ready:
-        _, k = heapq.heappop(ready)
-        found.append(items[k])
-        for later in after[k]:
-            left[later] -= 1
-            if not left[later]:
-                heapq.heappush(ready, (items[later].number, later))
-    if len(found) < len(items):
-        late = next(item for k, item in enumerate(items) if left[k])
-        names = ", ".join(stage.name for stage in late.stages)
-        raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
-    return found
 
 
 def merged(stmts: Iterable[Stmt]) -> list[Stmt]:
@@ -266,7 +225,7 @@ class _Pipeline:
 
     def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Var, Expr]) -> list[Stmt]:
         """The allocations of a stage; enters compact and circular storage in `folded`."""
-        made = [t for t in formulas.stored(stage.op, self.wanted) if t not in self.given]
+        made = [t for t in stored_outputs(stage.op, self.wanted) if t not in self.given]
         storages = {t: self.bounds.storage(t) for t in made}
         folded |= {t: storage.at(moved) for t, storage in storages.items() if not storage.is_plain}
         return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
@@ -324,7 +283,7 @@ class _Pipeline:
         self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest
     ) -> tuple[Formula, list[Level], Starting | None]:
         """Compute the formula of a stage over its loops, the loops outermost first, and the start of its reduction."""
-        plain = checked(formulas.formula_of(op, formulas.stored(op, self.wanted)), op, self.checks)
+        plain = checked(formulas.formula_of(op, stored_outputs(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
         values = stages.values_in(nest, threads)
         first = values if nest.start is None else {**values, **nest.start.values}

@@ -23,7 +23,7 @@ from intset.expr.dag import chain, opaque_terms, postorder
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Seq, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, Let, LoopKind, Seq, Stmt, Store
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import children, operands, range_ends, rebuilt, replaced, statements, tensors_read
 from lowering.storage.placement import ALIGNMENT, StorageBlock, placed, slotted
@@ -114,6 +114,8 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
 
 def _used(stmt: Stmt) -> tuple[Tensor, ...]:
     read = tensors_read(*operands(stmt))
+    if isinstance(stmt, Evaluate):
+        return (*read, *stmt.reads, *stmt.writes)
     return (*read, stmt.tensor) if isinstance(stmt, Store) else read
 
 
@@ -267,7 +269,7 @@ def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
         if not all(head.ctx.prove(d.ne(0)) for d in divisors):
             return None
         extents.append(extent)
-    return Size(max(1, dtypes.bits(stmt.tensor.dtype) // 8), tuple(e for e in extents if constant_value(e) != 1))
+    return Size(dtypes.storage_bytes(stmt.tensor.dtype), tuple(e for e in extents if constant_value(e) != 1))
 
 
 def _head_of(f: Function) -> Scope:
@@ -372,7 +374,7 @@ def _fixed(stmt: Stmt) -> Stmt:
     if any(constant_value(low) != 0 for low, _ in ends) or all(constant_value(e) is not None for _, e in ends):
         return stmt
     known = [count for count in counts if count is not None]
-    width = max(1, dtypes.bits(stmt.tensor.dtype) // 8)
+    width = dtypes.storage_bytes(stmt.tensor.dtype)
     if len(known) < len(counts) or width * prod(known) > STACK_ARRAY:
         return stmt
     return replace(stmt, ranges=tuple(Range(0, count) for count in known))

@@ -442,6 +442,7 @@ b[xB]
 xB in b
 b.allocated(B)
 b.attach_path(B)
+b.bytes("shared")
 b.attached(C, ax)
 b.computed(B)
 b.explain(B)

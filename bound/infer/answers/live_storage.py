@@ -1,0 +1,338 @@
+"""Storage that lives at once in the nest of a schedule, and its bytes as an expression of the sizes.
+
+A loop body is a list of parts: nests of attached stages, the initialisation of a reduction, the rest of the stage. A
+tensor stored in the body lives from the first to the last part that uses it, with all that runs inside them. While one
+part runs, the storage of the body that lives then and the storage inside of the part exist together:
+
+    for i:                            parts of the body: (nest of B), (nest of C), (rest of D)
+        B[...] = A[...]               live:              {B}
+        C[...] = B[...] + B[...]                         {B, C}
+        D[...] = C[...]                                  {C}
+
+so the body keeps `maximum(B + C, C)` bytes. Bodies are visited from the innermost one outwards. `execution` has the
+decisions that lowering shares: the order of parts, what fills double buffers, which outputs have storage. A double
+buffer is stored around its loop, twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+from operator import add
+from typing import Protocol
+
+from bound import dtypes
+from bound.infer.answers.execution import filled_ahead, ordered, stored_outputs
+from bound.infer.answers.storage import Storage
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.normalized import Sharing
+from bound.infer.phases.stage_bounds import StageLoop, StageNest
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, ScanOp, TensorComputeOp
+from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule.simple import extent
+from bound.tensor import Tensor
+from bound.tir import walk
+from bound.tir.reduce import condition, initial, sources
+from bound.tir.value import Operand, Value, ValueOp
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.build import maximum
+from intset.expr.node import Expr, Var, const, constant_value
+from intset.expr.printer import shown
+from intset.linear.form import ZERO
+from intset.linear.operations import extremum
+
+
+class ScheduleNests(Protocol):
+    """The questions about nests that `BoundsMap` answers, by which the storage of a schedule is found."""
+
+    schedule: Schedule
+
+    def is_computed(self, key: Stage, /) -> bool: ...
+    def roots(self) -> tuple[Stage, ...]: ...
+    def attached(self, key: Stage, leaf: IterVar, /) -> tuple[Stage, ...]: ...
+    def inside(self, leaf: IterVar, /) -> tuple[Stage, ...]: ...
+    def stored(self, leaf: IterVar | None, /) -> tuple[Stage, ...]: ...
+    def slid(self, key: Stage, /) -> tuple[IterVar, ...]: ...
+    def shared_path(self, key: Stage, /) -> tuple[IterVar, ...]: ...
+    def shared_loop(self, leaf: IterVar, /) -> StageLoop: ...
+    def nest(self, key: Stage, /) -> StageNest: ...
+    def storage(self, tensor: Tensor, /) -> Storage: ...
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The storage of a tensor, `copies` times: 2 for a double buffer."""
+
+    tensor: Tensor
+    scope: str
+    copies: int = 1
+
+
+Together = frozenset[Allocation]  # allocations that live at once
+
+
+@dataclass(eq=False)
+class NestPart:
+    """One part of a loop body.
+
+    Attributes
+    ----------
+    reads, writes: the tensors of the stages inside.
+    live: the sets of allocations inside that live at once.
+    stages: the stages inside, with schedule positions.
+    starts: it initialises a reduction that a later part continues.
+    """
+
+    reads: frozenset[Tensor]
+    writes: frozenset[Tensor]
+    live: tuple[Together, ...] = (frozenset(),)
+    stages: Mapping[Stage, int] = field(default_factory=dict)
+    starts: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class LiveStorage:
+    """The storage of a schedule.
+
+    Attributes
+    ----------
+    live: the sets of allocations that live at once, in the whole nest.
+    inside: the same in one iteration of a loop, for storage allocated in it.
+    threads: the loops of each thread axis.
+    """
+
+    live: tuple[Together, ...]
+    inside: Mapping[IterVar, tuple[Together, ...]]
+    threads: Mapping[IterVar, tuple[IterVar, ...]]
+
+    def iteration(self, axis: IterVar, sharing: Sharing) -> tuple[Together, ...]:
+        """The sets of allocations that live at once in one iteration of a leaf or thread axis.
+
+        Raises
+        ------
+        InputError: it is no loop of the schedule.
+        """
+        leaf = sharing.replacements.get(axis, (None, axis))[1]
+        loops = self.threads.get(leaf, (leaf,))
+        if not all(loop in self.inside for loop in loops):
+            raise InputError(f"{axis.name if isinstance(axis, Var) else shown(axis)} is no loop of this schedule")
+        return _largest(dict.fromkeys(together for loop in loops for together in self.inside[loop]))
+
+
+def live_storage(nests: ScheduleNests) -> LiveStorage:
+    """Find the storage of a schedule, without that of its inputs and outputs."""
+    finder = _Finder(nests)
+    live = finder.root()
+    threads: dict[IterVar, tuple[IterVar, ...]] = {}
+    for stage in nests.schedule.stages:
+        for leaf in stage.leaf_iter_vars:
+            thread = stage.thread_of(leaf)
+            if thread is not None and thread is not leaf and leaf in finder.inside:
+                threads[thread] = (*threads.get(thread, ()), leaf)
+    return LiveStorage(live, finder.inside, threads)
+
+
+class _Finder:
+    def __init__(self, nests: ScheduleNests) -> None:
+        self.nests = nests
+        self.inside: dict[IterVar, tuple[Together, ...]] = {}
+        self.numbers = {stage: k for k, stage in enumerate(nests.schedule.stages)}
+        live = [stage.op for stage in nests.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+        self.given = {t for op in nests.schedule.outputs for t in op.outputs}
+        self.wanted = self.given.union(*(op.input_tensors for op in live))
+        self.states = {
+            state: output
+            for op in live
+            if isinstance(op, ScanOp)
+            for state, output in zip(op.state_placeholder, op.outputs, strict=True)
+        }
+        self.parts: dict[Stage, list[NestPart]] = {}
+
+    def root(self) -> tuple[Together, ...]:
+        for stage in self.nests.schedule.stages:  # producers first, so before the stages they are attached to
+            if self.nests.is_computed(stage):
+                self.parts[stage] = self._nest(stage)
+        return self._live(*self._body(None, self.nests.roots(), []))
+
+    # -- bodies -------------------------------------------------------------------------------------------------
+
+    def _body(
+        self, leaf: IterVar | None, run: Sequence[Stage], rest: Sequence[NestPart]
+    ) -> tuple[list[Stage], list[NestPart]]:
+        """The stages with storage in a body, and its parts: the stages `run`, then the rest."""
+        paths = {stage: self.nests.shared_path(stage) for stage in run}
+        parts = self._shared(paths) if any(paths.values()) else [p for stage in run for p in self.parts[stage]]
+        return [*(s for s in run if not self.nests.slid(s)), *self.nests.stored(leaf)], [*parts, *rest]
+
+    def _shared(self, run: Mapping[Stage, Sequence[IterVar]]) -> list[NestPart]:
+        """The parts of a body whose stages share loops, each stage with its remaining shared loops."""
+        parts: list[NestPart] = []
+        groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
+        for stage, path in run.items():
+            if self.nests.is_computed(stage):
+                groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
+        for key, members in groups.items():
+            if isinstance(key, Stage):
+                parts.append(_joined(self.parts[key], self._live([], self.parts[key])))
+                continue
+            parts += [part for stage in members if (part := self._start(stage, key)) is not None]
+            placed = self.nests.inside(key)
+            body = self._shared({**members, **{stage: self.nests.shared_path(stage) for stage in placed}})
+            stored = [*(s for s in placed if not self.nests.slid(s)), *self.nests.stored(key)]
+            parts.append(self._loop(key, stored, body))
+        return ordered(parts)
+
+    def _loop(self, leaf: IterVar, stored: Sequence[Stage], body: Sequence[NestPart]) -> NestPart:
+        """A loop with storage in its body; the double buffers among it live outside of the loop."""
+        twice = [stage for stage in stored if stage.double_buffered and stage.op.outputs[0].ndim]
+        buffers = {t for stage in twice for t in self._allocated(stage)}
+        if buffers:
+            ahead = filled_ahead([(part.reads - part.writes, part.writes) for part in body], buffers)
+            body = [*(body[k] for k in sorted(ahead)), *(part for k, part in enumerate(body) if k not in ahead)]
+        live = self.inside[leaf] = self._live([stage for stage in stored if stage not in twice], body)
+        outside = frozenset(Allocation(t, stage.scope, 2) for stage in twice for t in self._allocated(stage))
+        return _joined(body, [outside | together for together in live])
+
+    def _live(self, stored: Sequence[Stage], parts: Sequence[NestPart]) -> tuple[Together, ...]:
+        """The sets of allocations that live at once in a body."""
+        uses = [{self.states.get(t, t) for t in (*part.reads, *part.writes)} for part in parts]
+        spans: list[tuple[int, int, Allocation]] = []
+        for stage in stored:
+            for t in self._allocated(stage):
+                places = [k for k, used in enumerate(uses) if t in used]
+                if places:
+                    spans.append((places[0], places[-1], Allocation(t, stage.scope)))
+        sets = dict.fromkeys(
+            together.union(allocation for first, last, allocation in spans if first <= k <= last)
+            for k, part in enumerate(parts)
+            for together in part.live
+        )
+        return _largest(sets)
+
+    def _allocated(self, stage: Stage) -> list[Tensor]:
+        return [t for t in stored_outputs(stage.op, self.wanted) if t not in self.given]
+
+    # -- one stage ----------------------------------------------------------------------------------------------
+
+    def _nest(self, stage: Stage) -> list[NestPart]:
+        """The parts of a stage, inside the loops around it."""
+        op, number = stage.op, {stage: self.numbers[stage]}
+        if not isinstance(op, (ComputeOp, TensorComputeOp, ScanOp)):
+            return [NestPart(frozenset(op.input_tensors), frozenset(op.outputs), stages=number)]
+        nest, shared = self.nests.nest(stage), self.nests.shared_path(stage)
+        own = [loop.iv for loop in nest.loops if loop.iv not in shared]
+        begin = self._begin(stage, nest)
+        begin = None if begin is None else begin - (len(nest.loops) - len(own))
+        start, update = _accesses(op)
+        parts = [NestPart(frozenset(update), frozenset(op.outputs), stages=number)]
+        for k in range(len(own), -1, -1):
+            if k < len(own):
+                parts = [self._loop(own[k], *self._body(own[k], self.nests.attached(stage, own[k]), parts))]
+            if k == begin:
+                parts = [NestPart(frozenset(start), frozenset(op.outputs), stages=number), *parts]
+        return parts
+
+    def _begin(self, stage: Stage, nest: StageNest) -> int | None:
+        """The number of loops around the initialisation of a reduction or scan; `None` without one."""
+        if nest.start is not None:
+            return nest.start.place
+        if isinstance(stage.op, ScanOp):  # the first rows stand in front of the scanned loop
+            scanned = nest.values[stage.op.scan_axis].free_vars()
+            return next((k for k, loop in enumerate(nest.loops) if loop.iv in scanned), 0)
+        return len(nest.loops) if _reduction(stage.op) is not None else None
+
+    def _start(self, stage: Stage, loop: IterVar) -> NestPart | None:
+        """The initialisation of a reduction whose outermost reduction loop is this shared loop, else `None`."""
+        nest = self.nests.nest(stage)
+        begin = self._begin(stage, nest)
+        if begin is None or begin == len(nest.loops) or nest.loops[begin].iv is not loop:
+            return None
+        start, _ = _accesses(stage.op)
+        return NestPart(frozenset(start), frozenset(stage.op.outputs), stages={stage: self.numbers[stage]}, starts=True)
+
+
+def _joined(parts: Sequence[NestPart], live: Iterable[Together]) -> NestPart:
+    """Several parts as one, in which these allocations live at once."""
+    stages = {stage: number for part in parts for stage, number in part.stages.items()}
+    reads = frozenset[Tensor]().union(*(part.reads for part in parts))
+    writes = frozenset[Tensor]().union(*(part.writes for part in parts))
+    return NestPart(reads, writes, tuple(live), stages)
+
+
+def _reduction(op: object) -> Value | None:
+    """The reduction of an operation with its axes in the schedule, else `None`."""
+    if isinstance(op, TensorComputeOp):
+        if op.call.intrin.op.reduction is None:
+            return None
+        body: Sequence[Operand] = op.call.intrin.op.body
+    elif isinstance(op, ComputeOp):
+        body = op.body
+    else:
+        return None
+    top = body[0]
+    return top if isinstance(top, Value) and top.op is ValueOp.REDUCE else None
+
+
+def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """The tensors that the first stores of an operation read, and those that the others read."""
+    if isinstance(op, ScanOp):
+        return op.init, op.update
+    top = _reduction(op)
+    assert isinstance(op, (ComputeOp, TensorComputeOp))
+    if top is None or isinstance(op, TensorComputeOp):
+        return (), op.input_tensors
+    return walk.input_tensors(initial(top)), walk.input_tensors((*sources(top), condition(top)))
+
+
+def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
+    """The sets that are in no other one, in a fixed order."""
+    kept: list[Together] = []
+    for together in sorted(sets, key=len, reverse=True):
+        if not any(together <= other for other in kept):
+            kept.append(together)
+    return tuple(kept)
+
+
+def bytes_of(
+    env: LoopEnvironment, storage: Callable[[Tensor], Storage], live: Iterable[Together], scope: str | None
+) -> Expr:
+    """The bytes of the largest of some sets of allocations, of one scope or of all."""
+    sums: list[dict[Expr, int]] = []
+    for together in live:
+        total: dict[Expr, int] = {}
+        for allocation in (one for one in together if scope in (None, one.scope)):
+            number, places = _places(env, storage(allocation.tensor))
+            number *= allocation.copies * dtypes.storage_bytes(allocation.tensor.dtype)
+            if number:
+                total[places] = total.get(places, 0) + number
+        sums.append(total)
+    largest = [a for k, a in enumerate(sums) if not any(_exceeds(b, a, j < k) for j, b in enumerate(sums) if j != k)]
+    values = [_sum(total) for total in largest]
+    return maximum(*values) if len(values) > 1 else values[0]
+
+
+def _exceeds(one: Mapping[Expr, int], other: Mapping[Expr, int], is_earlier: bool) -> bool:
+    """Whether a sum of nonnegative products is at least another one, term by term."""
+    holds = all(one.get(e, 0) >= n for e, n in other.items())
+    return holds and (is_earlier or one != other)
+
+
+def _sum(total: Mapping[Expr, int]) -> Expr:
+    terms = [const(n) if constant_value(e) == 1 else e * n for e, n in total.items()]
+    return reduce(add, sorted(terms, key=str)) if terms else const(0)
+
+
+def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:
+    """The number of places of an array: a constant factor, and the product of the other extents."""
+    known = env.normalizer
+    forms = [extremum(known, ops.MAX, env.form(extent(r)), ZERO) for r in storage.ranges]
+    numbers = [form.const for form in forms if form.is_const]
+    varying = sorted((form.expr() for form in forms if not form.is_const), key=str)
+    product = varying[0] if varying else const(1)
+    for e in varying[1:]:
+        product = product * e
+    return prod(numbers), product
