@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intset.budgets import SPACE_BLOCK
+from intset.expr.node import Var
 from intset.spaces.join import Columns, JoinStep, ValueTable
 from intset.spaces.vectors import Array
 
@@ -23,11 +24,11 @@ _MANY = 1 << 20  # rows that are worth sorting
 
 
 class Layer(NamedTuple):
-    """The choices of one stage, those of each state in a row.
+    """The choices of one step, those of each state in a row.
 
     Attributes
     ----------
-    start: of each state before the stage, where its choices begin; then the end of the last.
+    start: of each state before the step, where its choices begin; then the end of the last.
     row: of each choice, the row of the source.
     state: of each choice, the state after it.
     upto: how many members the choices before one have together; then how many all have.
@@ -42,7 +43,7 @@ class Layer(NamedTuple):
 
 
 class Diagram:
-    """The members that the stages of a join have.
+    """The members that the steps of a join have.
 
     Attributes
     ----------
@@ -108,20 +109,20 @@ class Diagram:
         return columns
 
 
-def built(stages: Sequence[JoinStep], memory: int) -> Diagram | None:
-    """The diagram of some stages; `None` if it takes more than `memory` bytes."""
+def built(steps: Sequence[JoinStep], memory: int) -> Diagram | None:
+    """The diagram of some steps; `None` if it takes more than `memory` bytes."""
     choices: list[tuple[Array, Array, Array]] = []  # of each layer: the state before, the row, the state after
     sizes: list[int] = [1]
     states: Columns = {}
     held, is_dirty = 0, False
-    for stage in stages:
-        before, row = _chosen(stage, states, sizes[-1], (memory - held) // 48)
+    for step in steps:
+        before, row = _chosen(step, states, sizes[-1], (memory - held) // 48)
         if before is None or row is None:
             return None
-        known = (*states, *stage.source.columns)
-        is_dirty = is_dirty or len(stage.live) < len(dict.fromkeys(known))
-        new = {var: states[var][before] if var in states else stage.source.columns[var][row] for var in stage.live}
-        after, number, states = _merged(new, len(row), stage, is_dirty)
+        known = (*states, *step.source.columns)
+        is_dirty = is_dirty or len(step.live) < len(dict.fromkeys(known))
+        new = {var: states[var][before] if var in states else step.source.columns[var][row] for var in step.live}
+        after, number, states = _merged(new, len(row), is_dirty)
         if number < len(row):
             is_dirty = False
         choices.append((before, row, after))
@@ -131,12 +132,37 @@ def built(stages: Sequence[JoinStep], memory: int) -> Diagram | None:
             return None
         if not len(row):
             return Diagram([], [])
-    return Diagram([stage.source for stage in stages], _counted(choices, sizes))
+    return Diagram([step.source for step in steps], _counted(choices, sizes))
 
 
-def _chosen(stage: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:
+def distinct(steps: Sequence[JoinStep], kept: Sequence[Var], memory: int) -> Columns | None:
+    """The distinct rows of some columns that the members have; `None` if a step takes more than `memory` bytes."""
+    states: Columns = {}
+    number, is_dirty = 1, False
+    for k, step in enumerate(steps):
+        before, row = _chosen(step, states, number, memory // 48)
+        if before is None or row is None:
+            return None
+        known = dict.fromkeys((*states, *step.source.columns))
+        live = [var for var in known if var in kept or var in step.live] if k + 1 < len(steps) else list(kept)
+        new = {var: states[var][before] if var in states else step.source.columns[var][row] for var in live}
+        is_dirty = is_dirty or len(new) < len(known)
+        _, number, states = _merged(new, len(row), is_dirty)
+    if not number:
+        return {var: np.zeros(0, _NUMBER) for var in kept}
+    codes = [np.unique(column, return_inverse=True)[1] for column in states.values()]
+    rows = np.lexsort(codes)
+    differs = np.zeros(number, bool)
+    differs[0] = True
+    for code in codes:
+        differs[1:] |= code[rows][1:] != code[rows][:-1]
+    first = np.sort(rows[differs])
+    return {var: column[first] for var, column in states.items()}
+
+
+def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:
     """The pairs of a state and a row of the source that fulfil the conditions, states first; `None` beyond `most`."""
-    source = stage.source
+    source = step.source
     width = min(source.size, SPACE_BLOCK)
     height = max(1, SPACE_BLOCK // width)
     befores: list[Array] = []
@@ -148,7 +174,7 @@ def _chosen(stage: JoinStep, states: Columns, number: int, most: int) -> tuple[A
         here: list[tuple[Array, Array]] = []
         for b in range(0, source.size, width):
             across = {var: column[None, b : b + width] for var, column in source.columns.items()}
-            before, row = _fulfilling(stage, part, across, (tall, min(width, source.size - b)))
+            before, row = _fulfilling(step, part, across, (tall, min(width, source.size - b)))
             here.append((before + a, row + b))
             total += len(row)
         if len(here) > 1:  # several blocks of one state's rows: tall is 1
@@ -164,16 +190,16 @@ def _chosen(stage: JoinStep, states: Columns, number: int, most: int) -> tuple[A
     return np.concatenate(befores), np.concatenate(rows)
 
 
-def _fulfilling(stage: JoinStep, part: Columns, across: Columns, shape: tuple[int, int]) -> tuple[Array, Array]:
+def _fulfilling(step: JoinStep, part: Columns, across: Columns, shape: tuple[int, int]) -> tuple[Array, Array]:
     """The pairs of one block; once few are left, further conditions see only these."""
     mask: Any = None
-    for var in stage.shared:
+    for var in step.shared:
         same = part[var] == across[var]
         mask = same if mask is None else mask & same
     before: Any = None
     row: Any = None
     columns = {**across, **part}
-    for cond in stage.conditions:
+    for cond in step.conditions:
         if before is None and mask is not None and 4 * np.count_nonzero(mask) < mask.size:
             before, row = np.nonzero(np.broadcast_to(mask, shape))
             columns = {var: column[0][row] for var, column in across.items()}
@@ -189,7 +215,7 @@ def _fulfilling(stage: JoinStep, part: Columns, across: Columns, shape: tuple[in
     return before, row
 
 
-def _merged(columns: Columns, size: int, stage: JoinStep, is_dirty: bool) -> tuple[Array, int, Columns]:
+def _merged(columns: Columns, size: int, is_dirty: bool) -> tuple[Array, int, Columns]:
     """Of each row, its state, the number of states, and their columns; merging pays or is left out."""
     if not columns:
         return np.zeros(size, np.int32), min(size, 1), {}

@@ -33,9 +33,9 @@ class JoinStep(NamedTuple):
     Attributes
     ----------
     source: whose rows are tried.
-    conditions: those that mention its columns and columns of stages before; the most selective for its cost is first.
-    shared: its columns that a stage before has too.
-    live: the columns that a later stage reads, in a fixed order.
+    conditions: those that mention its columns and columns of steps before; the most selective for its cost is first.
+    shared: its columns that a step before has too.
+    live: the columns that a later step reads, in a fixed order.
     """
 
     source: ValueTable
@@ -44,7 +44,7 @@ class JoinStep(NamedTuple):
     live: tuple[Var, ...]
 
 
-def staged(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> tuple[JoinStep, ...]:
+def ordered(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> tuple[JoinStep, ...]:
     """The sources in an order in which few rows are expected.
 
     Each source in turn is tried as the first; the next one is always that after which the fewest rows are expected, by
@@ -57,7 +57,7 @@ def staged(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -
     bits = _OrderBits(sources, conditions, [shares[cond] for cond in conditions])
     orders = [bits.order(first) for first in range(len(sources))]
     _, order = min(orders, key=lambda found: found[0])
-    return _stages([sources[k] for k in order], conditions, shares)
+    return _steps([sources[k] for k in order], conditions, shares)
 
 
 def _shares(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> list[float]:
@@ -131,7 +131,7 @@ class _OrderBits:
         return tried, order
 
 
-def _stages(
+def _steps(
     order: Sequence[ValueTable], conditions: Iterable[ArrayFunction], shares: dict[ArrayFunction, float]
 ) -> tuple[JoinStep, ...]:
     bound: dict[Var, None] = {}
@@ -146,7 +146,7 @@ def _stages(
         found.append(JoinStep(source, tuple(closed), shared, tuple(bound)))
     read: set[Var] = set()
     for k in range(len(found) - 1, -1, -1):
-        stage = found[k]
-        found[k] = stage._replace(live=tuple(var for var in stage.live if var in read))
-        read.update(stage.shared, *(cond.variables for cond in stage.conditions))
+        step = found[k]
+        found[k] = step._replace(live=tuple(var for var in step.live if var in read))
+        read.update(step.shared, *(cond.variables for cond in step.conditions))
     return tuple(found)

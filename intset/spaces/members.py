@@ -14,8 +14,9 @@ from intset.budgets import SPACE_BLOCK
 from intset.expr.node import Cond, Var
 from intset.spaces.axes import SpaceAxis
 from intset.spaces.diagram import Diagram, built
-from intset.spaces.join import Columns, JoinStep, ValueTable, staged
-from intset.spaces.vectors import Array, ArrayFunction, Ends, to_numpy
+from intset.spaces.join import Columns, JoinStep, ValueTable, ordered
+from intset.spaces.narrowing import contradicting, narrowed
+from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
 
 _PARTS: Final = 16  # into how many the rows of a source are divided whose diagram is too large
 _ROW_BYTES: Final = 16  # that one member of a listed factor takes in a column, at most
@@ -35,8 +36,22 @@ class ListedRows:
 
     def has(self, point: Mapping[Var, int]) -> bool:
         """Whether the values of a point occur together."""
-        same = [column == point[var] for var, column in self.columns.items()]
-        return bool(np.logical_and.reduce(same).any())
+        return bool(self.contain({var: np.array([point[var]]) for var in self.columns})[0])
+
+    def contain(self, columns: Columns) -> Array:
+        """Which rows of columns are rows of this set."""
+        rows = set(zip(*(column.tolist() for column in self.columns.values()), strict=True))
+        asked = zip(*(columns[var].tolist() for var in self.columns), strict=True)
+        return np.fromiter((row in rows for row in asked), bool, len(next(iter(columns.values()))))
+
+    def recoded(self, codes: Mapping[Var, Sequence[int]], variables: Mapping[Var, Var]) -> ListedRows:
+        """The set with other numbers for the values of some names, by their old numbers, and other variables; rows
+        with a new number of -1 are left out."""
+        new = {var: np.array(codes[var])[column] if var in codes else column for var, column in self.columns.items()}
+        kept = np.ones(len(next(iter(new.values()))), bool)
+        for var in codes.keys() & new.keys():
+            kept &= new[var] >= 0
+        return ListedRows({variables[var]: column[kept] for var, column in new.items()})
 
 
 class Factor:
@@ -54,46 +69,43 @@ class Factor:
         self._is_counted = False
 
     @cached_property
-    def stages(self) -> tuple[JoinStep, ...]:
-        return staged(self.sources, self.conditions)
+    def steps(self) -> tuple[JoinStep, ...]:
+        return ordered(self.sources, self.conditions)
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The names, as variables."""
+        return tuple(dict.fromkeys(var for source in self.sources for var in source.columns))
 
     @cached_property
     def whole(self) -> Diagram | None:
         """The diagram of all members; `None` if it is larger than the memory allows."""
-        return built(self.stages, self.memory)
+        return built(self.steps, self.memory)
 
-    def diagrams(self) -> Iterator[Diagram]:
-        """The diagrams of parts that have all members together, one after another."""
+    @cached_property
+    def parts(self) -> list[tuple[tuple[JoinStep, ...], int]]:
+        """Parts of the rows, in order, whose diagrams the memory holds one at a time, with the numbers of members."""
         if self.whole is not None:
-            yield self.whole
-            return
-        if self._is_counted:
-            for stages, count in self._counts:
-                if count:
-                    yield _built_at_all(stages)
-            return
-        counts: list[tuple[tuple[JoinStep, ...], int]] = []
-        waiting = _divided(self.stages)
+            return [(self.steps, self.whole.count)]
+        found: list[tuple[tuple[JoinStep, ...], int]] = []
+        waiting = _divided(self.steps)
         while waiting:
-            stages = waiting.pop()
-            part = built(stages, self.memory)
-            if part is None:
-                smaller = _divided(stages)
-                if len(smaller) > 1:
-                    waiting += smaller
-                    continue
-                part = _built_at_all(stages)
-            counts.append((stages, part.count))
-            yield part
-        self._counts, self._is_counted = counts, True
+            steps = waiting.pop()
+            part = built(steps, self.memory)
+            smaller = _divided(steps) if part is None else []
+            if len(smaller) > 1:
+                waiting += smaller
+            else:
+                found.append((steps, (part or _built_at_all(steps)).count))
+        return [part for part in found if part[1]]
+
+    def diagram(self, steps: tuple[JoinStep, ...]) -> Diagram:
+        """The diagram of one of the parts."""
+        return self.whole if self.whole is not None else _built_at_all(steps)
 
     @cached_property
     def count(self) -> int:
-        return sum(part.count for part in self.diagrams())
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(part.count for part in self.diagrams())
+        return sum(count for _, count in self.parts)
 
     @cached_property
     def listing(self) -> Columns | None:
@@ -116,8 +128,8 @@ class Factor:
                 columns = {var: column[a : a + limit] for var, column in self.listing.items()}
                 yield min(limit, self.count - a), columns
             return
-        for part in self.diagrams():
-            yield from part.blocks(limit)
+        for steps, _ in self.parts:
+            yield from self.diagram(steps).blocks(limit)
 
     def at(self, numbers: Array) -> Columns:
         """The members with these numbers, in the order of `blocks`."""
@@ -130,30 +142,30 @@ class Factor:
             for var, column in source.columns.items()
         }
         before = 0
-        for part in self.diagrams():
-            inside = (numbers >= before) & (numbers < before + part.count)
+        for steps, count in self.parts:
+            inside = (numbers >= before) & (numbers < before + count)
             if inside.any():
-                for var, column in part.at(numbers[inside] - before).items():
+                for var, column in self.diagram(steps).at(numbers[inside] - before).items():
                     columns[var][inside] = column
-            before += part.count
+            before += count
         return columns
 
 
-def _built_at_all(stages: Sequence[JoinStep]) -> Diagram:
-    part = built(stages, 1 << 62)
+def _built_at_all(steps: Sequence[JoinStep]) -> Diagram:
+    part = built(steps, 1 << 62)
     assert part is not None
     return part
 
 
-def _divided(stages: tuple[JoinStep, ...]) -> list[tuple[JoinStep, ...]]:
-    """The stages for parts of the rows of the first source that has several; the first part is the last of the list."""
-    for k, stage in enumerate(stages):
-        size = stage.source.size
+def _divided(steps: tuple[JoinStep, ...]) -> list[tuple[JoinStep, ...]]:
+    """The steps for parts of the rows of the first source that has several; the first part is the last of the list."""
+    for k, step in enumerate(steps):
+        size = step.source.size
         if size > 1:
             cuts = np.linspace(0, size, min(size, _PARTS) + 1).astype(int)
-            parts = [stage.source.rows(np.arange(a, b)) for a, b in pairwise(cuts.tolist())]
-            return [(*stages[:k], stage._replace(source=part), *stages[k + 1 :]) for part in reversed(parts)]
-    return [stages]
+            parts = [step.source.rows(np.arange(a, b)) for a, b in pairwise(cuts.tolist())]
+            return [(*steps[:k], step._replace(source=part), *steps[k + 1 :]) for part in reversed(parts)]
+    return [steps]
 
 
 class Members:
@@ -170,10 +182,10 @@ class Members:
     def __init__(
         self, axes: Sequence[SpaceAxis], conditions: Sequence[Cond], listed: Sequence[ListedRows], memory: int
     ) -> None:
-        self.axes = tuple(axes)
+        self.axes, self.conditions, self.listed = tuple(axes), tuple(conditions), tuple(listed)
+        self.memory = memory
         columns = {axis.var: column_of(axis) for axis in axes}
         several: list[Cond] = []
-        self.refuted: Cond | None = None
         for cond in conditions:
             variables = cond.free_vars()
             if len(variables) > 1:
@@ -202,12 +214,34 @@ class Members:
 
     @property
     def is_empty(self) -> bool:
-        return not self.factors or any(factor.is_empty for factor in self.factors)
+        return not self.factors or not all(factor.count for factor in self.factors)
+
+    def contain(self, columns: Columns) -> Array:
+        """Which rows of columns of values that the names take are members."""
+        inside = np.ones(len(next(iter(columns.values()))), bool)
+        ends = ends_of({axis.var: column_of(axis) for axis in self.axes})
+        for cond in self.conditions:
+            inside &= to_numpy(cond, ends)(columns)
+        for one in self.listed:
+            inside &= one.contain(columns)
+        return inside
+
+    def left(self) -> list[list[int]]:
+        """The numbers that each name still takes after propagation, in the order of the axes."""
+        columns = {axis.var: column_of(axis) for axis in self.axes}
+        for one in self.listed:
+            columns |= {var: columns[var][np.isin(columns[var], column)] for var, column in one.columns.items()}
+        kept = narrowed(columns, self.conditions)
+        return [kept[axis.var].tolist() for axis in self.axes]
+
+    def contradiction(self) -> tuple[Cond, ...]:
+        """The conditions of which propagation finds that they exclude one another."""
+        return contradicting({axis.var: column_of(axis) for axis in self.axes}, self.conditions)
 
     def blocks(self, limit: int = SPACE_BLOCK) -> Iterator[tuple[int, Columns]]:
         """All members in order, as columns of at most about `limit` rows, with their numbers of rows."""
         if not self.is_empty:
-            yield from _product(self.factors, limit)
+            yield from product(self.factors, limit)
 
     def at(self, numbers: Sequence[int]) -> Columns:
         """The members with these numbers, in the order of `blocks`."""
@@ -219,7 +253,7 @@ class Members:
         return columns
 
 
-def _product(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]]:
+def product(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]]:
     """The product of factors; the last ones that are short are combined at once."""
     cut, width = len(factors), 1
     while cut and factors[cut - 1].listing is not None and width * factors[cut - 1].count <= limit:
@@ -235,7 +269,7 @@ def _product(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Colum
             for size, inner in last.blocks(limit):
                 yield size, {**{var: np.broadcast_to(value, size) for var, value in outer.items()}, **inner}
         return
-    for size, outer in _product(factors[:cut], max(1, limit // width)):
+    for size, outer in product(factors[:cut], max(1, limit // width)):
         columns = {var: np.repeat(column, width) for var, column in outer.items()}
         yield size * width, columns | {var: np.tile(column, size) for var, column in tail.items()}
 
@@ -245,7 +279,7 @@ def _rows(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]
     if not factors:
         yield 1, {}
         return
-    for size, block in _product(factors, limit):
+    for size, block in product(factors, limit):
         for k in range(size):
             yield 1, {var: column[k] for var, column in block.items()}
 
@@ -265,14 +299,9 @@ def _listed_product(factors: Sequence[Factor]) -> Columns:
 def column_of(axis: SpaceAxis) -> Array:
     """The numbers of an axis's values."""
     numbers = axis.numbers()
-    if max(map(abs, numbers)) >= 1 << 62:
+    if max(map(abs, numbers), default=0) >= 1 << 62:
         return np.array(numbers, object)
     return np.array(numbers, np.int64)
-
-
-def ends_of(columns: Mapping[Var, Array]) -> dict[Var, Ends]:
-    """The least and the greatest number of each column; 0 for an empty one."""
-    return {var: (int(column.min()), int(column.max())) if len(column) else (0, 0) for var, column in columns.items()}
 
 
 def _sources(columns: Mapping[Var, Array], listed: Iterable[ListedRows]) -> list[ValueTable]:

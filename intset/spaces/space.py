@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intset.budgets import SPACE_BLOCK, SPACE_MEMORY
 from intset.errors import CountError, InputError
-from intset.expr.arguments import as_count, refusal
-from intset.expr.node import Cond
+from intset.expr.arguments import a_name, as_count, as_int, listed, mapped, refusal
+from intset.expr.node import Cond, IntLike, Var, truth
 from intset.expr.printer import shown
-from intset.spaces.axes import SpaceAxis, SpaceValue, read_axes
-from intset.spaces.conditions import contains, read_conditions
+from intset.spaces.axes import LABELS, SpaceAxis, SpaceValue, read_axes
+from intset.spaces.conditions import contains, read_conditions, read_expression
 
 if TYPE_CHECKING:
     from intset.spaces.members import ListedRows, Members
 
+Rows: TypeAlias = "list[dict[str, SpaceValue]]"
 _LONGEST_LEN = (1 << 63) - 1
 _SHOWN = 6  # names and conditions in a representation
 
@@ -143,12 +145,8 @@ class Space:
     # -- listing -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, SpaceValue]]:
-        for size, block in self._members.blocks(SPACE_BLOCK >> 4):
-            columns = [self._plain(axis, block[axis.var]).tolist() for axis in self._axes]
-            assert all(len(column) == size for column in columns)
-            names = self.names
-            for row in zip(*columns, strict=True):
-                yield dict(zip(names, row, strict=True))
+        for _, block in self._members.blocks(SPACE_BLOCK >> 4):
+            yield from _questions().configurations(self._members, block)
 
     def columns(self) -> dict[str, Any]:
         """All members as numpy arrays, one a name: `int64` (`object` beyond), `bool`, or strings.
@@ -157,34 +155,211 @@ class Space:
         ------
         CountError: the arrays take more than `memory`.
         """
-        import numpy as np
+        return self._plain(self._listed_columns("columns()"))
 
-        self._refuse_too_many("columns()")
-        blocks = [block for _, block in self._members.blocks(max(SPACE_BLOCK, self.count()))]
-        found = {}
-        for axis in self._axes:
-            parts = [self._plain(axis, block[axis.var]) for block in blocks]
-            found[axis.name] = (
-                parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else self._plain(axis, np.zeros(0, int))
-            )
-        return found
+    def to_arrow(self) -> Any:
+        """All members as a table of pyarrow; InputError where it is not installed."""
+        return _module("pyarrow", "to_arrow").table(self.columns())
 
-    def _refuse_too_many(self, what: str) -> None:
+    def to_pandas(self) -> Any:
+        """All members as a data frame of pandas; InputError where it is not installed."""
+        return _module("pandas", "to_pandas").DataFrame(self.columns())
+
+    def table(self, expressions: Mapping[str, IntLike | str]) -> dict[str, Any]:
+        """The columns of all members, and of each expression its values there, by their names.
+
+        Raises
+        ------
+        UndefinedError: an expression has no value at a member.
+        InputError: the name of an expression is a name of the space.
+
+        >>> Space({"x": [1, 2]}).table({"area": "x * x"})
+        {'x': array([1, 2]), 'area': array([1, 4])}
+        """
+        asked = mapped(expressions, "the expressions of a table", "a mapping {name: expression}")
+        for name in asked:
+            if a_name(name, "the name of an expression") in self.names:
+                raise InputError(f"the table has a column {name!r} already, the name of the space")
+        read = {name: read_expression(self._axes, e, f"the expression {name}") for name, e in asked.items()}
+        columns = self._listed_columns("table()", len(read))
+        values = {name: _questions().values_at(self._members, e, columns) for name, e in read.items()}
+        return self._plain(columns) | values
+
+    def _listed_columns(self, what: str, more: int = 0) -> dict[Var, Any]:
         number = self.count()
-        if number * 8 * len(self._axes) > max(self._memory, 1 << 20):
+        if number * 8 * (len(self._axes) + more) > self._memory:
             raise CountError(
                 f"{what} of {number} members takes more than memory={self._memory} bytes: restrict or sample the space"
             )
+        columns: dict[Var, Any] = _questions().all_columns(self._members)
+        return columns
 
-    def _plain(self, axis: SpaceAxis, numbers: Any) -> Any:
-        """The values that the numbers of a column stand for, as an array."""
-        import numpy as np
+    def _plain(self, columns: Mapping[Var, Any]) -> dict[str, Any]:
+        return {axis.name: _questions().plain_column(axis, columns[axis.var]) for axis in self._axes}
 
-        if axis.kind == "strings":
-            return np.array(axis.values)[numbers]
-        if axis.kind == "truth values":
-            return numbers.astype(bool)
-        return numbers.astype(np.int64, copy=False) if numbers.dtype != object else numbers
+    # -- members of interest -------------------------------------------------------------------------------------------
+
+    def sample(self, k: int, seed: int | None = None) -> list[dict[str, SpaceValue]]:
+        """`k` distinct members in random order, each choice equally likely; the rest is not listed.
+
+        Parameters
+        ----------
+        k: how many, at most as many as there are.
+        seed: the same seed draws the same members, on every machine; `None` draws others each time.
+        """
+        number = as_count(k, "the number of members of a sample")
+        drawn: Rows = _questions().sampled(self._members, number, None if seed is None else as_int(seed, "seed"))
+        return drawn
+
+    def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
+        """The `k` members at which an expression is least, the least first; fewer where the space has fewer.
+
+        Members of equal value come in the order in which the space lists them.
+
+        Raises
+        ------
+        UndefinedError: the expression has no value at a member.
+        """
+        read = read_expression(self._axes, e, "the expression to minimize")
+        best: Rows = _questions().best(self._members, read, as_count(k, "k"))
+        return best
+
+    def neighbours(
+        self, point: Sequence[SpaceValue] | Mapping[Any, SpaceValue], distance: int = 1
+    ) -> list[dict[str, SpaceValue]]:
+        """The members that differ from a configuration in at least one and at most `distance` names.
+
+        Those that differ in the fewest names come first, then the order is that of the lists of values. The
+        configuration itself need not be a member.
+        """
+        reach = as_count(distance, "the distance")
+        found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)
+        return found
+
+    def nearest(self, point: Sequence[SpaceValue] | Mapping[Any, SpaceValue]) -> dict[str, SpaceValue] | None:
+        """The member nearest to a configuration; `None` of an empty space.
+
+        It differs in the fewest names; between equals it is fewer steps away along the sorted values of integers, then
+        first in the order of the members. A member is nearest to itself.
+        """
+        numbers = self._numbers(self._point(point))
+        found: dict[str, SpaceValue] | None = _questions().nearest(self._members, numbers)
+        return found
+
+    # -- other spaces --------------------------------------------------------------------------------------------------
+
+    def restrict(self, where: Cond | str | Iterable[Cond | str]) -> Space:
+        """The members that fulfil further conditions."""
+        return self._like(self._axes, (*self._conditions, *read_conditions(self._axes, where)), self._listed)
+
+    def __and__(self, other: object) -> Space:
+        """The join: configurations of the names of both, whose parts are members of both."""
+        if not isinstance(other, Space):
+            raise refusal("what a space is joined with", "a Space", other)
+        own = {axis.name: axis for axis in self._axes}
+        joined: dict[str, SpaceAxis] = dict(own)
+        variables: dict[Var, Var] = {}
+        for axis in other._axes:
+            known = own.get(axis.name)
+            if known is not None and known.kind is not axis.kind:
+                raise InputError(f"{axis.name} has {known.kind} in one space and {axis.kind} in the other")
+            joined[axis.name] = axis if known is None else known.holding(axis.values)
+            variables[axis.var] = joined[axis.name].var
+        axes = tuple(joined.values())
+        conditions = [cond.substitute(variables) for cond in other._conditions]
+        listed = [*_recoded(self._listed, self._axes, axes), *_recoded(other._listed, other._axes, axes)]
+        return self._like(axes, (*self._conditions, *conditions), tuple(listed))
+
+    def project(self, names: str | Var | Iterable[str | Var]) -> Space:
+        """The configurations of some names that members have.
+
+        Raises
+        ------
+        CountError: the configurations of names that constraints connect with others take more than `memory`.
+        """
+        given = (names,) if isinstance(names, (str, Var)) else listed(names, "the names of a projection")
+        wanted = []
+        for name in given:
+            axis = next((a for a in self._axes if a.var is name or (isinstance(name, str) and a.name == name)), None)
+            if axis is None:
+                raise InputError(f"{shown(name)} is no name of the space ({', '.join(self.names)})")
+            wanted.append(axis)
+        if not wanted:
+            raise InputError("a projection keeps at least one name")
+        axes = tuple(dict.fromkeys(wanted))
+        own = {axis.var for axis in axes}
+        rows = _questions().projected(self._members, axes)
+        conditions = [cond for cond in self._conditions if own.issuperset(cond.free_vars())]
+        return self._like(axes, conditions if rows is not None else [truth(False)], tuple(rows or ()))
+
+    # -- what is known before listing ----------------------------------------------------------------------------------
+
+    def ranges(self) -> TakenValues:
+        """The values that each name still takes, before anything is listed: those that no single condition excludes.
+
+        A superset of the values of the members. Where a name has none left, `contradiction` of the answer has the
+        conditions that exclude one another.
+        """
+        left = {axis.var: set(numbers) for axis, numbers in zip(self._axes, self._members.left(), strict=True)}
+        taken = {
+            axis.name: tuple(v for v, n in zip(axis.values, axis.numbers(), strict=True) if n in left[axis.var])
+            for axis in self._axes
+        }
+        return TakenValues(taken, self._members.contradiction() if not all(taken.values()) else ())
+
+    @property
+    def contradiction(self) -> tuple[Cond, ...]:
+        """Conditions that have no member together, none of them without need; `()` for a space that is not empty."""
+        found: tuple[Cond, ...] = _questions().contradiction(self._members)
+        return found
+
+
+class TakenValues(dict[str, tuple[SpaceValue, ...]]):
+    """The values that each name of a space still takes.
+
+    Attributes
+    ----------
+    contradiction: where a name has no value, the conditions that exclude one another; else empty.
+    """
+
+    def __init__(self, values: Mapping[str, tuple[SpaceValue, ...]], contradiction: tuple[Cond, ...]) -> None:
+        super().__init__(values)
+        self.contradiction = contradiction
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (TakenValues, (dict(self), self.contradiction))
+
+    def __repr__(self) -> str:
+        if not self.contradiction:
+            return f"{{{', '.join(f'{name}: {_values_text(values)}' for name, values in self.items())}}}"
+        return f"{{}} since {' contradicts '.join(shown(cond) for cond in self.contradiction)}"
+
+
+def _questions() -> Any:
+    """The module that answers with numpy."""
+    from intset.spaces import questions
+
+    return questions
+
+
+def _module(name: str, method: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"Space.{method} needs {name}: pip install {name}") from None
+
+
+def _recoded(sets: Iterable[ListedRows], old: Iterable[SpaceAxis], new: Sequence[SpaceAxis]) -> Iterator[ListedRows]:
+    """Listed sets by the variables and the numbers of other axes of the same names."""
+    by_name = {axis.name: axis for axis in new}
+    variables = {axis.var: by_name[axis.name].var for axis in old}
+    codes = {
+        axis.var: [by_name[axis.name].values.index(v) if v in by_name[axis.name].values else -1 for v in axis.values]
+        for axis in old
+        if axis.kind is LABELS
+    }
+    for one in sets:
+        yield one.recoded(codes, variables)
 
 
 def _restored(axes: tuple[SpaceAxis, ...], conditions: tuple[Cond, ...], listed: tuple[Any, ...], memory: int) -> Space:

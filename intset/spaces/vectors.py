@@ -121,6 +121,11 @@ def to_numpy(node: Node, ends: Mapping[Var, Ends]) -> ArrayFunction:
     return ArrayFunction(node, ends)
 
 
+def ends_of(columns: Mapping[Var, Array]) -> dict[Var, Ends]:
+    """The least and the greatest number of each column; 0 for an empty one."""
+    return {var: (int(column.min()), int(column.max())) if len(column) else (0, 0) for var, column in columns.items()}
+
+
 def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
     """The narrowest type in which every step has room."""
     leaves = {var: max(abs(low), abs(high)).bit_length() for var, (low, high) in ends.items()}

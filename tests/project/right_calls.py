@@ -205,6 +205,15 @@ Space({i: [1, 2, 4], "flag": [True, False]}, [i < 3, "i > 1 or flag"], 1000000)
 Space({i: [1, 2]}, "i > 1", memory=1000000)
 (1, True) in sp
 {"i": 1, "flag": True} in sp
+sp.sample(2, seed=1)
+sp.minimize(i * 2, k=2)
+sp.minimize("i * 2")
+sp.table({"t": i * 2, "u": "i + 1"})
+sp.neighbours((1, True), distance=1)
+sp.nearest({"i": 1, "flag": True})
+sp.restrict([i < 2, "flag"])
+sp.project(["i", "flag"])
+sp & sp
 Context.from_constraints([i], [i < 3, i >= 0], "auto")
 ctx.assuming(i < 3, provenance="assumed")
 ctx.extended({k: Range(0, 4)}, [k < 3], "derived")

@@ -1,0 +1,249 @@
+"""Questions about the members of a space that look at many at once: the best, the nearest, random ones, values."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from intset.budgets import SPACE_BLOCK
+from intset.errors import CountError, InputError
+from intset.expr.node import Cond, Expr, Var
+from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
+from intset.spaces.diagram import distinct
+from intset.spaces.join import Columns
+from intset.spaces.members import ListedRows, Members, column_of, product
+from intset.spaces.vectors import Array, ends_of, to_numpy
+
+_MOST_CANDIDATES = 8 * SPACE_BLOCK  # neighbours that are tried before all members are compared instead
+
+
+def plain_column(axis: SpaceAxis, numbers: Array) -> Array:
+    """The values that the numbers of a column stand for: `int64` (`object` beyond), `bool`, or strings."""
+    if axis.kind is LABELS:
+        return np.array(axis.values)[numbers.astype(np.int64)] if axis.values else np.array([], str)
+    if axis.kind is TRUTHS:
+        return numbers.astype(bool)
+    return numbers if numbers.dtype == object else numbers.astype(np.int64, copy=False)
+
+
+def configurations(members: Members, columns: Columns) -> list[dict[str, SpaceValue]]:
+    """The rows of columns as dicts in the order of the names."""
+    lists = [plain_column(axis, columns[axis.var]).tolist() for axis in members.axes]
+    names = [axis.name for axis in members.axes]
+    return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def all_columns(members: Members) -> Columns:
+    """The columns of all members."""
+    blocks = [block for _, block in members.blocks(max(SPACE_BLOCK, members.count))]
+    if len(blocks) == 1:
+        return blocks[0]
+    if not blocks:
+        return {axis.var: column_of(axis)[:0] for axis in members.axes}
+    return {axis.var: np.concatenate([block[axis.var] for block in blocks]) for axis in members.axes}
+
+
+def values_at(members: Members, e: Expr, columns: Columns) -> Array:
+    """The values of an expression at the rows of columns.
+
+    Raises
+    ------
+    UndefinedError: it has none at one of them.
+    """
+    size = len(next(iter(columns.values())))
+    values = to_numpy(e, ends_of(members.columns)).checked(columns) if size else np.zeros(0, np.int64)
+    values = values if values.dtype == object else values.astype(np.int64, copy=False)
+    return np.broadcast_to(values, size).copy() if values.shape != (size,) else values
+
+
+def sampled(members: Members, k: int, seed: int | None) -> list[dict[str, SpaceValue]]:
+    """`k` distinct members, each choice of `k` equally likely, in random order."""
+    count = members.count
+    if k > count:
+        raise InputError(f"the space has {count} members: {k} cannot be drawn without replacement")
+    if not k:
+        return []
+    draw = random.Random(seed)
+    if 4 * k > count:
+        numbers = draw.sample(range(count), k)
+    else:
+        chosen: dict[int, None] = {}
+        while len(chosen) < k:
+            chosen[draw.randrange(count)] = None
+        numbers = list(chosen)
+    return configurations(members, members.at(numbers))
+
+
+def best(members: Members, e: Expr, k: int) -> list[dict[str, SpaceValue]]:
+    """The `k` members with the least values, those of equal value in the order of the members."""
+    if members.is_empty or not k:
+        return []
+    read = set(e.free_vars())
+    inside = [not read.isdisjoint(factor.variables) for factor in members.factors]
+    asked = [factor for factor, is_read in zip(members.factors, inside, strict=True) if is_read]
+    others = [factor for factor, is_read in zip(members.factors, inside, strict=True) if not is_read]
+    found = _least_rows(members, asked, e, k)
+    free = min(k, prod(factor.count for factor in others))
+    ranked = []
+    for value, row in found:
+        own = _digits(row, [factor.count for factor in asked])
+        for other in range(free):
+            rest = _digits(other, [factor.count for factor in others])
+            digits = iter(own), iter(rest)
+            number = 0
+            for factor, is_read in zip(members.factors, inside, strict=True):
+                number = number * factor.count + next(digits[0 if is_read else 1])
+            ranked.append((value, number))
+    numbers = [number for _, number in heapq.nsmallest(k, ranked)]
+    return configurations(members, members.at(numbers))
+
+
+def _least_rows(members: Members, factors: Sequence[Any], e: Expr, k: int) -> list[tuple[int, int]]:
+    """The `k` least values over the product of factors, each with the number of its row."""
+    if not factors:
+        return [(int(values_at(members, e, {axis.var: column_of(axis)[:1] for axis in members.axes})[0]), 0)]
+    kept: list[tuple[int, int]] = []
+    before = 0
+    for size, block in product(factors, SPACE_BLOCK):
+        values = values_at(members, e, block)
+        rows = np.flatnonzero(values < kept[-1][0]) if len(kept) == k else np.arange(size)
+        if len(rows) > k:
+            limit = np.partition(values[rows], k - 1)[k - 1]
+            equal = rows[values[rows] == limit][:k]
+            rows = np.concatenate([rows[values[rows] < limit], equal])
+        kept += [(int(values[row]), before + int(row)) for row in rows]
+        kept = sorted(kept)[:k]
+        before += size
+    return kept
+
+
+def _digits(number: int, radices: Sequence[int]) -> list[int]:
+    """A number in a mixed radix, the first digit the most significant."""
+    digits: list[int] = []
+    for radix in reversed(radices):
+        number, digit = divmod(number, radix)
+        digits.append(digit)
+    return digits[::-1]
+
+
+def neighbours(members: Members, point: Sequence[int | None], distance: int) -> list[dict[str, SpaceValue]]:
+    """The members that differ from a point in 1 to `distance` names: the fewest names first, then by the places of the
+    values in their lists."""
+    axes = members.axes
+    lists = {axis.var: column_of(axis) for axis in axes}
+    own = dict(zip((axis.var for axis in axes), point, strict=True))
+    others = {var: [int(n) for n in column if int(n) != own[var]] for var, column in lists.items()}
+    distance = min(distance, len(axes))
+    subsets = [some for d in range(1, distance + 1) for some in itertools.combinations(lists, d)]
+    parts: list[Columns] = []
+    if sum(prod(len(others[var]) for var in some) for some in subsets) <= _MOST_CANDIDATES:
+        for some in subsets:
+            if any(own[var] not in lists[var] for var in lists if var not in some):
+                continue
+            grid = np.array(list(itertools.product(*(others[var] for var in some))), lists[some[0]].dtype)
+            if not len(grid):
+                continue
+            columns = {var: np.full(len(grid), own[var]) for var in lists if var not in some}
+            columns |= {var: grid[:, k] for k, var in enumerate(some)}
+            parts.append(_rows_of(columns, members.contain(columns)))
+    else:
+        for _, block in members.blocks():
+            apart = _apart(block, own)
+            parts.append(_rows_of(block, (apart >= 1) & (apart <= distance)))
+    if not parts:
+        return []
+    columns = {var: np.concatenate([part[var] for part in parts]) for var in lists}
+    places = [_places(lists[axis.var], columns[axis.var]) for axis in axes]
+    order = np.lexsort([*reversed(places), _apart(columns, own)])
+    return configurations(members, _rows_of(columns, order))
+
+
+def _rows_of(columns: Columns, rows: Array) -> Columns:
+    return {var: column[rows] for var, column in columns.items()}
+
+
+def _apart(columns: Columns, point: Mapping[Var, int | None]) -> Array:
+    """In how many names each row differs from a point."""
+    apart: Array = np.zeros(len(next(iter(columns.values()))), np.int64)
+    for var, column in columns.items():
+        number = point[var]
+        apart += 1 if number is None else column != number
+    return apart
+
+
+def _places(values: Array, column: Array) -> Array:
+    """Of each number of a column, its place in a list that has it."""
+    order = np.argsort(values, kind="stable")
+    places: Array = order[np.searchsorted(values[order], column)]
+    return places
+
+
+def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceValue] | None:
+    """The member that differs from a point in the fewest names; between equals that with the fewest steps along the
+    sorted values, then the first in the order of the members. `None` of an empty space."""
+    if members.is_empty:
+        return None
+    own = dict(zip((axis.var for axis in members.axes), point, strict=True))
+    found: Columns = {}
+    kinds = {axis.var: axis.kind for axis in members.axes}
+    for factor in members.factors:
+        least: tuple[int, int] | None = None
+        for _, block in factor.blocks(SPACE_BLOCK):
+            apart, steps = _apart(block, own), np.zeros(len(next(iter(block.values()))), np.int64)
+            for var, column in block.items():
+                number = own[var]
+                if number is not None and kinds[var] is not LABELS:
+                    values = np.sort(members.columns[var])
+                    steps += np.abs(np.searchsorted(values, column) - np.searchsorted(values, number))
+            row = int(np.lexsort([steps, apart])[0])
+            rank = (int(apart[row]), int(steps[row]))
+            if least is None or rank < least:
+                least = rank
+                found |= _rows_of(block, np.array([row]))
+    return configurations(members, found)[0]
+
+
+def projected(members: Members, kept: Sequence[SpaceAxis]) -> list[ListedRows] | None:
+    """The rows of the kept names of each factor that has others too; `None` of an empty space.
+
+    Raises
+    ------
+    CountError: these rows take more than the memory of the space.
+    """
+    if members.is_empty:
+        return None
+    own = {axis.var for axis in kept}
+    found: list[ListedRows] = []
+    for factor in members.factors:
+        inside = own.intersection(factor.variables)
+        if inside and len(inside) < len(factor.variables):
+            rows = distinct(factor.steps, [axis.var for axis in kept if axis.var in inside], members.memory)
+            if rows is None:
+                raise CountError(f"the projection takes more than memory={members.memory} bytes: restrict it first")
+            found.append(ListedRows(rows))
+        elif inside:
+            found += [one for one in members.listed if set(factor.variables).issuperset(one.columns)]
+    return found
+
+
+def contradiction(members: Members) -> tuple[Cond, ...]:
+    """Conditions without a member in common, none of them without need; `()` for a space with members.
+
+    Propagation is asked first; else conditions are left out one after another as long as no member appears.
+    """
+    if not members.is_empty:
+        return ()
+    if found := members.contradiction():
+        return found
+    needed = list(members.conditions)
+    for cond in members.conditions:
+        fewer = [other for other in needed if other is not cond]
+        if Members(members.axes, fewer, members.listed, members.memory).is_empty:
+            needed = fewer
+    return tuple(needed)
