@@ -7,7 +7,7 @@ where the divisor is not positive, and equal this library's elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from intset.context import Context
@@ -16,10 +16,8 @@ from intset.errors import InputError, ParseError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import ceildiv
-from intset.expr.convert import fold
-from intset.expr.dag import conjuncts, free_vars
+from intset.expr.dialects import MLIR, mlir_set, mlir_space, written
 from intset.expr.node import Cond, Expr, Var, divide
-from intset.expr.ops import Op
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
 from intset.expr.printer import Precedence, shown
 
@@ -91,8 +89,8 @@ def map_text(results: Sequence[Expr], dims: Sequence[Var], symbols: Sequence[Var
     ------
     InputError: an operation that MLIR's affine expressions lack, or a variable that is neither dimension nor symbol.
     """
-    table = _AffineWriter(results, dims, symbols)
-    return f"affine_map<{table.space} -> ({', '.join(table.text(e) for e in results)})>"
+    space, names = mlir_space(results, dims, symbols)
+    return f"affine_map<{space} -> ({', '.join(written(e, MLIR, names) for e in results)})>"
 
 
 def set_text(constraints: Sequence[Cond] | Cond, dims: Sequence[Var], symbols: Sequence[Var] | None = None) -> str:
@@ -101,10 +99,7 @@ def set_text(constraints: Sequence[Cond] | Cond, dims: Sequence[Var], symbols: S
     MLIR's sets have no unions: a disjunction or `!=` is an InputError (`Region.pieces` partitions into conjunctions).
     """
     given = [constraints] if isinstance(constraints, Cond) else list(constraints)
-    parts = [part for cond in given for part in conjuncts(of_kind(Cond, cond, "a constraint", "a condition"))]
-    table = _AffineWriter(parts, dims, symbols)
-    items = [table.text(part) for part in parts if part.op is not ops.BOOL or not part.data]
-    return f"affine_set<{table.space} : ({', '.join(items or ['0 == 0'])})>"
+    return mlir_set([of_kind(Cond, cond, "a constraint", "a condition") for cond in given], dims, symbols)
 
 
 _HEAD: Final = re.compile(r"\s*(?:[#!][\w.$-]+\s*=\s*)?(?:(affine_map|affine_set)\s*<)?\s*")
@@ -200,71 +195,3 @@ class AffineParser(ExprParser):
         for operand in (a, b):
             self.want(Expr, operand, f"an operand of {symbol!r}")
         self.push(self.built(_QUOTIENTS[symbol], [a, b], position), a.position)
-
-
-class _AffineWritten(NamedTuple):
-    text: str
-    level: Precedence
-
-    def within(self, level: Precedence) -> str:
-        return self.text if self.level >= level else f"({self.text})"
-
-
-class _AffineWriter:
-    """Writes expressions and conditions over dimensions and symbols."""
-
-    def __init__(self, roots: Sequence[Expr | Cond], dims: Sequence[Var], symbols: Sequence[Var] | None) -> None:
-        others = [var for var in free_vars(*roots) if var not in dims] if symbols is None else list(symbols)
-        self.names: dict[Var, str] = {var: f"d{k}" for k, var in enumerate(dims)}
-        self.names.update((var, f"s{k}") for k, var in enumerate(others))
-        brackets = f"[{', '.join(self.names[var] for var in others)}]" if others else ""
-        self.space = f"({', '.join(self.names[var] for var in dims)}){brackets}"
-
-    def text(self, root: Expr | Cond) -> str:
-        return fold(root, {**_TABLE, ops.VAR: self._variable}).text
-
-    def _variable(self, var: Var) -> _AffineWritten:
-        if var not in self.names:
-            raise InputError(f"{var} is neither a dimension nor a symbol")
-        return _AffineWritten(self.names[var], Precedence.ATOM)
-
-
-def _infix(symbol: str, level: Precedence) -> Callable[..., _AffineWritten]:
-    right = Precedence(level + 1)
-    return lambda e, a, b: _AffineWritten(f"{a.within(level)} {symbol} {b.within(right)}", level)
-
-
-def _compared(symbol: str, swapped: bool = False, margin: str = "") -> Callable[..., _AffineWritten]:
-    def written(cond: Cond, a: _AffineWritten, b: _AffineWritten) -> _AffineWritten:
-        left, right = (b, a) if swapped else (a, b)
-        difference = left.text if right.text == "0" else f"{left.text} - {right.within(Precedence.PRODUCT)}"
-        return _AffineWritten(f"{difference}{margin} {symbol} 0", Precedence.COMPARE)
-
-    return written
-
-
-def _constant(e: Expr) -> _AffineWritten:
-    return _AffineWritten(str(e.value), Precedence.ATOM if e.value >= 0 else Precedence.UNARY)
-
-
-def _refused(node: Expr | Cond, *operands: _AffineWritten) -> _AffineWritten:
-    raise InputError(f"MLIR's affine expressions have no {node.op.name!r}: {shown(node)}")
-
-
-_TABLE: Final[Mapping[Op, Callable[..., _AffineWritten]]] = {
-    **dict.fromkeys(ops.OPS.values(), _refused),
-    ops.CONST: _constant,
-    ops.BOOL: lambda cond: _AffineWritten("0 == 0" if cond.data else "1 == 0", Precedence.COMPARE),
-    ops.ADD: _infix("+", Precedence.SUM),
-    ops.SUB: _infix("-", Precedence.SUM),
-    ops.MUL: _infix("*", Precedence.PRODUCT),
-    ops.NEG: lambda e, a: _AffineWritten(f"-{a.within(Precedence.ATOM)}", Precedence.UNARY),
-    ops.FLOORDIV: _infix("floordiv", Precedence.PRODUCT),
-    ops.CEILDIV: _infix("ceildiv", Precedence.PRODUCT),
-    ops.FLOORMOD: _infix("mod", Precedence.PRODUCT),
-    ops.GE: _compared(">="),
-    ops.GT: _compared(">=", margin=" - 1"),
-    ops.LE: _compared(">=", swapped=True),
-    ops.LT: _compared(">=", swapped=True, margin=" - 1"),
-    ops.EQ: _compared("=="),
-}

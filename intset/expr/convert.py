@@ -86,6 +86,8 @@ class Converter(Generic[S, T]):
         it such a term is an InputError.
     kind: the kind of a term: by default the operation of an expression, and the class of anything else.
     operands: the operands of a term, by default its `args`.
+    identity: a key that is equal for occurrences of one term, by default that of the Python object; libraries that wrap
+        their terms anew at each access have another one.
     variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
 
     >>> from intset import Converter, Var, ops
@@ -103,11 +105,13 @@ class Converter(Generic[S, T]):
         *,
         kind: Callable[[S], object] = kind_of,
         operands: Callable[[S], Sequence[S]] = operands_of,
-        variables: Mapping[S, T] | None = None,
+        identity: Callable[[S], Hashable] = id,
+        variables: Mapping[Any, T] | None = None,
     ) -> None:
         self._table = dict(_table(table, "the table of Converter"))
         self._var, self._opaque, self._kind, self._operands = var, opaque, kind, operands
-        self._results: dict[int, tuple[S, T]] = {}  # by identity; the source is kept, so that no identity is reused
+        self._identity = identity
+        self._results: dict[Hashable, tuple[S, T]] = {}  # the source is kept, so that no identity is reused
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
@@ -115,21 +119,22 @@ class Converter(Generic[S, T]):
 
     def __call__(self, root: S) -> T:
         """The converted term."""
+        results, identity = self._results, self._identity
         stack = [root]
         while stack:
             term = stack[-1]
-            if id(term) in self._results:
+            if identity(term) in results:
                 stack.pop()
                 continue
             operands = self._operands(term)
-            waiting = [arg for arg in operands if id(arg) not in self._results]
+            waiting = [arg for arg in operands if identity(arg) not in results]
             if waiting:
                 stack.extend(reversed(waiting))
             else:
                 stack.pop()
-                converted = [self._results[id(arg)][1] for arg in operands]
-                self._results[id(term)] = (term, self._converted(term, converted))
-        return self._results[id(root)][1]
+                converted = [results[identity(arg)][1] for arg in operands]
+                results[identity(term)] = (term, self._converted(term, converted))
+        return results[identity(root)][1]
 
     def _converted(self, term: S, operands: Sequence[T]) -> T:
         handler = self._handler(self._kind(term))

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import SupportsIndex, TypeVar
+from typing import Literal, SupportsIndex, TypeVar
 
 from intset.budgets import REGION_PIECES
 from intset.config import all_as_configured
@@ -45,6 +45,8 @@ from intset.domains.sets.ends import by_parameter
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
+from intset.expr.dag import conjuncts
+from intset.expr.dialects import set_text
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.printer import shown
@@ -129,6 +131,18 @@ class Region(order.Ordered):
     @abstractmethod
     def condition(self, point: Sequence[IntLike]) -> Cond:
         """The condition of membership of `point`."""
+
+    def constraints(self, point: Sequence[IntLike] | None = None) -> tuple[Cond, ...]:
+        """Conditions that all hold exactly at the members, over `point` or over new variables `d0`, `d1` and so on."""
+        return tuple(conjuncts(self.condition([Var(f"d{k}") for k in range(self.dims)] if point is None else point)))
+
+    def to_text(self, language: Literal["isl", "mlir", "python"] = "python") -> str:
+        """isl's set, MLIR's integer set or a condition for `parse`, over coordinates `d0`, `d1` and so on.
+
+        An InputError names what the language cannot state, such as a union in MLIR.
+        """
+        dims = [Var(f"d{k}") for k in range(self.dims)]
+        return set_text(self.constraints(dims), dims, self.params, language)
 
     def __or__(self, other: Region) -> Region:
         """The union, or its box where no domain represents the union."""

@@ -1,0 +1,142 @@
+"""isl's sets and maps, as objects of islpy or as text, both ways, existentially quantified variables included.
+
+Parameters of isl are variables here, by name. Names of tuples (`S[i, j]`) and nesting are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar, overload
+
+import islpy
+
+from intset.domains.isl.session import context, isl
+from intset.domains.isl.shape import IslShape
+from intset.domains.isl.to_expr import pw_aff_to_expr
+from intset.domains.isl.translate import param_name
+from intset.domains.sets.region import Region, region_of_shape
+from intset.domains.sets.relation import Relation
+from intset.errors import InputError, UndecidedError
+from intset.expr.arguments import mapped, of_kind
+from intset.expr.dialects import isl_set
+from intset.expr.node import Expr, Var
+from intset.expr.printer import shown
+
+IslSet: TypeAlias = "islpy.BasicSet | islpy.Set | islpy.UnionSet"
+IslMap: TypeAlias = "islpy.BasicMap | islpy.Map | islpy.UnionMap"
+Read = TypeVar("Read", islpy.Set, islpy.Map, islpy.PwAff)
+_SETS: Final = (islpy.BasicSet, islpy.Set, islpy.UnionSet)
+_MAPS: Final = (islpy.BasicMap, islpy.Map, islpy.UnionMap)
+_READABLE: Final = (str, *_SETS, *_MAPS, islpy.Aff, islpy.PwAff)
+_PARAM: Final = islpy.dim_type.param
+
+
+def region(source: IslSet | str, params: Mapping[str, Var] | None = None) -> Region:
+    """The region of an isl set, exact.
+
+    Parameters
+    ----------
+    source: a set of islpy, or its text: `[n] -> { [i] : exists e: i = 2e and 0 <= i < n }`.
+    params: variables for parameters, by name; any other parameter becomes a `Var` of its name.
+
+    Raises
+    ------
+    InputError: the text is no set, or a union of sets in several spaces.
+
+    >>> evens = region("[n] -> { S[i] : exists e : i = 2e and 0 <= i < n }")
+    >>> (n,) = evens.params
+    >>> evens.at({n: 9}).count()
+    5
+    """
+    return _region(_read(islpy.Set, source, "set"), {} if params is None else params)
+
+
+def relation(source: IslMap | str, params: Mapping[str, Var] | None = None) -> Relation:
+    """The relation of an isl map, exact; the parameters are those of `region`.
+
+    >>> relation("{ [i] -> [i + 1] : 0 <= i < 4 }").contains((3,), (4,))
+    True
+    """
+    found = _read(islpy.Map, source, "map")
+    sources = found.dim(islpy.dim_type.in_)
+    return Relation(_region(found.wrap(), {} if params is None else params), sources)
+
+
+def piecewise(
+    source: islpy.PwAff | islpy.Aff | str, dims: Sequence[Expr], params: Mapping[str, Var] | None = None
+) -> Expr:
+    """The value of a piecewise quasi-affine function of isl at coordinates `dims`; undefined outside its domain.
+
+    Raises
+    ------
+    InputError: the text is no function, or has another number of dimensions.
+    """
+    function = _read(islpy.PwAff, source, "piecewise affine function")
+    if function.dim(islpy.dim_type.in_) != len(dims):
+        raise InputError(f"the function has {function.dim(islpy.dim_type.in_)} dimensions, not {len(dims)}")
+    names = _names(function)
+    variables = _variables(names, {} if params is None else params)
+    read = isl().PwAff.read_from_str(context(), str(function))
+    value = pw_aff_to_expr(read, list(dims), [variables[name] for name in names])
+    if value is None:
+        raise InputError(f"the function has a piece that no condition describes: {shown(str(function)[:80])}")
+    return value
+
+
+@overload
+def to_isl(points: Region, names: Mapping[Var, str] | None = None) -> islpy.Set: ...
+@overload
+def to_isl(points: Relation, names: Mapping[Var, str] | None = None) -> islpy.Map: ...
+def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) -> islpy.Set | islpy.Map:
+    """The set of a region or the map of a relation, in islpy's default context. Its `str()` is isl's text.
+
+    Bounds that sizes declare are not among the constraints.
+
+    Parameters
+    ----------
+    names: names of parameters; any other parameter has its variable's name, with `_` for what isl's names lack.
+
+    Raises
+    ------
+    InputError: two parameters of one name, or a region that is no Presburger set.
+    UndecidedError: the region is a superset of the true set.
+    """
+    if isinstance(points, Relation):
+        flat = islpy.Map.from_range(to_isl(points.pairs, names))
+        return flat.move_dims(islpy.dim_type.in_, 0, islpy.dim_type.out, 0, points.sources)
+    of_kind(Region, points, "the points", "a Region or a Relation")
+    if not points.is_exact:
+        raise UndecidedError("the region is a superset: isl would take it for the true set")
+    dims = [Var(f"d{k}") for k in range(points.dims)]
+    return _read(islpy.Set, isl_set(points.constraints(dims), dims, points.params, names), "set")
+
+
+def _read(kind: type[Read], source: object, what: str) -> Read:
+    """The set, map or function that a text or an object of islpy is."""
+    if not isinstance(source, _READABLE):
+        raise InputError(f"a {what} of islpy or its text is expected, not {shown(source)}")
+    text = str(source)
+    try:
+        return kind(text)
+    except islpy.Error as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"isl reads no {what} in one space from {shown(text[:80])}: {reason}") from None
+
+
+def _region(found: islpy.Set, params: Mapping[str, Var]) -> Region:
+    flat = (found.flatten() if found.is_wrapping() else found).reset_tuple_id()
+    read = isl().Set.read_from_str(context(), str(flat))
+    names = _names(flat)
+    variables = _variables(names, params)
+    for k, name in enumerate(names):
+        read = read.set_dim_name(isl().dim_type.param, k, param_name(variables[name]))
+    return region_of_shape(IslShape(read, tuple(variables.values())), True)
+
+
+def _names(points: islpy.Set | islpy.PwAff) -> list[str]:
+    return [str(points.get_dim_name(_PARAM, k)) for k in range(points.dim(_PARAM))]
+
+
+def _variables(names: Sequence[str], given: Mapping[str, Var]) -> dict[str, Var]:
+    known = mapped(given, "params", "a mapping from names to variables")
+    return {name: of_kind(Var, known[name] if name in known else Var(name), f"params[{name!r}]") for name in names}

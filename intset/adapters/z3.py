@@ -1,0 +1,238 @@
+"""z3's integer terms, both ways.
+
+z3's `div` and `mod` are Euclidean (the remainder is never negative) and total (a quotient by 0 is any value). Converted
+terms are equal wherever the expression has a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import z3
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
+from intset.expr.convert import Converter
+from intset.expr.node import Cond, Expr, Node, Var, const, make
+from intset.expr.ops import Op
+from intset.expr.printer import shown
+
+Z3Expression: TypeAlias = "z3.ExprRef"
+
+
+def to_z3(node: Node, variables: Mapping[Var, Z3Expression] | None = None) -> Z3Expression:
+    """An expression or condition as a term of z3; `exporter` converts many and keeps their variables.
+
+    Parameters
+    ----------
+    variables: terms for variables; any other variable becomes `z3.Int` of its name.
+
+    Raises
+    ------
+    InputError: two variables of one name, a shift by an amount that is no number, or a bit operation.
+    """
+    return exporter(variables)(node)
+
+
+def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = None) -> Expr | Cond:
+    """A term of z3 over integers and truth values as an expression or condition; `importer` converts many.
+
+    Parameters
+    ----------
+    variables: variables for constants; any other integer constant becomes a `Var` of its name.
+
+    Raises
+    ------
+    InputError: an operation that has no counterpart, such as a quantifier, an array or a real number.
+    """
+    converted = importer(variables)(term)
+    assert isinstance(converted, (Expr, Cond))
+    return converted
+
+
+def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[Node, Z3Expression]:
+    """The converter from expressions to z3; `sources` maps constants of z3 back to variables."""
+    return Converter(_TO_Z3, var=lambda v: z3.Int(str(v)), variables=variables)
+
+
+def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z3Expression, Node]:
+    """The converter from z3 to expressions; `sources` maps variables back to constants of z3."""
+    symbols: dict[Any, Opaque] = {}
+
+    def element(term: Any, *indices: Node) -> Node:
+        """An application of an uninterpreted function of integers as an opaque term."""
+        _check_integer(term, *indices)
+        function = term.decl()
+        if function.kind() != z3.Z3_OP_UNINTERPRETED:
+            raise InputError(f"no conversion of z3's operation {function.name()}: {shown(term)}")
+        symbol = symbols.setdefault(function, Opaque(function.name(), len(indices)))
+        return symbol(*[index for index in indices if isinstance(index, Expr)])
+
+    return Converter(
+        _FROM_Z3,
+        var=_variable,
+        opaque=element,
+        kind=lambda term: term.decl().kind() if z3.is_app(term) else type(term),
+        operands=lambda term: term.children(),
+        identity=lambda term: term.get_id(),
+        variables=variables,
+    )
+
+
+def _floor_quotient(a: Any, b: Any) -> Any:
+    value = b.as_long() if z3.is_int_value(b) else None
+    if value is not None:
+        return a / b if value > 0 else (-a) / z3.IntVal(-value)
+    return z3.If(b > 0, a / b, (-a) / (-b))
+
+
+def _truncated_quotient(a: Any, b: Any) -> Any:
+    magnitude = _magnitude(a) / _magnitude(b)
+    return z3.If((a >= 0) == (b > 0), magnitude, -magnitude)
+
+
+def _magnitude(a: Any) -> Any:
+    return z3.If(a >= 0, a, -a)
+
+
+def _power_of_two(e: Expr, b: Expr) -> int:
+    if not b.is_const or not 0 <= b.value < 4096:
+        raise InputError(f"a shift by {shown(b)} has no counterpart in z3's integers: {shown(e)}")
+    return 1 << b.value
+
+
+def _wrapped(e: Expr, a: Any) -> Any:
+    bits, signed = e.data
+    low = 1 << (bits - 1) if signed else 0
+    return (a + low) % (1 << bits) - low
+
+
+def _element(e: Expr, *indices: Any) -> Any:
+    symbol: Opaque = e.data
+    if not indices:
+        return z3.Int(symbol.name)
+    return z3.Function(symbol.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
+
+
+_TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
+    ops.CONST: lambda e: z3.IntVal(e.value),
+    ops.BOOL: lambda e: z3.BoolVal(e.data),
+    ops.LOAD: _element,
+    ops.ADD: lambda e, a, b: a + b,
+    ops.SUB: lambda e, a, b: a - b,
+    ops.MUL: lambda e, a, b: a * b,
+    ops.NEG: lambda e, a: -a,
+    ops.FLOORDIV: lambda e, a, b: _floor_quotient(a, b),
+    ops.FLOORMOD: lambda e, a, b: a - b * _floor_quotient(a, b),
+    ops.CEILDIV: lambda e, a, b: -_floor_quotient(-a, b),
+    ops.TRUNCDIV: lambda e, a, b: _truncated_quotient(a, b),
+    ops.TRUNCMOD: lambda e, a, b: a - b * _truncated_quotient(a, b),
+    ops.MIN: lambda e, a, b: z3.If(a <= b, a, b),
+    ops.MAX: lambda e, a, b: z3.If(a >= b, a, b),
+    ops.ABS: lambda e, a: _magnitude(a),
+    ops.SHL: lambda e, a, b: a * _power_of_two(e, e.args[1]),
+    ops.SHR: lambda e, a, b: a / _power_of_two(e, e.args[1]),
+    ops.BITNOT: lambda e, a: -a - 1,
+    ops.CAST: _wrapped,
+    ops.SELECT: lambda e, c, a, b: z3.If(c, a, b),
+    ops.ASSERTING: lambda e, c, a: a,
+    ops.LT: lambda e, a, b: a < b,
+    ops.LE: lambda e, a, b: a <= b,
+    ops.GT: lambda e, a, b: a > b,
+    ops.GE: lambda e, a, b: a >= b,
+    ops.EQ: lambda e, a, b: a == b,
+    ops.NE: lambda e, a, b: a != b,
+    ops.AND: lambda e, a, b: z3.And(a, b),
+    ops.OR: lambda e, a, b: z3.Or(a, b),
+    ops.NOT: lambda e, a: z3.Not(a),
+}
+
+
+def _check_integer(term: Any, *indices: Node) -> None:
+    if not z3.is_app(term) or term.sort() != z3.IntSort() or any(not isinstance(index, Expr) for index in indices):
+        raise InputError(f"{shown(term)} is no term over integers")
+
+
+def _variable(term: Any) -> Var:
+    """The variable of an integer constant."""
+    _check_integer(term)
+    return Var(term.decl().name())
+
+
+def _euclidean_quotient(term: Any, a: Expr, b: Expr) -> Expr:
+    if b.is_const:
+        return a // b if b.value > 0 else -(a // -b.value)
+    return select(b > 0, a // b, -(a // -b))
+
+
+def _euclidean_remainder(term: Any, a: Expr, b: Expr) -> Expr:
+    return a % (abs(b.value) if b.is_const else abs(b))
+
+
+def _signed_remainder(term: Any, a: Expr, b: Expr) -> Expr:
+    return select(b > 0, _euclidean_remainder(term, a, b), -_euclidean_remainder(term, a, b))
+
+
+def _equal(term: Any, a: Node, b: Node) -> Cond:
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return a.eq(b)
+    assert isinstance(a, Cond) and isinstance(b, Cond)
+    return (a & b) | (~a & ~b)
+
+
+def _chosen(term: Any, c: Cond, a: Node, b: Node) -> Node:
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return select(c, a, b)
+    assert isinstance(a, Cond) and isinstance(b, Cond)
+    return (c & a) | (~c & b)
+
+
+def _distinct(term: Any, *parts: Any) -> Cond:
+    pairs = [(a, b) for k, a in enumerate(parts) for b in parts[k + 1 :]]
+    return logical_and(*(~_equal(term, a, b) for a, b in pairs))
+
+
+def _power(term: Any, a: Expr, b: Expr) -> Expr:
+    return a**b
+
+
+def _folded(op: Op) -> Callable[..., Any]:
+    return lambda term, *parts: reduce(lambda a, b: make(op, (a, b)), parts)
+
+
+_FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
+    z3.Z3_OP_ANUM: lambda term: const(_number(term)),
+    z3.Z3_OP_TRUE: lambda term: TRUE,
+    z3.Z3_OP_FALSE: lambda term: FALSE,
+    z3.Z3_OP_ADD: _folded(ops.ADD),
+    z3.Z3_OP_SUB: _folded(ops.SUB),
+    z3.Z3_OP_MUL: _folded(ops.MUL),
+    z3.Z3_OP_UMINUS: lambda term, a: -a,
+    z3.Z3_OP_IDIV: _euclidean_quotient,
+    z3.Z3_OP_MOD: _euclidean_remainder,
+    z3.Z3_OP_REM: _signed_remainder,
+    z3.Z3_OP_POWER: _power,
+    z3.Z3_OP_LE: lambda term, a, b: a <= b,
+    z3.Z3_OP_LT: lambda term, a, b: a < b,
+    z3.Z3_OP_GE: lambda term, a, b: a >= b,
+    z3.Z3_OP_GT: lambda term, a, b: a > b,
+    z3.Z3_OP_EQ: _equal,
+    z3.Z3_OP_IFF: _equal,
+    z3.Z3_OP_DISTINCT: _distinct,
+    z3.Z3_OP_XOR: lambda term, a, b: ~_equal(term, a, b),
+    z3.Z3_OP_ITE: _chosen,
+    z3.Z3_OP_AND: lambda term, *parts: logical_and(*parts),
+    z3.Z3_OP_OR: lambda term, *parts: logical_or(*parts),
+    z3.Z3_OP_NOT: lambda term, a: ~a,
+    z3.Z3_OP_IMPLIES: lambda term, a, b: ~a | b,
+}
+
+
+def _number(term: Any) -> int:
+    if not z3.is_int_value(term):
+        raise InputError(f"{shown(term)} is no integer")
+    value: int = term.as_long()
+    return value

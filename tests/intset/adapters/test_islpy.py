@@ -1,0 +1,144 @@
+"""isl's sets and maps, both ways: drawn texts beside isl's own membership and equality."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import islpy
+import pytest
+
+from intset import Context, InputError, IntSetError, Range, UndecidedError, Var, evaluate, logical_and
+from intset.adapters import islpy as adapter
+from intset.adapters.islpy import piecewise, region, relation, to_isl
+from intset.adapters.mlir import affine_set
+
+n, i, j = Var("n"), Var("i"), Var("j")
+
+
+def constraint(rng: random.Random, names: tuple[str, ...]) -> str:
+    def term() -> str:
+        name, k = rng.choice(names), rng.choice((1, 1, 2, -1, 3))
+        return rng.choice(
+            (f"{k}{name}", f"{k}*({name} mod {rng.randint(2, 4)})", f"floor(({name} + {k})/{rng.randint(2, 4)})")
+        )
+
+    body = f"{term()} + {term()} {rng.choice(('>=', '<=', '=', '<'))} {rng.randint(-3, 6)}"
+    return rng.choice((body, body, f"(exists e : {term()} = 2e + {rng.randint(0, 1)})", f"({body} or {term()} > 2)"))
+
+
+def drawn(seed: int, shape: str, names: tuple[str, ...]) -> str:
+    rng = random.Random(seed)
+    parts = [
+        " and ".join(constraint(rng, (*names, "n")) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 2))
+    ]
+    return f"[n] -> {{ {'; '.join(f'{shape} : {part}' for part in parts)} }}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_drawn_sets(seed: int) -> None:
+    text = drawn(seed, "S[a, b]", ("a", "b"))
+    theirs = islpy.Set(text).reset_tuple_id()
+    ours = region(theirs, {"n": n})
+    assert ours.is_exact
+    assert to_isl(ours).is_equal(theirs)
+    assert islpy.Set(ours.to_text("isl")).is_equal(theirs)
+    for size in (0, 3):
+        at = theirs.fix_val(islpy.dim_type.param, 0, size).project_out(islpy.dim_type.param, 0, 1)
+        instance = ours.at({n: size}) if ours.params else ours
+        for point in itertools.product(range(-2, 5), repeat=2):
+            inside = (
+                at.contains_point(point)
+                if hasattr(at, "contains_point")
+                else not at.intersect(islpy.Set(f"{{ [{point[0]}, {point[1]}] }}")).is_empty()
+            )
+            assert (point in instance) is inside
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_maps(seed: int) -> None:
+    theirs = islpy.Map(drawn(seed, "A[a] -> B[b, a + b]", ("a", "b")))
+    ours = relation(theirs)
+    assert (ours.sources, ours.targets) == (1, 2)
+    plain = theirs.reset_tuple_id(islpy.dim_type.in_).reset_tuple_id(islpy.dim_type.out)
+    assert to_isl(ours).is_equal(plain)
+    assert to_isl(ours.inverse()).is_equal(plain.reverse())
+    assert to_isl(ours.domain()).is_equal(plain.domain())
+
+
+@pytest.mark.parametrize("kind", [islpy.BasicSet, islpy.Set, islpy.UnionSet, str])
+def test_every_kind_of_set(kind: Callable[[str], object]) -> None:
+    assert region(kind("{ [i] : 0 <= i < 5 }")).count() == 5
+
+
+def test_nested_tuples_are_flat_and_empty_sets_are_sets() -> None:
+    assert region("{ [A[i] -> B[j]] : 0 <= i < 2 and 0 <= j < 3 }").count() == 6
+    assert region("{ [i, j] : false }").is_empty
+    assert region("{ [] }").count() == 1
+    assert to_isl(region("{ [i] : i < 0 and i > 0 }")).is_empty()
+
+
+def test_regions_of_contexts() -> None:
+    ctx = Context({i: Range(0, n), j: Range(0, 4)})
+    expected = islpy.Set("[n] -> { [x, y] : exists i, j: 0 <= i < n and 0 <= j < 4 and x = 2i + j and y = floor(i/3) }")
+    assert to_isl(ctx.image((i * 2 + j, i // 3))).is_equal(expected)
+    evens = ctx.image((i * 2,))
+    holds = logical_and(*evens.constraints((j,)))
+    assert [k for k in range(-9, 9) if evaluate(holds, {j: k, n: 3})] == [0, 2, 4]
+    read = affine_set(evens.to_text("mlir"), [j], [n])
+    assert [k for k in range(-9, 9) if evaluate(logical_and(*read.constraints), {j: k, n: 3})] == [0, 2, 4]
+    with pytest.raises(InputError, match="have no 'and'"):
+        (evens | ctx.image((i * 2 + 9,))).to_text("mlir")
+
+
+def test_a_region_in_python_reads_back() -> None:
+    from intset import parse
+
+    diagonal = Context({i: Range(0, 9)}).image((i, i // 2))
+    x, y = Var("d0"), Var("d1")
+    condition = parse(diagonal.to_text(), {"d0": x, "d1": y})
+    for a, b in itertools.product(range(-1, 10), range(-1, 6)):
+        assert evaluate(condition, {x: a, y: b}) is ((a, b) in diagonal)
+
+
+def test_functions() -> None:
+    value = piecewise("[n] -> { [i] -> [floor(i/2) + n] : i >= 0; [i] -> [-i] : i < 0 }", [i], {"n": n})
+    for k in range(-6, 7):
+        assert evaluate(value, {i: k, n: 10}) == (k // 2 + 10 if k >= 0 else -k)
+    partial = piecewise("{ [i] -> [i] : i >= 0 }", [i])
+    assert evaluate(partial, {i: 3}) == 3
+
+
+def test_names_of_parameters() -> None:
+    outer, twin = Var("i.outer"), Var("n")
+    assert str(to_isl(Context({i: Range(0, outer)}).image((i,)))).startswith("[i_outer] -> ")
+    both = Context({i: Range(0, n), j: Range(0, twin)}).image((i, j))
+    with pytest.raises(InputError, match="both be called 'n'"):
+        to_isl(both)
+    named = to_isl(both, {n: "n", twin: "m"})
+    assert named.is_equal(islpy.Set("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < m }"))
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "a text that is none": lambda: region("{ [i] : i = "),
+    "two spaces": lambda: region("{ A[i]; B[i] }"),
+    "a map as a set": lambda: region("{ [i] -> [i] }"),
+    "a number": lambda: region(3),  # type: ignore[arg-type]
+    "a number to isl": lambda: to_isl(3),  # type: ignore[call-overload]
+    "a superset": lambda: to_isl(Context({i: Range(0, 9)}, domain="interval").image((i * 2,))),
+    "a function of other dimensions": lambda: piecewise("{ [i] -> [i] }", [i, j]),
+    "a parameter that is no variable": lambda: region("[n] -> { [i] : i < n }", {"n": 3}),  # type: ignore[dict-item]
+    "an unknown language": lambda: Context({i: Range(0, 9)}).image((i,)).to_text("c"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_none_is_refused(name: str) -> None:
+    with pytest.raises((InputError, UndecidedError)) as error:
+        REFUSED[name]()
+    assert "\n" not in str(error.value) and isinstance(error.value, IntSetError)
+
+
+def test_the_module_is_called_like_the_library() -> None:
+    assert adapter.islpy is islpy
