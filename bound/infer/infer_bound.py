@@ -25,7 +25,8 @@ from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases.fused_axes import region_of_loops
 from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, check_threads, idle_threads
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
+from bound.infer.phases.thread_axes import thread_equations
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -41,6 +42,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.facts import ASSERTED
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
@@ -92,12 +94,13 @@ def infer_bound(
     sizes = ScheduleSizes(normalized, at)
     tiles = sizes.tiles(normalized)
     context = with_positive(context, tiles)
+    account = create_account(len(normalized.stages))
     state = InferenceState(
         normalized,
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        LoopEnvironment(context, sizes.free, name, create_account(len(normalized.stages))),
+        LoopEnvironment(context, sizes.free, name, account),
         name,
         _boxed(normalized, compute),
         frozenset(normalized.stages if compact else ()),
@@ -106,8 +109,21 @@ def infer_bound(
         compute=compute,
         tiles=tiles,
     )
+    _infer_stages(state)
+    equations = thread_equations(state.bounds.values(), state.env, sizes, tiles)
+    if equations:  # the answers are those of sizes that satisfy them
+        context = context.extended(facts=equations, provenance=ASSERTED)
+        env = LoopEnvironment(context, sizes.free, name, account)
+        state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
+        _infer_stages(state)
+    account.close()
+    return BoundsMap(schedule, state)
+
+
+def _infer_stages(state: InferenceState) -> None:
+    """Infer the bounds of all stages, consumers first."""
     enter_shared(state)
-    for stage in reversed(normalized.stages):
+    for stage in reversed(state.schedule.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
             continue
         bounds = initial_bounds(state, stage)
@@ -115,9 +131,6 @@ def infer_bound(
         pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
         bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))
-    check_threads(state.bounds.values(), state.env, sizes)
-    state.env.account.close()
-    return BoundsMap(schedule, state)
 
 
 def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[Stage]:
@@ -294,6 +307,11 @@ class BoundsMap(Configured):
     def tiles(self) -> tuple[Expr, ...]:
         """The symbolic sizes of splits; a nest asserts that each is at least 1."""
         return self._state.tiles
+
+    @property
+    def equations(self) -> tuple[Cond, ...]:
+        """The equations of sizes of tiles that run on one thread axis; answers assume them, and a nest asserts them."""
+        return self._state.equations
 
     @as_configured
     def at(self, values: Mapping[Any, Any]) -> BoundsMap:

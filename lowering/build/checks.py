@@ -52,13 +52,14 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
     return list(checks.values())
 
 
-def tile_asserts(tiles: Iterable[Expr]) -> list[Assert]:
-    """Assertions that sizes of splits are positive, unless their declaration says so, which is asserted already."""
+def tile_asserts(tiles: Iterable[Expr], equations: Iterable[Cond]) -> list[Assert]:
+    """Assertions about sizes of splits: that they are positive, unless declared so, and fit their thread axes."""
     checks = []
     for t in tiles:
         least = t.declared()[0] if isinstance(t, Var) else None
         if least is None or least < 1:
             checks.append(Assert(t >= 1, f"the size {t} of a split is at least 1"))
+    checks += [Assert(cond, f"loops on one thread axis have equal extents: {cond}") for cond in equations]
     return checks
 
 

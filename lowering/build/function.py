@@ -176,7 +176,7 @@ def nest_of(
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)
-    asserted = [*tile_asserts(b.tiles), *size_asserts(outside, known)]
+    asserted = [*tile_asserts(b.tiles, b.equations), *size_asserts(outside, known)]
     body = seq(*asserted, schedule_ops(b, frozenset(tensors), split, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))

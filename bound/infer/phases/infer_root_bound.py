@@ -27,7 +27,7 @@ from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.tensor import Tensor
 from intset.context import Context
-from intset.expr.node import Expr
+from intset.expr.node import Cond, Expr
 from intset.expr.range import Range
 
 
@@ -70,6 +70,7 @@ class InferenceState:
     requests: the accesses to each tensor, with their footprints.
     threads: thread axes with more threads than work, with their numbers of threads.
     tiles: the symbolic sizes of splits, each at least 1.
+    equations: asserted equations of them (`thread_equations`).
     given, compute: the arguments of `infer_bound`.
     """
 
@@ -86,6 +87,7 @@ class InferenceState:
     requests: dict[Tensor, list[Request]] = field(default_factory=dict)
     threads: dict[IterVar, int] = field(default_factory=dict)
     tiles: tuple[Expr, ...] = ()
+    equations: tuple[Cond, ...] = ()
     given: Context | None = None
     compute: str | Mapping[Any, str] = "exact"
     _accesses: dict[Operation, dict[Tensor, list[TensorAccess]]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""`StageBounds`, the bounds of one stage; `StageNest`, its nest for a code generator; the checks of thread axes.
+"""`StageBounds`, the bounds of one stage; `StageNest`, its nest for a code generator; idle threads.
 
 All loops bound to one thread axis have equal extents. A tile that a small tensor leaves incomplete keeps its number of
 threads; threads past the end are idle. Later stages on the same threads may then be short of work as well.
@@ -6,20 +6,17 @@ threads; threads past the end are idle. Later stages on the same threads may the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent
+from bound.infer.footprints.environment import constant_extent
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.normalized import ScheduleSizes
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation, TensorComputeOp
 from bound.schedule import IterVarRelation, Rebase, Split, Stage, simple
 from bound.schedule.attach import AttachPath
 from bound.schedule.relations import with_ancestors
-from bound.schedule.simple import extent
 from bound.tensor import Tensor
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -161,32 +158,6 @@ def data_axes(op: Operation) -> tuple[IterVar, ...]:
     return op.axis if isinstance(op, (ComputeOp, TensorComputeOp)) else ()
 
 
-def check_threads(stages: Iterable[StageBounds], env: LoopEnvironment, sizes: ScheduleSizes) -> None:
-    """Refuse loops on one thread axis without provably equal extents.
-
-    Raises
-    ------
-    ScheduleError: names both stages, their loops and both extents.
-    """
-    seen: dict[IterVar, tuple[Stage | None, IterVar, Expr]] = {}
-    for bounds in stages:
-        for iv, limits in bounds.loops.items():
-            thread = bounds.stage.thread_of(iv)
-            if thread is None:
-                continue
-            if thread.dom is not None and thread not in seen:
-                seen[thread] = (None, thread, extent(sizes.range(thread.dom)))
-            other = seen.setdefault(thread, (bounds.stage, iv, extent(limits)))
-            if not _is_equal(env, other[2], extent(limits)):
-                before = (
-                    "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
-                )
-                raise ScheduleError(
-                    f"stage {bounds.stage.name}: {iv.name} runs on {thread.name} with extent {limits.extent}, "
-                    f"which is not known to be the extent {other[2]} that {before}"
-                )
-
-
 def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
@@ -214,9 +185,3 @@ def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) 
             axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
     thread = bounds.stage.thread_of(axis) if axis in bounds.stage.leaf_iter_vars else None
     return None if thread is None or thread not in threads else threads[thread] * times
-
-
-def _is_equal(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
-    if a is b or env.form(a).same(env.form(b)):
-        return True
-    return bool(env.context.prove(a.eq(b)))

@@ -167,3 +167,62 @@ def test_instances_are_counted_as_by_enumeration() -> None:
     assert counted > 200
     with pytest.raises(BudgetError):
         InstanceCount(MAX, (t,), ((o, as_expr(0), t),), (), ())(REGION_POINTS + 1)
+
+
+def on_threads(first: Expr | int, second: Expr | int) -> tuple[Schedule, Tensor, Tensor, Tensor]:
+    """A copy to shared memory by tiles of `second` threads, for a consumer with tiles of `first`."""
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((64,), lambda i: b[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], factor=first)
+    thread = te.thread_axis("threadIdx.x")
+    s[c].bind(inner, thread)
+    s[b].compute_at(s[c], outer)
+    _, own = s[b].split(b.op.axis[0], factor=second)
+    s[b].bind(own, thread)
+    return s, a, b, c
+
+
+def test_one_unknown_tile_on_a_thread_axis_is_equal_to_itself() -> None:
+    t = ShapeVar("t", lower=1, upper=64)
+    s, a, b, c = on_threads(t, t)
+    symbolic = infer_bound(s)
+    assert symbolic.equations == ()
+    for n in (1, 7, 16, 64):
+        assert evaluate(as_expr(symbolic.allocated(b)[0].extent), {t: n}) == n
+        result = np.zeros(64, "float32")
+        run(lower(s, [a, c]), {"A": np.arange(64, dtype="float32"), "C": result}, {t: n})
+        assert np.array_equal(result, 2 * np.arange(64) + 1)
+
+
+def test_unknown_tiles_on_one_thread_axis_are_asserted_to_be_equal() -> None:
+    t, u = ShapeVar("t"), ShapeVar("u")
+    for first, second, sizes in ((t, 16, {t: 16}), (16, t, {t: 16}), (t, u, {t: 8, u: 8}), (t * 2, 16, {t: 8})):
+        s, a, b, c = on_threads(first, second)
+        symbolic = infer_bound(s)
+        assert [evaluate(cond, sizes) for cond in symbolic.equations] == [True]
+        numeric = infer_bound(on_threads(*(evaluate(as_expr(e), sizes) for e in (first, second)))[0])
+        assert symbolic.at(sizes).equations == ()
+        tensor = numeric.schedule.stages[1].op.outputs[0]
+        assert evaluate(as_expr(symbolic.allocated(b)[0].extent), sizes) == numeric.allocated(tensor)[0].extent.data  # type: ignore[union-attr]
+        f = lower(s, [a, c])
+        result = np.zeros(64, "float32")
+        run(f, {"A": np.arange(64, dtype="float32"), "C": result}, sizes)
+        assert np.array_equal(result, 2 * np.arange(64) + 1)
+        wrong = {v: n + 1 for v, n in list(sizes.items())[:1]} | dict(list(sizes.items())[1:])
+        with pytest.raises(CheckError, match="loops on one thread axis have equal extents"):
+            run(f, {"A": np.zeros(64, "float32"), "C": result}, wrong)
+        with pytest.raises(ScheduleError, match=r"runs on threadIdx.x with extent"):
+            symbolic.at(wrong)
+        assert symbolic.required(b).at(wrong).is_empty
+
+
+def test_an_equation_that_no_size_of_a_tile_satisfies_is_refused() -> None:
+    t, u = ShapeVar("t", lower=1, upper=8), ShapeVar("u", lower=9)
+    with pytest.raises(ScheduleError, match=r"never the extent t .* t == 16"):
+        infer_bound(on_threads(t, 16)[0])
+    with pytest.raises(ScheduleError, match="no sizes satisfy"):
+        infer_bound(on_threads(t, u)[0])
+    with pytest.raises(ScheduleError, match="no sizes satisfy"):
+        infer_bound(on_threads(ShapeVar("v") * 2, 15)[0])
