@@ -11,7 +11,7 @@ atom in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.budgets import TIGHTENING_ROUNDS
@@ -190,13 +190,14 @@ NO_ASSUMPTIONS = Assumptions()
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     """A normalizer for the points of `base` that satisfy all `conditions`; `empty` is set if no point does."""
-    conditions = tuple(conditions)
-    parts = [part for condition in conditions for part in base.clauses(condition)]
+    read = [(condition, base.clauses(condition)) for condition in conditions]
+    parts = [part for _, own in read for part in own]
     impossible = base.empty
     equations = [form for part in parts if isinstance(part, tuple) for kind, form in (part,) if kind is ops.EQ]
     if equations and not impossible and (more := learned(base, equations)) is not None:
-        base, impossible = _with_multiples(base, more[0]), not more[1]
-        parts = [part for condition in conditions for part in base.clauses(condition)]
+        base, impossible = _with_multiples(base, more.multiples), not more.is_consistent
+        reread = [cond for cond, own in read if not all(_is_absorbed(part, more.absorbed) for part in own)]
+        parts = [part for condition in reread for part in base.clauses(condition)]
         again = {part[1].key() for part in parts if isinstance(part, tuple)}
         parts += [(ops.EQ, form) for form in equations if form.key() not in again]  # what a multiple has absorbed
     ranges: dict[Var, Interval] = dict(base.ranges)
@@ -239,6 +240,10 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     known = type(base)(ranges, facts, base.depth + 1, empty=impossible)
     known.is_box = is_box
     return known
+
+
+def _is_absorbed(part: Clause | Cond, absorbed: Sequence[Linear]) -> bool:
+    return isinstance(part, tuple) and any(part[1] is form for form in absorbed)
 
 
 def _with_multiples(base: Normalizer, multiples: Multiples) -> Normalizer:

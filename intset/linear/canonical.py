@@ -32,7 +32,7 @@ from intset.linear.form import (
     product,
     short_spine,
 )
-from intset.linear.members import Member
+from intset.linear.members import FoundMembers
 from intset.linear.multiples import folded
 from intset.linear.operations import NODE_RULES, RULES
 
@@ -99,7 +99,7 @@ class Normalizer:
         self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
         self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms met so far
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
-        self.members: tuple[Member, ...] | None = None  # points of the scope, once a sign asks for them
+        self.members: FoundMembers | None = None  # points of the scope, once a sign asks for them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
@@ -205,10 +205,15 @@ class Normalizer:
             return True
         ranges = self.ranges
         for e in form.terms:
-            if e.op is ops.FLOORDIV:
+            while True:
+                part = e.args[1] if e.op is ops.MUL else e
+                if part.op is ops.FLOORDIV:
+                    part = part.args[0]
+                if isinstance(part, Var) and part not in ranges and part.declared()[2] > 1:
+                    return True
+                if e.op is not ops.MUL:
+                    break
                 e = e.args[0]
-            if e.op is ops.MUL or e.op is ops.VAR and e not in ranges:
-                return True
         return False
 
     @property

@@ -7,7 +7,7 @@ signs have the answer no, and a derivation finds that out only when all its ways
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.budgets import MEMBERS
 from intset.errors import IntSetError
@@ -27,7 +27,8 @@ _OTHER: Final = 9  # of a size that no assumption mentions
 _FREE: Final = (ops.VAR, ops.LOAD)
 
 Place = Callable[[int, int], int]
-_PATTERNS: Final[tuple[tuple[tuple[int, ...], Place], ...]] = (
+Pattern = tuple[tuple[int, ...], Place]
+_PATTERNS: Final[tuple[Pattern, ...]] = (
     (tuple(k * 60 for k in _SIZES), max),  # tiles divide these
     (_SIZES[::-1], min),
     (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last: (first + last) // 2),
@@ -79,34 +80,70 @@ class Member:
         return value if type(value) is int else None
 
 
+class FoundMembers(NamedTuple):
+    """Members found so far, and what is left to try.
+
+    Attributes
+    ----------
+    found: points that satisfy ranges and assumptions.
+    left: patterns not tried yet: numbers for the sizes, a place in each range.
+    sizes, solved: sizes that take numbers, and those that facts equate with other terms.
+    order: the ranged variables, each after those that its ends mention.
+    """
+
+    found: tuple[Member, ...]
+    left: tuple[Pattern, ...]
+    sizes: tuple[Var, ...]
+    solved: Mapping[Expr, Linear]
+    order: tuple[Var, ...]
+
+    @classmethod
+    def of(cls, known: Normalizer) -> FoundMembers:
+        """The members of a scope, none of them found yet."""
+        if known.empty:
+            return NO_MEMBERS
+        order, solved = tuple(_outermost_first(known)), _solved(known)
+        sizes = tuple(dict.fromkeys(v for v in _mentioned(known) if v not in known.ranges and v not in solved))
+        return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order)
+
+    def with_next(self, known: Normalizer) -> FoundMembers:
+        """These with what the next pattern gives, which is no further member where the point is none or known."""
+        member = _member(known, self.sizes, self.solved, self.order, *self.left[0])
+        if member is None or any(member.point == other.point for other in self.found):
+            return self._replace(left=self.left[1:])
+        found = (*self.found, member)
+        return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else ())
+
+
+NO_MEMBERS: Final = FoundMembers((), (), (), {}, ())
+
+
 def is_refuted(known: Normalizer, form: Linear) -> bool:
-    """Whether `form` is negative at a member of the scope, so that `form >= 0` cannot be proved."""
+    """Whether `form` is negative at a member of the scope, so that `form >= 0` cannot be proved.
+
+    Members are found while they are needed: the first one refutes most claims.
+    """
     members = known.members
     if members is None:
-        members = known.members = members_of(known)
-    for member in members:
-        value = member.value(form)
-        if value is not None and value < 0:
-            return True
-    return False
+        members = known.members = FoundMembers.of(known)
+    tried = 0
+    while True:
+        for member in members.found[tried:]:
+            tried += 1
+            value = member.value(form)
+            if value is not None and value < 0:
+                return True
+        if not members.left:
+            return False
+        members = known.members = members.with_next(known)  # of several threads, each finds the same
 
 
 def members_of(known: Normalizer) -> tuple[Member, ...]:
     """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
-    if known.empty:
-        return ()
-    order = tuple(_outermost_first(known))
-    solved = _solved(known)
-    mentioned = (v for v in _mentioned(known) if v not in known.ranges and v not in solved)
-    sizes = tuple(dict.fromkeys(mentioned))
-    found: list[Member] = []
-    for numbers, place in _PATTERNS:
-        member = _member(known, sizes, solved, order, numbers, place)
-        if member is not None and all(member.point != other.point for other in found):
-            found.append(member)
-            if len(found) == MEMBERS:
-                break
-    return tuple(found)
+    members = FoundMembers.of(known)
+    while members.left:
+        members = members.with_next(known)
+    return members.found
 
 
 def _solved(known: Normalizer) -> Mapping[Expr, Linear]:

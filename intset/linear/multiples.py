@@ -10,7 +10,7 @@ written with `x` again. So one pair of directions closes divisibility under sums
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -157,6 +157,8 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     if divisor.is_const:
         exact = divisor.const and dividend.const % divisor.const == 0 and dividend.content() % divisor.const == 0
         return dividend.divided(divisor.const) if exact else None
+    if len(divisor.terms) == 1 and not divisor.const:
+        return _exact_quotient_by_monomial(dividend, divisor)
     lead = min(divisor.terms, key=_lexicographic)
     own, scale = factors(lead), divisor.terms[lead]
     quotient = ZERO
@@ -172,6 +174,23 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
         quotient = quotient.plus(part)
         dividend = dividend.minus(part.times(divisor))
     return None
+
+
+def _exact_quotient_by_monomial(dividend: Linear, divisor: Linear) -> Linear | None:
+    ((unit, scale),) = divisor.terms.items()
+    if dividend.const or len(dividend.terms) > QUOTIENT_TERMS:
+        return None
+    own = factors(unit)
+    total, terms = 0, dict[Expr, int]()
+    for e, k in dividend.terms.items():
+        left = factors(e)
+        if k % scale or not all([take_out(left, part) for part in own]):  # noqa: C419  # hot
+            return None
+        if left:
+            terms[monomial_of(left)] = k // scale
+        else:
+            total = k // scale
+    return Linear(total, terms)
 
 
 def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
@@ -253,22 +272,40 @@ def _truncated(a: int, b: int) -> int:
 # -- facts --------------------------------------------------------------------------------------------------------
 
 
-def learned(known: Normalizer, equations: Iterable[Linear]) -> tuple[Multiples, bool] | None:
-    """The multiples of a scope with those of further equations `form == 0`, and whether no two contradict each other.
+class Learned(NamedTuple):
+    """What equations state.
+
+    Attributes
+    ----------
+    multiples: those of the scope and of the equations.
+    absorbed: the equations `x % d == r` that say no more than the only multiple of x.
+    is_consistent: whether no two multiples contradict each other.
+    """
+
+    multiples: Multiples
+    absorbed: Sequence[Linear]
+    is_consistent: bool
+
+
+def learned(known: Normalizer, equations: Iterable[Linear]) -> Learned | None:
+    """The multiples of a scope with those of further equations `form == 0`.
 
     `None` if the equations state no multiple that the scope does not have: else facts would be read again, and the
     conditions in them narrowed again, without an end.
     """
     consistent = True
     table: _Table | None = None
+    stating: list[tuple[Linear, Multiple]] = []
     for form in equations:
         if len(form.terms) <= MULTIPLE_TERMS:
             for one in _of_equation(known, form):
                 table = _Table(known) if table is None else table
                 consistent &= table.note(one)
+                stating.append((form, one))
     if table is None or consistent and not table.has_more:
         return None
-    return Multiples(table.by_term, table.by_quotient), consistent
+    absorbed = [form for form, one in stating if one.rest.is_const and _is_floor(one.quotient) and table.is_only(one)]
+    return Learned(Multiples(table.by_term, table.by_quotient), absorbed, consistent)
 
 
 def _of_equation(known: Normalizer, form: Linear) -> Iterator[Multiple]:
@@ -325,6 +362,10 @@ class _Table:
         stated = known.assumptions.multiples
         self.by_term = {} if stated is None else dict(stated.by_term)
         self.by_quotient = {} if stated is None else dict(stated.by_quotient)
+
+    def is_only(self, one: Multiple) -> bool:
+        have = self.by_term.get(one.term, ())
+        return len(have) == 1 and have[0] is one
 
     def note(self, one: Multiple) -> bool:
         """Add a multiple; False if it contradicts another one.

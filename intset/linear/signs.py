@@ -59,11 +59,15 @@ def _derived(known: Normalizer, form: Linear) -> bool:
 
 
 def _follows(known: Normalizer, form: Linear) -> bool:
+    facts, spent = known.assumptions.nonneg, SPENT
+    if known.members is None and spent.open == 1:  # members cost more than a first question that is plainly true
+        if _lowest_is_nonneg(known, form):
+            return True
+        spent.left = VISITED_MONOMIALS  # the answer does not depend on whether there were members
     if is_refuted(known, form):
         return False
     if _is_sure(known, form):
         return True
-    facts, spent = known.assumptions.nonneg, SPENT
     if not facts or spent.consulting >= CONSULTED_FACTS:
         return False
     spent.consulting += 1

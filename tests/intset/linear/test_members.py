@@ -10,7 +10,7 @@ from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate, maximum, mi
 from intset.errors import IntSetError
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
-from intset.linear.members import is_refuted, members_of
+from intset.linear.members import NO_MEMBERS, is_refuted, members_of
 from tests.sweeps import daily
 
 
@@ -82,7 +82,7 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
                 if fact.condition.op.name not in ("ne", "or"):  # others are no assumption of the linear tier
                     assert evaluate(fact.condition, point), (number, fact)
         alone = Normalizer(known.ranges, known.assumptions, known.depth, known.empty)
-        alone.members = ()
+        alone.members = NO_MEMBERS
         for _ in range(20):
             e = claim(rng, variables)
             form = known.form(e)
