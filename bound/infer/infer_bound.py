@@ -19,11 +19,18 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
+from bound.infer.answers.traffic import traffic_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases.fused_axes import region_of_loops
-from bound.infer.phases.infer_root_bound import InferenceState, enter_shared, infer_root_bound, initial_bounds
+from bound.infer.phases.infer_root_bound import (
+    InferenceState,
+    axis_ranges,
+    enter_shared,
+    infer_root_bound,
+    initial_bounds,
+)
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
 from bound.infer.phases.thread_axes import thread_equations
@@ -31,7 +38,6 @@ from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
-from bound.schedule.relations import pass_down_domain
 from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset import config
@@ -204,30 +210,7 @@ class BoundsMap(Configured):
 
     @cached_property
     def _ranges(self) -> dict[IterVar, Range]:
-        """The range of every axis, rewritten ones included."""
-        ranges: dict[IterVar, Range] = {}
-        for bounds in self._stages.values():
-            ranges.update(bounds.ranges)
-            ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
-            ranges.update(bounds.loops)
-            for iv, attr in bounds.stage.iter_var_attrs.items():
-                if attr.bind_thread is not None and iv in bounds.loops:
-                    ranges.setdefault(attr.bind_thread, bounds.loops[iv])
-        for leaf, (stage, loop) in self._state.sharing.replacements.items():
-            is_outer = loop in self._state.sharing.outer[stage]
-            ranges[leaf] = Range(loop, 1) if is_outer else ranges[loop]
-        for stage, outer in self._state.sharing.outer.items():  # roots rebased to shared loops
-            for relation in stage.relations:
-                if isinstance(relation, Rebase) and relation.rebased in outer:
-                    ranges[relation.parent] = Range(relation.rebased, 1)
-        for stage in self.written.stages:  # rewritten axes keep their declared domain
-            for iv in stage.op.root_iter_vars:
-                if iv.dom is not None:
-                    ranges.setdefault(iv, self._state.sizes.range(iv.dom))
-            if self.stage(stage) in self._state.sharing.added:  # axes outside of the longer loops
-                for iv, r in pass_down_domain(self._state.sizes.relations(stage), ranges).items():
-                    ranges.setdefault(iv, r)
-        return ranges
+        return axis_ranges(self._state, self._stages.values(), self.written)
 
     # -- regions ------------------------------------------------------------------------------------------------
 
@@ -285,6 +268,24 @@ class BoundsMap(Configured):
         """
         live = self._live.live if inside is None else self._live.iteration(inside, self._state.sharing)
         return bytes_of(self._state.env, self.storage, live, scope)
+
+    @as_configured
+    def traffic(self, tensor: Tensor, only: str | None = None) -> Expr:
+        """The elements moved between a tensor's storage and its stages over all instances, over sizes.
+
+        Stores: the computed elements, summed over the instances of its stage; 0 for a placeholder. Loads: for each
+        consumer the elements that one instance reads, each counted once, summed over the instances: of the tensor's
+        stage if it is computed inside the consumer's loops, else of the consumer. `only` is "stores" or "loads"; by
+        default the answer is their sum.
+
+        Guarantee: at least what the nest moves; equal where the regions are exact.
+
+        Raises
+        ------
+        CountError: counting is out of budget.
+        """
+        now = self._current(tensor)
+        return traffic_of(self._state, self._bounds(now), now, only, lambda word: getattr(self, word)(now))
 
     @cached_property
     def _live(self) -> LiveStorage:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bound.errors import ScheduleError
 from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset.budgets import REGION_POINTS
 from intset.config import Configured, as_configured
 from intset.context import Context
@@ -132,13 +133,17 @@ class RegionAtSizes:
     stage: int
     output: int
 
-    def __call__(self, *sizes: int) -> Region:
-        """The region at these sizes; raises `ZeroDivisionError` where the schedule is illegal."""
+    def inferred(self, *sizes: int) -> tuple[Any, Tensor]:
+        """The inference at these sizes, and the tensor; raises `ZeroDivisionError` where the schedule is illegal."""
         try:
             bounds = self.infer(dict(zip(self.sizes, sizes, strict=True)))
         except ScheduleError as error:
             raise ZeroDivisionError(str(error)) from error
-        tensor = bounds.schedule.stages[self.stage].op.outputs[self.output]
+        return bounds, bounds.schedule.stages[self.stage].op.outputs[self.output]
+
+    def __call__(self, *sizes: int) -> Region:
+        """The region at these sizes; raises `ZeroDivisionError` where the schedule is illegal."""
+        bounds, tensor = self.inferred(*sizes)
         region: Region = getattr(bounds, self.region)(tensor)
         return region
 
@@ -159,10 +164,35 @@ class CountAtSizes:
         return count
 
 
-def count_term(function: InstanceCount | CountAtSizes) -> Expr:
+@dataclass(frozen=True)
+class LoadsAtSizes:
+    """The elements that the consumers of a tensor load, by the inference at given sizes."""
+
+    at: RegionAtSizes
+    word: str = "loads"
+
+    @property
+    def sizes(self) -> tuple[Var, ...]:
+        return self.at.sizes
+
+    def __call__(self, *sizes: int) -> int:
+        bounds, tensor = self.at.inferred(*sizes)
+        return int(bounds.traffic(tensor, self.word))
+
+
+def count_term(function: InstanceCount | CountAtSizes | LoadsAtSizes) -> Expr:
     """A count as a term over its sizes."""
     symbol = NumericFunction(function.word, len(function.sizes), function, lower=0)
     return symbol(*function.sizes)
 
 
-__all__ = ["MAX", "TOTAL", "CountAtSizes", "InstanceCount", "NumericInference", "RegionAtSizes", "count_term"]
+__all__ = [
+    "MAX",
+    "TOTAL",
+    "CountAtSizes",
+    "InstanceCount",
+    "LoadsAtSizes",
+    "NumericInference",
+    "RegionAtSizes",
+    "count_term",
+]

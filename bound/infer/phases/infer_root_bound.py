@@ -5,7 +5,7 @@ Stages that share a loop are inferred in any order: the range of the loop comes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from bound.infer.phases.propagate import Propagation
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.tensor import Tensor
@@ -285,3 +285,35 @@ def shared_iteration_footprint(state: InferenceState, bounds: StageBounds, tenso
     if footprint.box is None:
         footprint.limits = whole_tensor(env, shape)
     return footprint
+
+
+def axis_ranges(state: InferenceState, stages: Iterable[StageBounds], written: Schedule) -> dict[IterVar, Range]:
+    """The range of every axis, rewritten ones included.
+
+    Parameters
+    ----------
+    written: the schedule before it was normalized.
+    """
+    ranges: dict[IterVar, Range] = {}
+    for bounds in stages:
+        ranges.update(bounds.ranges)
+        ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
+        ranges.update(bounds.loops)
+        for iv, attr in bounds.stage.iter_var_attrs.items():
+            if attr.bind_thread is not None and iv in bounds.loops:
+                ranges.setdefault(attr.bind_thread, bounds.loops[iv])
+    for leaf, (stage, loop) in state.sharing.replacements.items():
+        is_outer = loop in state.sharing.outer[stage]
+        ranges[leaf] = Range(loop, 1) if is_outer else ranges[loop]
+    for stage, outer in state.sharing.outer.items():  # roots rebased to shared loops
+        for relation in stage.relations:
+            if isinstance(relation, Rebase) and relation.rebased in outer:
+                ranges[relation.parent] = Range(relation.rebased, 1)
+    for stage in written.stages:  # rewritten axes keep their declared domain
+        for iv in stage.op.root_iter_vars:
+            if iv.dom is not None:
+                ranges.setdefault(iv, state.sizes.range(iv.dom))
+        if state.schedule[stage.op] in state.sharing.added:  # axes outside of the longer loops
+            for iv, r in pass_down_domain(state.sizes.relations(stage), ranges).items():
+                ranges.setdefault(iv, r)
+    return ranges
