@@ -27,6 +27,7 @@ from lowering.passes import (
     strength_reduce,
     unique_names,
 )
+from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.races import races
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.constant_folding import fold_constants
@@ -154,12 +155,13 @@ def before_divisions(
         nests,
         bounds is not None or compact is not None,
     )
-    f = made.function
+    f = with_total_ends(made.function)
     _refuse_races(f, s)
     bits = narrow(f).bits
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
         partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece
+        partitioned = with_total_ends(partitioned)
         f = partitioned if narrow(partitioned).bits == bits else f
     return f, bits
 

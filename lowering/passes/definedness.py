@@ -1,18 +1,30 @@
-"""Definedness of operands at a position of a nest."""
+"""Definedness of operands at a position of a nest; guards of what a nest evaluates though it may have no value.
+
+An end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)`. It has a value wherever something is
+to be computed, but it is evaluated at a size of 0, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bound.tensor import Tensor
+from bound.tir.build import all_of
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr import ops
-from lowering.nest.ir import Function, Padding
+from intset.expr.build import logical_and, maximum, select
+from intset.expr.definedness import definedness, is_partial
+from intset.expr.node import Cond, Expr, as_expr, make
+from intset.expr.range import Range
+from lowering.nest.driver import Cursor, StmtRules, rewritten
+from lowering.nest.ir import Allocate, For, Function, If, Let, Padding, Stmt
 from lowering.nest.scope import Scope, proves
 from lowering.nest.tensors import is_outside
+from lowering.nest.walk import operands, range_ends, statements
 
 _TOTAL: Final = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid erf sin cos tan sinh cosh tanh asin acos atan asinh acosh "
@@ -57,6 +69,77 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
         elif node.op is ops.LOAD and not isinstance(node.data, IntFunction) and node.args:
             return f"{node!r} is not known to have a value"
     return None
+
+
+def with_total_ends(f: Function) -> Function:
+    """Guard what may have no value although nothing decides whether it is evaluated: at sizes of 0, nothing runs.
+
+        for i in [0, x // n):     becomes     if n != 0:
+            S                                     for i in [0, x // n):
+                                                      S
+
+    Ends of loops and conditions are guarded; an extent of an allocation and a name have some value where their operands
+    have none.
+
+    Guarantee: the same stores wherever the nest it was given is defined.
+    """
+    if not any(isinstance(e, (Expr, Cond)) and is_partial(e) for stmt in statements(f.body) for e in _evaluated(stmt)):
+        return f
+    rules: StmtRules[Cursor] = {
+        For: (_guarded_loop,),
+        If: (_guarded_branch,),
+        Allocate: (_total_allocation,),
+        Let: (_total_name,),
+    }
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave=rules))
+
+
+def _evaluated(stmt: Stmt) -> tuple[Operand, ...]:
+    """What a statement evaluates before anything is stored."""
+    if isinstance(stmt, Allocate):
+        return tuple(end for r in stmt.ranges for end in range_ends(r))
+    return operands(stmt) if isinstance(stmt, (For, If, Let)) else ()
+
+
+def _needs(roots: Sequence[Operand], scope: Scope) -> list[Cond]:
+    """The conditions of definedness that are not proved in a scope, in evaluation order."""
+    integers = [root for root in roots if isinstance(root, (Expr, Cond)) and is_partial(root)]
+    return [need for need in definedness(integers) if not proves(scope, need)] if integers else []
+
+
+def _guarded_loop(loop: For, here: Cursor) -> Stmt:
+    needs = _needs(range_ends(loop.range), here.scope)
+    return If(all_of(*needs), loop) if needs else loop
+
+
+def _guarded_branch(branch: If, here: Cursor) -> Stmt:
+    needs = _needs((branch.cond,), here.scope)
+    return replace(branch, cond=all_of(*needs, branch.cond)) if needs else branch
+
+
+def _total_allocation(stmt: Allocate, here: Cursor) -> Stmt:
+    if not _needs(_evaluated(stmt), here.scope):
+        return stmt
+    ranges = [Range(*(_with_divisors(end, here.scope) for end in range_ends(r))) for r in stmt.ranges]
+    return replace(stmt, ranges=tuple(ranges))
+
+
+def _with_divisors(e: Expr, scope: Scope) -> Expr:
+    """The expression with 1 for each divisor that is 0."""
+    new: dict[Operand, Operand] = {}
+    for node in nodes(e):
+        if node.op in ops.DIVISIONS:
+            a, d = (rewrite(as_expr(arg), dict(new)) for arg in node.args)
+            if not proves(scope, node.args[1].ne(0)):
+                d = maximum(d, 1) if proves(scope, node.args[1] >= 0) else select(d.ne(0), d, 1)
+            new[node] = make(node.op, (a, d))
+    return rewrite(e, new)
+
+
+def _total_name(stmt: Let, here: Cursor) -> Stmt:
+    value = stmt.value
+    needs = _needs((value,), here.scope)
+    return replace(stmt, value=select(logical_and(*needs), value, 0)) if isinstance(value, Expr) and needs else stmt
 
 
 def given_inputs(f: Function) -> dict[Tensor, Padding | None]:

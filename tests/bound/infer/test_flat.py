@@ -300,3 +300,37 @@ def test_random_tiles(first: int) -> None:
         if seed % 20 == 0:
             check_c(check(tiles.schedule, tiles.sizes), tiles.schedule, tiles.sizes, sanitize=True)
     assert flat
+
+
+def empty(sizes: Mapping[str, int]) -> list[dict[str, int]]:
+    """The sizes with one of them 0, for each, and with all of them 0."""
+    return [*({**sizes, name: 0} for name in sizes), dict.fromkeys(sizes, 0)]
+
+
+@pytest.mark.parametrize("first", daily(range(0, 2000, 40), 50))
+def test_random_tiles_of_empty_tensors(first: int) -> None:
+    """A nest divides by the sizes of fused axes, of which 0 is one: it runs, and does nothing."""
+    ran = 0
+    for seed in range(first, first + 40):
+        tiles = Tiles.drawn(seed)
+        if not tiles.sizes:
+            continue
+        try:
+            f = lower(tiles.schedule)
+        except ScheduleError:
+            continue
+        ran += 1
+        for sizes in empty(tiles.sizes):
+            check_run(f, tiles.schedule, sizes)
+            if ran == 1:
+                check_c(f, tiles.schedule, sizes, sanitize=True)
+    assert ran
+
+
+@pytest.mark.parametrize("seed", [10117, 20117])
+def test_ends_that_divide_by_a_size_are_guarded(seed: int) -> None:
+    tiles = Tiles.drawn(seed)
+    f = lower(tiles.schedule)
+    for sizes in empty(tiles.sizes):
+        check_run(f, tiles.schedule, sizes)
+        check_c(f, tiles.schedule, sizes, sanitize=True)
