@@ -20,6 +20,16 @@ DISTRIBUTION = "inferbound"
 IMPORT_NAMES = ("intset", "bound", "lowering")
 
 
+def library_version() -> str:
+    """The version of the installed distribution; "(not installed)" for a checkout on the import path."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 class InstallationWarning(UserWarning):
     """Another installed distribution owns a module that this project imports."""
 

@@ -4,7 +4,8 @@ from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.division import lower_division
-from lowering.errors import AccessError, CheckError, CompilerError, InterfaceError, LayoutError
+from lowering.errors import AccessError, CheckError, CompilerError, ExplorationError, InterfaceError, LayoutError
+from lowering.explore import Exploration, Footprints, Lowering, Measure, ModelledCost, Timing, explore
 from lowering.interpreter import run
 from lowering.layout import IndexMap
 from lowering.layout.cache import cache_read, cache_write
@@ -60,6 +61,9 @@ __all__ = [
     "CompilerError",
     "Contract",
     "Dataflow",
+    "Exploration",
+    "ExplorationError",
+    "Footprints",
     "Function",
     "Graph",
     "GraphTensor",
@@ -67,10 +71,14 @@ __all__ = [
     "IndexMap",
     "InterfaceError",
     "LayoutError",
+    "Lowering",
+    "Measure",
+    "ModelledCost",
     "PadValue",
     "Plan",
     "Source",
     "Step",
+    "Timing",
     "Width",
     "add_constraint",
     "annotate_shapes",
@@ -80,6 +88,7 @@ __all__ = [
     "dataflow",
     "drop_dead",
     "element",
+    "explore",
     "hoist_expression",
     "hoist_layouts",
     "lower",

@@ -27,3 +27,7 @@ class CompilerError(IntSetError, RuntimeError):
 
 class InterfaceError(InputError):
     """A replacement whose interface differs from the function it replaces."""
+
+
+class ExplorationError(IntSetError, RuntimeError):
+    """An exploration cannot go on, or failed at configurations where that was forbidden; what is done is written."""

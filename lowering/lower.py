@@ -9,7 +9,9 @@ from typing import Any
 from bound import infer_bound
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
+from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
@@ -164,6 +166,12 @@ def before_divisions(
         partitioned = with_total_ends(partitioned)
         f = partitioned if narrow(partitioned).bits == bits else f
     return f, bits
+
+
+def arguments_of(schedule: Schedule) -> list[Tensor]:
+    """The arguments of the lowered function: placeholders, then outputs."""
+    placeholders = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
+    return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
 def _refuse_races(f: Function, s: Schedule) -> None:

@@ -17,7 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -192,6 +192,16 @@ def run_native(
     UndefinedError: an integer is divided by 0.
     MemoryError: allocation failed.
     """
+    native_call(f, buffers, values, shapes)()
+
+
+def native_call(
+    f: Function,
+    buffers: Mapping[Tensor, Any],
+    values: tuple[Any, ...],
+    shapes: Mapping[Tensor, tuple[int, ...]],
+) -> Callable[[], None]:
+    """The compiled function with its arguments bound, for repeated calls; parameters and errors as for `run_native`."""
     host = calls(f.body)
     if host:
         raise CompilerError(f"{f.name} calls {host[0].call.name}, a function of the host: C code cannot call it")
@@ -207,15 +217,23 @@ def run_native(
     args += [index(size) for size in sizes]
     scalars = zip(f.scalars, values[len(f.sizes) :], strict=True)
     args += [_SCALARS[p.dtype](value) for p, value in scalars]
-    code = function(*args)
-    if code > 0:
-        message = file.messages[code - 1]
-        if message == divides_by_0(f):
-            raise UndefinedError(message)
-        is_assumed = message.startswith(_ASSUMED)
-        raise CheckError(message if is_assumed else f"an assertion does not hold: {message}")
+
+    def call() -> None:
+        if code := function(*args):
+            _raise(f, file, code)
+
+    return call
+
+
+def _raise(f: Function, file: CFile, code: int) -> None:
+    """The error that a nonzero code of the compiled function stands for."""
     if code < 0:
         raise MemoryError(f"{f.name} found no storage for its tensors")
+    message = file.messages[code - 1]
+    if message == divides_by_0(f):
+        raise UndefinedError(message)
+    is_assumed = message.startswith(_ASSUMED)
+    raise CheckError(message if is_assumed else f"an assertion does not hold: {message}")
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ import click
 from bound.schedule import Schedule
 from intset import InputError, IntSetError
 from intset.expr.printer import shown
-from intset.installation import DISTRIBUTION
+from intset.installation import library_version
 from intset.names import check_name
 from lowering.cli import reports, tables
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
@@ -81,11 +80,6 @@ Exit status:
   1  compare found an answer that is wrong
   2  bad input, named in one line on stderr
 """
-
-try:
-    version = metadata.version(DISTRIBUTION)
-except metadata.PackageNotFoundError:
-    version = "(not installed)"
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -206,7 +200,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
-@click.version_option(version, prog_name="intset", message="%(prog)s %(version)s")
+@click.version_option(library_version(), prog_name="intset", message="%(prog)s %(version)s")
 def app() -> None:
     pass
 

@@ -26,7 +26,7 @@ from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
 from lowering.cli.tables import track
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
-from lowering.lower import before_divisions, lower
+from lowering.lower import arguments_of, before_divisions, lower
 from lowering.passes import lowered_parts
 
 T = TypeVar("T")
@@ -206,7 +206,7 @@ def schedule_nest(schedule: Schedule, sizes: SizeValues, domain: str | None, opt
     with using(domain=domain) if domain else nullcontext():
         function = lower(
             schedule,
-            _arguments(schedule),
+            arguments_of(schedule),
             at=dict(sizes) or None,
             compact=options.compact or None,
             nests=options.nests,
@@ -222,12 +222,6 @@ def schedule_nest(schedule: Schedule, sizes: SizeValues, domain: str | None, opt
     return {"emit": options.emit, "text": text}
 
 
-def _arguments(schedule: Schedule) -> list[Tensor]:
-    """The arguments of the lowered function: placeholders, then outputs."""
-    placeholders = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
-    return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
-
-
 def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | None) -> JsonObject:
     """Explanations of each tensor's region and form, and of each lowered division."""
     bounds = _inferred(schedule, sizes, domain)
@@ -235,7 +229,7 @@ def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | No
     stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
     tensors = [tensor for stage in stages for tensor in stage.op.outputs]
     is_refused = any(access.depends == ALWAYS for access in bounds.outside)
-    function, bits = before_divisions(schedule, _arguments(schedule), bounds=bounds, unsafe=is_refused)
+    function, bits = before_divisions(schedule, arguments_of(schedule), bounds=bounds, unsafe=is_refused)
     return {
         "tensors": [{"tensor": tensor.name, "text": str(bounds.explain(tensor))} for tensor in tensors],
         "divisions": [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from lowering import (
 )
 
 Names = dict[str, Any]
+HAS_PYARROW = find_spec("pyarrow") is not None
 
 
 def exported(*modules: Any) -> Names:
@@ -117,6 +120,18 @@ def _programs() -> Names:
     return {**exported(bound), **modules, **locals()}
 
 
+def square(config: Any) -> dict[str, Any]:
+    return {"s": config["a"] ** 2}
+
+
+@functools.cache
+def _explored() -> Any:
+    with TemporaryDirectory() as folder:
+        found = lowering.explore(square, [{"a": 1}, {"a": 2}], out=folder)
+        found.to_arrow()
+    return found
+
+
 @functools.cache
 def of_lowering() -> Names:
     n = te.size_var("n")
@@ -146,8 +161,14 @@ def of_lowering() -> Names:
     def element(name: Any, indices: Any) -> Any:
         return transform_layout(cache_read(g, "A"), "AC", T, pad_value=lambda *place: lowering.element(name, indices))
 
+    def explore(*given: Any, out: Any, **more: Any) -> Any:
+        with TemporaryDirectory() as folder:
+            return lowering.explore(*given, out=f"{folder}/{out}" if isinstance(out, str) else out, **more).summary
+
+    explored = _explored() if HAS_PYARROW else None
     modules = {"lowering": lowering, "tir": tir, "Range": Range, "Context": Context}
-    return {**exported(lowering), **modules, **locals()}
+    functions = {"square": square, "measure": lambda c: {"m": 1}}
+    return {**exported(lowering), **modules, **functions, **locals()}
 
 
 INTSET = """
@@ -577,4 +598,15 @@ unique_names(f)
 f.with_body(f.body)
 Width(32)
 Source(i < 3, "x")
+Footprints({"n": 5})
+Lowering({"n": 5})
+ModelledCost({"n": 5})
+Timing(2, {"n": 5})
 """.strip().splitlines()
+
+EXPLORING = """
+explore(square, [{"a": 1}], None, None, out="r", progress=False, fresh=True, strict=False, by="s", workers=1, batch=1.0)
+explore(square, [{"a": 1, "b": "x"}], measure, out="r")
+explored.best(3, by="s", largest=True)
+explored.failures(3)
+""".strip().splitlines()  # where pyarrow is installed

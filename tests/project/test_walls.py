@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("intset", "bound", "lowering")
-HEAVY = {"islpy", "z3", "numpy", "matplotlib"}
+HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 DOTTED = re.compile(r"(?:intset|bound|lowering)(?:\.\w+)+")
 
 

@@ -1,0 +1,344 @@
+"""The folder of an exploration: a dataset of Parquet files, one a batch, and nothing else.
+
+Columns are the configuration, the values, `error`, `seconds` and `version`. The metadata of each file has the key that
+says whose results they are.
+
+Guarantee: a file appears whole or not at all, and one process at a time writes. So each configuration has at most one
+row, whatever is killed when. A value that needs a wider type than before, or that appears late, has the earlier files
+rewritten one by one; the next run completes that if it was cut short.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from intset.errors import InputError
+from intset.expr.printer import shown
+from intset.installation import DISTRIBUTION
+from lowering.explore.work import RESERVED, Measurement, Row
+
+_META: Final = b"inferbound.explore"  # the entry of a file's metadata
+_FORMAT: Final = 1
+_MAX_INT64: Final = 2**63
+Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
+
+
+def require(module: str, extra: str = "sweep") -> Any:
+    """A module of an optional dependency.
+
+    Raises
+    ------
+    InputError: it is not installed; the message says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        name = module.partition(".")[0]
+        raise InputError(f"this needs {name}: pip install '{DISTRIBUTION}[{extra}]'") from None
+
+
+def type_of(value: Any) -> str:
+    """The type of the column in which a value fits; `None` fits in any."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if -_MAX_INT64 <= value < _MAX_INT64 else "double"
+    return "string" if isinstance(value, str) else "double"
+
+
+def joined(one: str, other: str) -> str:
+    """The narrower type that both convert to; an integer beyond 64 bits is a float."""
+    if one == other:
+        return one
+    return "int64" if {one, other} == {"bool", "int64"} else "double"
+
+
+def parts(folder: Path) -> list[Path]:
+    """The files of rows, in the order of their numbers."""
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def described(folder: Path) -> dict[str, Any] | None:
+    """The key of a folder, and the types of its names and values; `None` if no exploration is there.
+
+    Raises
+    ------
+    InputError: a file is no part of an exploration.
+    """
+    pq = require("pyarrow.parquet")
+    found: dict[str, Any] | None = None
+    for file in parts(folder):
+        meta = _meta(pq, file)
+        if found is None:
+            found = meta
+        for name, kind in meta["values"].items():
+            found["values"][name] = joined(found["values"].get(name, kind), kind)
+    return found
+
+
+def _meta(pq: Any, file: Path) -> dict[str, Any]:
+    try:
+        text = (pq.read_schema(file).metadata or {}).get(_META)
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, error) from None
+    meta = None if text is None else json.loads(text)
+    if meta is None or meta["format"] != _FORMAT:
+        raise InputError(f"{file} is no file of an exploration (of format {_FORMAT}): name another folder")
+    found: dict[str, Any] = meta
+    return found
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return InputError(f"{file} cannot be read: {first}; delete it, and its rows are measured again")
+
+
+def read_table(folder: Path, described_as: Mapping[str, Any]) -> Any:
+    """The rows of a folder as an Arrow table with one type for each column."""
+    pa, pq = require("pyarrow"), require("pyarrow.parquet")
+    schema = schema_of(described_as["names"], described_as["values"])
+    tables = [_conformed(_read(pq, file, None), schema) for file in parts(folder)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def schema_of(names: Mapping[str, str], values: Mapping[str, str]) -> Any:
+    """The columns of every file: configuration, values, then the error, the seconds and the version."""
+    pa = require("pyarrow")
+    types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+    told = {"error": "string", "seconds": "double", "version": "string"}
+    return pa.schema([pa.field(name, types[kind]) for name, kind in (*names.items(), *values.items(), *told.items())])
+
+
+def _read(pq: Any, file: Path, columns: Sequence[str] | None) -> Any:
+    try:
+        return pq.ParquetFile(file).read(columns=columns).replace_schema_metadata()
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _conformed(table: Any, schema: Any) -> Any:
+    """A table with the columns of a schema; what a column lacks is null."""
+    if table.schema.equals(schema):
+        return table
+    pa = require("pyarrow")
+    columns = [
+        table.column(field.name).cast(field.type, safe=False)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+class ResultFolder:
+    """A folder opened for writing by one driver; a context manager that holds its lock.
+
+    Parameters
+    ----------
+    names: the type of each name of a configuration, in order.
+    key: what the results belong to, as texts by what they describe.
+    fresh: whether results that are there are deleted first.
+
+    Attributes
+    ----------
+    values: the type of each value.
+    number: that of the next file.
+
+    Raises
+    ------
+    InputError: results of another key are there, another process writes, or the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, names: Types, key: Mapping[str, str], fresh: bool) -> None:
+        self.folder, self.names, self._key = folder, names, dict(key)
+        self._pa, self._pq = require("pyarrow"), require("pyarrow.parquet")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock: Any = _locked(folder)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
+        try:
+            self.values = self._opened(fresh)
+            existing = parts(folder)
+            self.number = 1 + max((int(file.stem.removeprefix("part-")) for file in existing), default=-1)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> ResultFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._lock is not None:
+            _HELD.discard(self._lock)
+            os.close(self._lock)
+            self._lock = None
+
+    def _opened(self, fresh: bool) -> Types:
+        """The types of the values that are there; temporary files and, if `fresh`, all results are deleted."""
+        for file in self.folder.glob(".part-*.tmp"):
+            file.unlink(missing_ok=True)
+        found = described(self.folder)
+        if found is not None and fresh:
+            for file in parts(self.folder):
+                file.unlink()
+        if found is None or fresh:
+            return {}
+        self._check(found)
+        values: Types = found["values"]
+        self._conform(values)
+        return values
+
+    def _check(self, meta: Mapping[str, Any]) -> None:
+        stored = {**meta["key"], "names": ", ".join(f"{name}: {kind}" for name, kind in meta["names"].items())}
+        asked = {**self._key, "names": ", ".join(f"{name}: {kind}" for name, kind in self.names.items())}
+        if different := [what for what in asked if stored.get(what) != asked[what]]:
+            raise InputError(
+                f"{self.folder} has results of another {' and '.join(different)}: name another folder, or delete them "
+                "by fresh=True (--fresh)"
+            )
+
+    def done(self) -> set[Row]:
+        """The configurations that have a row."""
+        rows: set[Row] = set()
+        for file in parts(self.folder):
+            table = _read(self._pq, file, list(self.names))
+            rows.update(zip(*(table.column(name).to_pylist() for name in self.names), strict=True))
+        return rows
+
+    def append(self, rows: Sequence[Row], outcomes: Sequence[Measurement], version: str) -> None:
+        """Write one batch as one file."""
+        if not rows:
+            return
+        self._widen(outcomes)
+        lists: list[Iterable[Any]] = [list(column) for column in zip(*rows, strict=True)]
+        for name, kind in self.values.items():
+            column = [outcome.values.get(name) for outcome in outcomes]
+            lists.append(column if kind != "double" else [None if v is None else _float(v) for v in column])
+        lists += [[o.error for o in outcomes], [o.seconds for o in outcomes], [version] * len(rows)]
+        schema = schema_of(self.names, self.values)
+        try:
+            arrays = [self._pa.array(values, field.type) for values, field in zip(lists, schema, strict=True)]
+        except OverflowError:
+            raise InputError("a value of a configuration does not fit into 64 bits") from None
+        self._write(self._pa.table(arrays, schema=schema), self.folder / f"part-{self.number:08d}.parquet", self.values)
+        self.number += 1
+
+    def _widen(self, outcomes: Sequence[Measurement]) -> None:
+        """Give values new columns or wider types where these outcomes need them, also in files that are there."""
+        values = dict(self.values)
+        for outcome in outcomes:
+            for name, value in outcome.values.items():
+                if value is not None:
+                    kind = type_of(value)
+                    values[name] = joined(values[name], kind) if name in values else kind
+        if values != self.values:
+            self._conform(values)
+            self.values = values
+
+    def _conform(self, values: Types) -> None:
+        """Rewrite the files with other columns than these values."""
+        schema = schema_of(self.names, values)
+        for file in parts(self.folder):
+            if not self._pq.read_schema(file).equals(schema):
+                self._write(_conformed(_read(self._pq, file, None), schema), file, values)
+
+    def _write(self, table: Any, file: Path, values: Types) -> None:
+        meta = {"format": _FORMAT, "key": self._key, "names": self.names, "values": values}
+        table = table.replace_schema_metadata({_META: json.dumps(meta)})
+        target = file.with_name(f".{file.name}.tmp")
+        with target.open("wb") as sink:
+            self._pq.write_table(table, sink)
+            sink.flush()
+            os.fsync(sink.fileno())
+        target.replace(file)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _locked(folder: Path) -> int | None:
+    """The folder, opened and held by this process alone until it closes it or ends."""
+    try:
+        import fcntl
+    except ImportError:  # no locks of folders here: that one driver writes is left to the caller
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise InputError(f"{folder}: another process explores into this folder") from None
+    _HELD.add(descriptor)
+    return descriptor
+
+
+_HELD: set[int] = set()  # folders that this process holds
+
+
+def _release_in_child() -> None:
+    """Close the folders in a forked process, which may live longer than this one and does not write."""
+    while _HELD:
+        os.close(_HELD.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)
+
+
+def named_rows(space: Iterable[Any], names: Types) -> Iterator[Row]:
+    """The configurations of a space as rows.
+
+    Raises
+    ------
+    InputError: a configuration is no mapping, or has other names or types than the first one.
+    """
+    kinds = tuple({"int64": int, "bool": bool, "string": str}[kind] for kind in names.values())
+    for config in space:
+        if not isinstance(config, Mapping) or len(config) != len(names):
+            raise InputError(f"a configuration must map {', '.join(names)}, not {shown(config)}")
+        try:
+            row = tuple([plain_value(config[name]) for name in names])
+        except KeyError as error:
+            raise InputError(f"a configuration lacks the name {shown(error.args[0])}: {shown(config)}") from None
+        if tuple(map(type, row)) != kinds:
+            types = ", ".join(f"{name}: {kind}" for name, kind in names.items())
+            raise InputError(f"a configuration has other types than the first one, {types}: {shown(config)}")
+        yield row
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a configuration as a Python integer, boolean or string."""
+    kind = type(value)
+    if kind is int or kind is bool or kind is str:
+        return value
+    if hasattr(value, "item") and isinstance(item := value.item(), (int, bool, str)):
+        return item
+    raise InputError(f"a configuration has integers, booleans and strings, not {shown(value)}")
+
+
+def checked_names(first: Mapping[Any, Any]) -> Types:
+    """The names of a configuration with the types of their columns."""
+    names: Types = {}
+    for name, value in first.items():
+        if not isinstance(name, str) or not name or name in RESERVED:
+            raise InputError(f"a configuration's name must be a text other than {', '.join(RESERVED)}: {shown(name)}")
+        kind = type_of(plain := plain_value(value))
+        if kind == "double":
+            raise InputError(f"the value of {name} does not fit into 64 bits: {shown(plain)}")
+        names[name] = kind
+    if not names:
+        raise InputError("a configuration must have a name")
+    return names

@@ -1,0 +1,199 @@
+"""`explore`: the configurations of a space, measured and written as they finish."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from intset.errors import InputError
+from intset.expr.node import as_int
+from intset.expr.printer import shown
+from intset.installation import library_version
+from lowering.errors import ExplorationError
+from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
+from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
+from lowering.explore.identity import key_of, settings
+from lowering.explore.results import Exploration, first_value, is_better
+from lowering.explore.work import Measurement, Task
+
+
+def explore(
+    make: Callable[[dict[str, Any]], Any],
+    space: Iterable[Mapping[str, Any]],
+    measure: Callable[[Any], Mapping[str, Any]] | None = None,
+    executor: Any = None,
+    *,
+    out: str | PathLike[str],
+    progress: bool = True,
+    fresh: bool = False,
+    strict: bool = False,
+    by: str | None = None,
+    workers: int | None = None,
+    batch: float | None = None,
+) -> Exploration:
+    """Measure `make(configuration)` at every configuration of a space, into a dataset of Parquet files.
+
+    Guarantee: a configuration that has a row is not measured again, and has one row, whatever was killed when. A worker
+    that is killed repeats at most its batch, a driver at most one batch of each worker.
+
+    Parameters
+    ----------
+    make: maps a configuration, a dict by name, to a schedule, a nest, or whatever `measure` takes.
+    space: a `Space`, or a list of dicts with equal names: integers, booleans and strings.
+    measure: maps that to a dict of numbers; `None`: `make` gives it. `Footprints() + Timing()` and others are built in.
+    executor: `None` for this process, a number of processes, or a `concurrent.futures.Executor`, such as Dask's
+        `client.get_executor()`.
+    out: the folder of the results; what is there is kept, and the rest is measured.
+    progress: whether a terminal shows the rate, the time left and the best value so far.
+    fresh: delete the results that are there.
+    strict: raise an error at the end if a configuration failed.
+    by: the value that `progress` shows the least of; default: the first one.
+    workers: batches in flight on an executor that does not tell its number of workers.
+    batch: seconds of work in a batch; default: 1, and a hundredth of the time elapsed in a long run, at most 60.
+
+    Returns
+    -------
+    The results. A configuration at which `make` or `measure` raised has a row with the error's text.
+
+    Raises
+    ------
+    InputError: an argument cannot be used, or `out` has results of other functions, another configuration or version.
+    ExplorationError: no worker can run a batch, or `strict` and a configuration failed.
+    KeyboardInterrupt: after what was done is written.
+    """
+    _check(make, measure, out, workers, batch)
+    if by is not None and not isinstance(by, str):
+        raise InputError(f"by must name a value, not {shown(by)}")
+    engine = checked_executor(executor)
+    require("pyarrow")
+    configs, first, total = _listed(space)
+    names = checked_names(first)
+    task = Task(make, measure, tuple(names), settings())
+    begin = monotonic()
+    folder = Path(out)
+    with ResultFolder(folder, names, key_of(make, measure), fresh) as results:
+        done = results.done()
+        pace = Pace(max(total - len(done), 0), batch)
+        feed = Feed(row for row in named_rows(configs, names) if row not in done)
+        running: Iterator[Finished]
+        if engine is None:
+            running = in_this_process(task, feed, pace)
+        elif isinstance(engine, int):
+            running = in_pool(task, feed, pace, engine)
+        else:
+            running = in_executor(task, feed, pace, engine, workers)
+        with _Progress(progress, total, min(len(done), total), by) as shown_progress:
+            added = _written(running, results, shown_progress)
+    found = Exploration(folder, added, monotonic() - begin)
+    if strict and found.summary.failed:
+        (failure,) = found.failures(1)
+        raise ExplorationError(f"{found.summary.failed:,} configurations failed, the first by {failure['error']}")
+    return found
+
+
+def _written(running: Any, results: ResultFolder, progress: _Progress) -> int:
+    """Write every batch that an engine yields; the number of rows. An interrupt waits for the file that is begun."""
+    version, added = library_version(), 0
+    try:
+        batch = next(running, None)
+        while batch is not None:
+            rows, outcomes = batch
+            number = results.number
+            try:
+                results.append(rows, outcomes, version)
+                progress.advance(outcomes)
+            except KeyboardInterrupt as interrupt:
+                if results.number == number:
+                    results.append(rows, outcomes, version)
+                batch = running.throw(interrupt)
+            else:
+                batch = next(running, None)
+            finally:
+                added += len(rows)
+    finally:
+        running.close()
+    return added
+
+
+def _check(make: Any, measure: Any, out: Any, workers: Any, batch: Any) -> None:
+    if not callable(make):
+        raise InputError(f"make must be a function of a configuration, not {shown(make)}")
+    if measure is not None and not callable(measure):
+        raise InputError(f"measure must be a function of what make gives, not {shown(measure)}")
+    if not isinstance(out, (str, PathLike)) or not str(out):
+        raise InputError(f"out must name a folder, not {shown(out)}")
+    if workers is not None and as_int(workers, "workers") < 1:
+        raise InputError(f"workers must be at least 1: {shown(workers)}")
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, (int, float)) or not batch > 0):
+        raise InputError(f"batch must be a positive number of seconds, not {shown(batch)}")
+
+
+def _listed(space: Any) -> tuple[Iterable[Any], Mapping[Any, Any], int]:
+    """The configurations, the first one, and their number.
+
+    Raises
+    ------
+    InputError: `space` is no collection of dicts, or empty.
+    """
+    count = getattr(space, "count", None)
+    is_sized = hasattr(space, "__len__") and not isinstance(space, (str, bytes, Mapping))
+    if not is_sized or not hasattr(space, "__iter__"):
+        raise InputError(f"space must be a Space or a list of dicts, not {shown(space)}")
+    total = count() if callable(count) and not isinstance(space, (list, tuple)) else len(space)
+    if not isinstance(total, int) or total < 1:
+        raise InputError("the space is empty: there is nothing to explore")
+    configs = iter(space)
+    first = next(configs)
+    if not isinstance(first, Mapping):
+        raise InputError(f"a configuration must be a dict, not {shown(first)}")
+    return chain([first], configs), first, total
+
+
+class _Progress:
+    """A line on a terminal: the share done, rows a second, the time left, the best value so far."""
+
+    def __init__(self, wanted: bool, total: int, done: int, by: str | None) -> None:
+        self._bar: Any = None
+        self._by, self._best, self._failed = by, None, 0
+        self._total, self._done = total, done
+        self._wanted = wanted and sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            rate, best = TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[best]}")
+            columns = (BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn(), best)
+            self._bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
+            self._task = self._bar.add_task("", total=self._total, completed=self._done, rate="", best="")
+            self._bar.start()
+        return self
+
+    def advance(self, outcomes: Iterable[Measurement]) -> None:
+        """Count outcomes, and note the best of them."""
+        if self._bar is None:
+            return
+        for outcome in outcomes:
+            self._done += 1
+            self._failed += outcome.error is not None
+            named = first_value(outcome.values, self._by)
+            if named is not None and is_better(named[1], self._best):
+                self._by, self._best = named
+        speed = self._bar.tasks[0].speed
+        best = "" if self._best is None else f"{self._by} {self._best:.6g}"
+        failed = f"  {self._failed} failed" if self._failed else ""
+        rate = "" if speed is None else f"{speed:.4g}/s"
+        self._bar.update(self._task, completed=self._done, rate=rate, best=best + failed, refresh=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

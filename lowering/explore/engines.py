@@ -1,0 +1,352 @@
+"""Where batches run: this process, a pool of processes, or any `concurrent.futures.Executor`.
+
+An engine is a generator of finished batches. Its consumer writes a batch before it asks for the next one, and only then
+does the worker that finished it get more: a worker has at most one batch whose results are not on disk.
+
+A pool's worker that dies takes the other workers of the pool with it. Their batches then run again, one configuration
+after another in a process of its own, so that the configuration that kills its process is told from those beside it.
+A cluster's engine runs the batch of a lost worker again by its own rules; what it gives up on is tried once more, one
+configuration at a time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from time import monotonic, perf_counter
+from typing import Any, Final
+
+from intset.errors import InputError
+from intset.expr.node import as_int
+from intset.expr.printer import shown
+from lowering.errors import ExplorationError
+from lowering.explore.work import Measurement, Row, Task, error_text, run_batch, start_worker
+
+Finished = tuple[Sequence[Row], Sequence[Measurement]]
+
+MAX_ROWS: Final = 1 << 14  # of one batch
+SHORTEST: Final = 0.05  # seconds of a batch at the end, where work is shared out evenly
+LONGEST: Final = 60.0  # seconds of a batch in a long exploration
+SHARE: Final = 0.01  # of the time elapsed that one batch may take
+FAILURES: Final = 8  # batches lost before the first result, after which the exploration stops
+_WIDTH_SECONDS: Final = 5.0  # between two questions to a cluster for its number of workers
+
+
+class Pace:
+    """The size of the next batch: about a second of work, and a hundredth of the time elapsed in a long run.
+
+    Parameters
+    ----------
+    total: configurations to measure.
+    seconds: of work in a batch, if the caller chose.
+    """
+
+    def __init__(self, total: int, seconds: float | None = None) -> None:
+        self.left = total
+        self.width = 1
+        self._chosen = seconds
+        self._begin = monotonic()
+        self._mean: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        if self._chosen is not None:
+            return self._chosen
+        return min(max(1.0, SHARE * (monotonic() - self._begin), SHARE * self.width), LONGEST)
+
+    def rows(self) -> int:
+        """Rows of the next batch: one until a configuration was timed, fewer at the end, where workers share."""
+        if self._mean is None:
+            return 1
+        even = max(self.left / (2 * self.width), SHORTEST / self._mean)
+        return max(1, min(int(self.seconds / self._mean), int(even), MAX_ROWS))
+
+    def learn(self, outcomes: Sequence[Measurement]) -> None:
+        if outcomes:
+            mean = max(sum(outcome.seconds for outcome in outcomes) / len(outcomes), 1e-7)
+            self._mean = mean if self._mean is None else (self._mean + mean) / 2
+            self.left -= len(outcomes)
+
+
+class Feed:
+    """Rows that wait for a worker; rows that come back stand first in line."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+        self._back: deque[Row] = deque()
+
+    def take(self, count: int) -> list[Row]:
+        taken: list[Row] = []
+        while len(taken) < count:
+            if self._back:
+                taken.append(self._back.popleft())
+            elif (row := next(self._rows, None)) is not None:
+                taken.append(row)
+            else:
+                break
+        return taken
+
+    def put_back(self, rows: Sequence[Row]) -> None:
+        self._back.extendleft(reversed(rows))
+
+
+def in_this_process(task: Task, feed: Feed, pace: Pace) -> Iterator[Finished]:
+    """Run the batches here. An interrupt yields the part that is done, then goes on."""
+    while rows := feed.take(pace.rows()):
+        outcomes: list[Measurement] = []
+        end = perf_counter() + pace.seconds
+        try:
+            for outcome in task.outcomes(rows):
+                outcomes.append(outcome)
+                if perf_counter() >= end:
+                    break
+        except KeyboardInterrupt:
+            yield rows[: len(outcomes)], outcomes
+            raise
+        feed.put_back(rows[len(outcomes) :])
+        pace.learn(outcomes)
+        yield rows[: len(outcomes)], outcomes
+
+
+def in_pool(task: Task, feed: Feed, pace: Pace, workers: int) -> Iterator[Finished]:
+    """Run the batches in `workers` processes that are started and ended here."""
+    pool = OwnPool(workers)
+    try:
+        yield from _Submitter(task, feed, pace, pool.submit, lambda: workers, pool).finished()
+    finally:
+        pool.end()
+
+
+def in_executor(task: Task, feed: Feed, pace: Pace, executor: Executor, workers: int | None) -> Iterator[Finished]:
+    """Run the batches on an executor of the caller, which stays open."""
+    width = _InFlight(executor, workers)
+    yield from _Submitter(task, feed, pace, executor.submit, width, None).finished()
+
+
+class OwnPool:
+    """A process pool that is made anew when one of its processes died."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.stop = multiprocessing.Event()
+        self._others = {child.pid for child in multiprocessing.active_children()}
+        self._pool: ProcessPoolExecutor | None = None
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        if self._pool is None:
+            self._pool = self.fresh(self.workers)
+        return self._pool.submit(function, *args)
+
+    def fresh(self, workers: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(workers, initializer=start_worker, initargs=(self.stop,))
+
+    def drop(self) -> None:
+        """Forget a broken pool."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def end(self) -> None:
+        """End the processes; what they still compute is lost."""
+        self.stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                if child.pid not in self._others and self._pool is not None:
+                    child.join(timeout=0.2)
+                    if child.is_alive():
+                        child.kill()
+            self._pool = None
+
+
+class _Submitter:
+    """Hands batches to an executor, one for each worker at a time, and yields them as they finish."""
+
+    def __init__(
+        self,
+        task: Task,
+        feed: Feed,
+        pace: Pace,
+        submit: Callable[..., Future[Any]],
+        width: Callable[[], int],
+        own: OwnPool | None,
+    ) -> None:
+        self._data = task.pickled()
+        self._feed, self._pace, self._submit, self._width, self._own = feed, pace, submit, width, own
+        self._pending: dict[Future[Any], list[Row]] = {}
+        self._suspects: list[Row] = []  # rows of batches that were lost as a whole
+        self._serial = 0
+        self._lost = 0
+        self._has_results = False
+
+    def finished(self) -> Iterator[Finished]:
+        try:
+            while self._refill() or self._suspects:
+                if not self._pending or (self._own is not None and self._suspects):
+                    yield from self._alone()
+                    continue
+                for future in wait(self._pending, return_when=FIRST_COMPLETED).done:
+                    if (batch := self._collect(future)) is not None:
+                        yield batch
+        except KeyboardInterrupt:
+            yield from self._drained()
+            raise
+        except BaseException:
+            self._cancel()
+            raise
+
+    def _refill(self) -> bool:
+        """Submit batches until every worker has one; whether any is pending."""
+        self._pace.width = width = self._width()
+        while len(self._pending) < width and not (self._own is not None and self._suspects):
+            rows = self._feed.take(self._pace.rows())
+            if not rows:
+                break
+            try:
+                self._pending[self._start(self._submit, rows)] = rows
+            except BrokenExecutor as error:
+                self._lose(rows, error)
+                break
+        return bool(self._pending)
+
+    def _start(self, submit: Callable[..., Future[Any]], rows: list[Row]) -> Future[Any]:
+        self._serial += 1
+        return submit(run_batch, self._data, rows, 2 * self._pace.seconds, self._serial)
+
+    def _collect(self, future: Future[Any]) -> Finished | None:
+        """The finished part of a batch; the rest returns to the feed."""
+        rows = self._pending.pop(future)
+        try:
+            outcomes: list[Measurement] = future.result()
+        except ExplorationError:
+            raise
+        except (Exception, CancelledError) as error:
+            self._lose(rows, error)
+            return None
+        self._has_results = True
+        self._feed.put_back(rows[len(outcomes) :])
+        self._pace.learn(outcomes)
+        return rows[: len(outcomes)], outcomes
+
+    def _lose(self, rows: list[Row], error: BaseException) -> None:
+        self._suspects += rows
+        self._lost += 1
+        foreign = self._own is None
+        if foreign and not self._has_results and (self._lost >= FAILURES or isinstance(error, BrokenExecutor)):
+            raise ExplorationError(f"the executor runs no batch: {error_text(error)}") from error
+
+    def _alone(self) -> Iterator[Finished]:
+        """Run suspect rows one at a time; a row that is lost again has the loss as its error."""
+        if self._own is not None:
+            for future in list(self._pending):  # a broken pool has failed them all, or they are done
+                if (batch := self._collect(future)) is not None:
+                    yield batch
+            self._own.drop()
+        pool = None
+        try:
+            while self._suspects:
+                rows = [self._suspects[0]]
+                if self._own is not None and pool is None:
+                    pool = self._own.fresh(1)
+                begin = perf_counter()
+                try:
+                    outcomes = self._start(self._submit if pool is None else pool.submit, rows).result()
+                    self._has_results = True
+                except ExplorationError:
+                    raise
+                except (Exception, CancelledError) as error:
+                    self._lost += 1
+                    if not self._has_results and self._lost >= 2 * FAILURES:
+                        raise ExplorationError(f"no worker lives to return a result: {error_text(error)}") from error
+                    text = error_text(error)
+                    if isinstance(error, BrokenExecutor):
+                        text = "WorkerDied: the process that measured this configuration died"
+                    outcomes = [Measurement({}, text, perf_counter() - begin)]
+                    if pool is not None:
+                        pool.shutdown(wait=True)
+                        pool = None
+                self._suspects.pop(0)
+                self._pace.learn(outcomes)
+                yield rows, outcomes
+                if self._own is not None and self._own.stop.is_set():
+                    break
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=True)
+
+    def _drained(self) -> Iterator[Finished]:
+        """The results that an interrupt leaves: workers of an own pool finish the configuration they are at."""
+        if self._own is not None:
+            self._own.stop.set()
+        else:
+            self._cancel()
+        waiting = set(self._pending)
+        if self._own is None:
+            waiting = {future for future in waiting if future.done() and not future.cancelled()}
+        for future in wait(waiting).done:
+            rows = self._pending.pop(future)
+            if future.exception() is None:
+                outcomes = future.result()
+                yield rows[: len(outcomes)], outcomes
+
+    def _cancel(self) -> None:
+        for future in self._pending:
+            future.cancel()
+
+
+class _InFlight:
+    """The number of batches in flight on an executor of the caller: its number of workers, where it can be told."""
+
+    def __init__(self, executor: Any, workers: int | None) -> None:
+        self._executor, self._workers = executor, workers
+        self._asked = -_WIDTH_SECONDS
+        self._last = 1
+
+    def __call__(self) -> int:
+        if self._workers is not None:
+            return self._workers
+        if monotonic() - self._asked >= _WIDTH_SECONDS:
+            self._last, self._asked = max(1, self._found()), monotonic()
+        return self._last
+
+    def _found(self) -> int:
+        client: Any = getattr(self._executor, "_client", None)  # Dask's: workers come and go
+        if hasattr(client, "nthreads"):
+            return sum(client.nthreads().values())
+        for name in ("num_workers", "_max_workers"):  # of mpi4py, of the standard library
+            if isinstance(number := getattr(self._executor, name, None), int):
+                return number
+        return os.cpu_count() or 1
+
+
+def checked_executor(executor: Any) -> Executor | int | None:
+    """`None`, a number of processes, or an executor.
+
+    Raises
+    ------
+    InputError: anything else.
+    """
+    if executor is None or isinstance(executor, Executor):
+        return executor
+    if isinstance(executor, int) and not isinstance(executor, bool):
+        number = as_int(executor, "executor")
+        if number < 1:
+            raise InputError(f"executor must be at least 1 process, not {shown(number)}")
+        return number
+    if callable(getattr(executor, "submit", None)) and callable(getattr(executor, "shutdown", None)):
+        found: Executor = executor
+        return found
+    raise InputError(
+        f"executor must be None, a number of processes or a concurrent.futures.Executor, not {shown(executor)}"
+    )

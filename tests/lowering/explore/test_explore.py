@@ -1,0 +1,319 @@
+"""Explorations: what is written, what goes on after a kill, what is refused."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intset import InputError, using
+from lowering import Exploration, ExplorationError, explore
+from tests import ROOT
+from tests.lowering.explore.programs import SPACE, Logged, deadly, logged, same
+
+pytest.importorskip("pyarrow", reason="explorations are written by pyarrow")
+
+
+def square(config: dict[str, Any]) -> dict[str, Any]:
+    return {"square": config["a"] ** 2}
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows without their times, sorted."""
+    table = Exploration(folder).to_arrow().drop_columns(["seconds"])
+    return sorted(table.to_pylist(), key=lambda row: (row["a"], row["b"]))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    explore(same, SPACE, measure=Logged(str(folder / "log"), 0.0), out=folder / "out")
+    found = rows(folder / "out")
+    assert [(row["a"], row["b"], row["wide"]) for row in found] == [(c["a"], c["b"], c["wide"]) for c in SPACE]
+    for row in found:
+        if row["a"] == 3:
+            assert row["error"] == f"ValueError: no {row['b']}" and row["product"] is None
+        else:
+            assert row["error"] is None and row["product"] == row["a"] * row["b"] and row["half"] == row["a"] / 2
+    return found
+
+
+@pytest.mark.parametrize("executor", [1, 2, "threads"])
+def test_every_executor_gives_the_same_rows(executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    measure = Logged(str(tmp_path / "log"), 0.0)
+    if executor == "threads":
+        with ThreadPoolExecutor(3) as pool:
+            result = explore(same, SPACE, measure=measure, executor=pool, out=tmp_path / "out")
+    else:
+        result = explore(same, SPACE, measure=measure, executor=executor, out=tmp_path / "out")
+    assert rows(tmp_path / "out") == undisturbed
+    assert sorted(logged(tmp_path / "log")) == [(c["a"], c["b"]) for c in SPACE]
+    assert result.summary.added == len(SPACE) and result.summary.failed == 10 and "300 configurations" in repr(result)
+
+
+def test_the_best_rows_are_the_first_of_a_sort(tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    result = explore(same, SPACE, measure=Logged(str(tmp_path / "log"), 0.0), out=tmp_path / "out")
+    good = [row for row in undisturbed if row["error"] is None]
+    for by, largest in (("product", False), ("product", True), ("half", False), ("b", True), (None, False)):
+        sign = -1 if largest else 1
+        wanted = sorted(good, key=lambda row, by=by, sign=sign: (sign * row[by or "product"], row["a"], row["b"]))
+        found = result.best(25, by=by, largest=largest)
+        assert [(row["a"], row["b"]) for row in found] == [(row["a"], row["b"]) for row in wanted[:25]]
+    with pytest.raises(InputError, match="unknown column 'nothing'; known: product, half, a"):
+        result.best(by="nothing")
+
+
+def driver(tmp_path: Path, workers: int, batch: float = 0.05) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.lowering.explore.programs"]
+    words = [str(tmp_path / "out"), str(tmp_path / "log"), str(workers), str(batch)]
+    return subprocess.Popen([*command, *words], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def wait_for(log: Path, lines: int) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if log.exists() and len(log.read_bytes().splitlines()) >= lines:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"{log} has no {lines} lines")
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+
+
+@pytest.mark.parametrize(("workers", "after"), [(0, 5), (0, 130), (2, 5), (2, 90), (2, 200)])
+def test_a_killed_driver_goes_on(workers: int, after: int, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    """SIGKILL of the driver: nothing lost, nothing twice, and at most one batch of each worker repeated."""
+    process = driver(tmp_path, workers)
+    wait_for(tmp_path / "log", after)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    known = -1
+    while time.monotonic() < end and known != (known := len(logged(tmp_path / "log"))):
+        time.sleep(0.5)  # workers of a killed driver end by themselves
+    assert known < len(SPACE)
+    written = Exploration(tmp_path / "out").to_arrow().num_rows
+    again = driver(tmp_path, workers)
+    assert again.wait() == 0
+    assert rows(tmp_path / "out") == undisturbed
+    times = Counter(logged(tmp_path / "log"))
+    assert set(times) == {(c["a"], c["b"]) for c in SPACE} and max(times.values()) <= 2
+    repeated = sum(count - 1 for count in times.values())
+    assert repeated == known - written and repeated <= max(workers, 1) * (0.1 / 0.002)
+
+
+@LINUX
+def test_a_killed_worker_loses_no_row(tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    process = driver(tmp_path, 2)
+    for after in (40, 120):
+        wait_for(tmp_path / "log", after)
+        pids = {int(line.split()[2]) for line in (tmp_path / "log").read_text().splitlines()}
+        living = [pid for pid in children_of(process.pid) if pid in pids]
+        if living:
+            os.kill(living[0], signal.SIGKILL)
+    assert process.wait() == 0
+    assert rows(tmp_path / "out") == undisturbed
+    assert set(logged(tmp_path / "log")) == {(c["a"], c["b"]) for c in SPACE}
+
+
+def test_a_configuration_that_kills_its_process_is_a_row(tmp_path: Path) -> None:
+    result = explore(deadly, SPACE, executor=2, out=tmp_path / "out")
+    found = result.to_arrow().to_pylist()
+    assert len(found) == len(SPACE) == len({(row["a"], row["b"]) for row in found})
+    assert [(row["a"], row["b"], row["error"].partition(":")[0]) for row in found if row["error"]] == [
+        (5, 5, "WorkerDied")
+    ]
+    assert all(row["product"] == row["a"] * row["b"] for row in found if not row["error"])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    process = driver(tmp_path, workers, 10.0)
+    wait_for(tmp_path / "log", 60)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) != 0
+    begun = len(logged(tmp_path / "log"))
+    written = Exploration(tmp_path / "out").to_arrow().num_rows
+    assert begun - 1 <= written <= begun < len(SPACE)  # in this process, the configuration under way is cut short
+    assert driver(tmp_path, workers).wait() == 0
+    assert rows(tmp_path / "out") == undisturbed
+
+
+def test_a_larger_space_measures_what_is_new(tmp_path: Path) -> None:
+    first = explore(square, [{"a": k} for k in range(10)], out=tmp_path / "out")
+    more = explore(square, [{"a": k} for k in range(5, 20)], out=tmp_path / "out")
+    assert (first.summary.added, more.summary.added, len(more)) == (10, 10, 20)
+    assert sorted(more.to_arrow().column("a").to_pylist()) == list(range(20))
+
+
+def test_results_of_another_key_are_refused(tmp_path: Path) -> None:
+    space, out = [{"a": k} for k in range(4)], tmp_path / "out"
+    factor = 3
+
+    def scaled(config: dict[str, Any]) -> dict[str, Any]:
+        return {"value": config["a"] * factor}
+
+    explore(scaled, space, out=out)
+    factor = 4  # the text is the same
+    with pytest.raises(InputError, match=r"results of another make: .*fresh=True"):
+        explore(scaled, space, out=out)
+    factor = 3
+    for changed, what in (
+        (lambda: explore(scaled, space, measure=dict, out=out), "measure"),
+        (lambda: explore(square, space, out=out), "make"),
+        (lambda: explore(scaled, [{"a": True}], out=out), "names"),
+    ):
+        with pytest.raises(InputError, match=f"results of another {what}"):
+            changed()
+    with using(points=17), pytest.raises(InputError, match="results of another configuration"):
+        explore(scaled, space, out=out)
+    assert explore(scaled, space, out=out).summary.added == 0
+    assert explore(square, space, out=out, fresh=True).values == ("square",)
+
+
+def test_types_widen_in_files_that_are_there(tmp_path: Path) -> None:
+    def growing(config: dict[str, Any]) -> dict[str, Any]:
+        k = config["a"]
+        values: dict[str, Any] = {"number": k if k < 5 else k + 0.5, "big": 2**70 if k == 9 else k}
+        values["flag"] = k > 3 if k < 7 else k
+        if k > 6:
+            values["late"] = None if k == 8 else k
+        return values
+
+    result = explore(growing, [{"a": k} for k in range(12)], out=tmp_path / "out", batch=1e-6)
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 12
+    import pyarrow.parquet as pq
+
+    files = sorted((tmp_path / "out").glob("*.parquet"))
+    assert len({str(pq.read_schema(file)) for file in files}) == 1
+    table = result.to_arrow()
+    assert [str(table.schema.field(name).type) for name in ("a", "number", "big", "flag", "late")] == [
+        "int64", "double", "double", "int64", "int64"
+    ]  # fmt: skip
+    assert table.column("number").to_pylist() == [k if k < 5 else k + 0.5 for k in range(12)]
+    assert table.column("late").to_pylist() == [k if k > 6 and k != 8 else None for k in range(12)]
+
+
+def test_two_drivers_of_one_folder_are_refused(tmp_path: Path) -> None:
+    process = driver(tmp_path, 0)
+    wait_for(tmp_path / "log", 3)
+    with pytest.raises(InputError, match="another process explores into this folder"):
+        explore(same, SPACE, measure=Logged(str(tmp_path / "log")), out=tmp_path / "out")
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ([{"a": 1}, {"a": "x"}], "other types than the first one, a: int64"),
+        ([{"a": 1}, {"a": True}], "other types than the first one, a: int64"),
+        ([{"a": 1}, {"b": 1}], "lacks the name 'a'"),
+        ([{"a": 1}, {"a": 1, "b": 1}], "must map a, not"),
+        ([{"a": 1}, {"a": 2**63}], "does not fit into 64 bits"),
+        ([{"a": -(2**63) - 1}], "does not fit into 64 bits"),
+        ([{"a": 1.5}], r"integers, booleans and strings, not 1\.5"),
+        ([{"error": 1}], "a text other than error, seconds, version"),
+        ([{}], "must have a name"),
+        ([], "the space is empty"),
+        ({"a": [1]}, "a Space or a list of dicts"),
+    ],
+)
+def test_configurations_of_other_shapes_are_refused(space: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        explore(same, space, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"x": "text"}, "must be a number, not 'text'"),
+        ({"a": 1}, "'a' cannot name a value"),
+        ({"error": 1}, "'error' cannot name a value"),
+        ([1], "must return a dict of numbers"),
+    ],
+)
+def test_what_is_no_dict_of_numbers_is_an_error_of_its_row(values: Any, message: str, tmp_path: Path) -> None:
+    result = explore(lambda config: values, [{"a": 1}, {"a": 2}], out=tmp_path / "out")
+    assert result.summary.failed == 2 and message in result.failures()[0]["error"] and result.best() == []
+    with pytest.raises(ExplorationError, match="2 configurations failed"):
+        explore(lambda config: values, [{"a": 1}, {"a": 2}], out=tmp_path / "strict", strict=True)
+
+
+class Unloadable:
+    """Pickles, and cannot be loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, ("no number",))
+
+    def __call__(self, config: object) -> dict[str, Any]:
+        return {}
+
+
+def test_workers_that_cannot_load_the_task_are_told(tmp_path: Path) -> None:
+    for executor in (2, ThreadPoolExecutor(2)):
+        with pytest.raises(ExplorationError, match="a worker cannot load make and measure: ValueError"):
+            explore(Unloadable(), SPACE, executor=executor, out=tmp_path / "out")
+    with pytest.raises(InputError, match="cannot be sent to workers"):
+        explore(threading.Lock().acquire, SPACE, executor=2, out=tmp_path / "other")
+
+
+def test_an_executor_that_runs_nothing_is_told(tmp_path: Path) -> None:
+    closed = ThreadPoolExecutor(1)
+    closed.shutdown()
+    with pytest.raises((ExplorationError, RuntimeError)):
+        explore(square, SPACE, executor=closed, out=tmp_path / "out")
+
+
+def test_no_process_is_left_behind(tmp_path: Path) -> None:
+    explore(square, SPACE, executor=2, out=tmp_path / "out")
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_slow_tasks_after_quick_ones_end_their_batch(executor: Any, tmp_path: Path) -> None:
+    """A batch stops after twice its time, and the rest goes to the next one."""
+
+    def slow(config: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.0 if config["a"] < 50 else 0.1)
+        return {"value": config["a"]}
+
+    space = [{"a": k} for k in range(70)]
+    result = explore(slow, space, executor=executor, out=tmp_path / "out", batch=0.1)
+    assert sorted(result.to_arrow().column("a").to_pylist()) == list(range(70))
+    import pyarrow.parquet as pq
+
+    sums = [sum(pq.read_table(file).column("seconds").to_pylist()) for file in (tmp_path / "out").glob("*.parquet")]
+    assert max(sums) < 0.5
+
+
+def test_other_libraries_read_typed_columns(tmp_path: Path) -> None:
+    explore(same, SPACE, measure=Logged(str(tmp_path / "log"), 0.0), out=tmp_path / "out")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(tmp_path / "out")
+    assert dict(frame.dtypes.astype(str)) | {"error": "", "version": ""} == {
+        "a": "int64", "b": "int64", "wide": "bool", "product": "float64", "half": "float64", "error": "",
+        "seconds": "float64", "version": "",
+    }  # fmt: skip
+    assert len(frame) == len(SPACE)
+    polars = pytest.importorskip("polars")
+    for source in (tmp_path / "out", tmp_path / "out" / "*.parquet"):
+        table = polars.read_parquet(source)
+        assert table.shape == (300, 8) and table.schema["product"] == polars.Int64
+    duckdb = pytest.importorskip("duckdb")
+    query = f"select typeof(wide), typeof(product), count(*) from '{tmp_path}/out/*.parquet' group by all"
+    assert duckdb.sql(query).fetchall() == [("BOOLEAN", "BIGINT", 300)]
