@@ -89,6 +89,7 @@ class FoundMembers(NamedTuple):
     left: patterns not tried yet: numbers for the sizes, a place in each range.
     sizes, solved: sizes that take numbers, and those that facts equate with other terms.
     order: the ranged variables, each after those that its ends mention.
+    entered: the number of ranges of the scope; the table of a schedule's loops grows.
     """
 
     found: tuple[Member, ...]
@@ -96,15 +97,16 @@ class FoundMembers(NamedTuple):
     sizes: tuple[Var, ...]
     solved: Mapping[Expr, Linear]
     order: tuple[Var, ...]
+    entered: int
 
     @classmethod
     def of(cls, known: Normalizer) -> FoundMembers:
         """The members of a scope, none of them found yet."""
         if known.empty:
-            return NO_MEMBERS
+            return cls((), (), (), {}, (), len(known.ranges))
         order, solved = tuple(_outermost_first(known)), _solved(known)
         sizes = tuple(dict.fromkeys(v for v in _mentioned(known) if v not in known.ranges and v not in solved))
-        return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order)
+        return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order, len(known.ranges))
 
     def with_next(self, known: Normalizer) -> FoundMembers:
         """These with what the next pattern gives, which is no further member where the point is none or known."""
@@ -115,16 +117,13 @@ class FoundMembers(NamedTuple):
         return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else ())
 
 
-NO_MEMBERS: Final = FoundMembers((), (), (), {}, ())
-
-
 def is_refuted(known: Normalizer, form: Linear) -> bool:
     """Whether `form` is negative at a member of the scope, so that `form >= 0` cannot be proved.
 
     Members are found while they are needed: the first one refutes most claims.
     """
     members = known.members
-    if members is None:
+    if members is None or members.entered != len(known.ranges):
         members = known.members = FoundMembers.of(known)
     tried = 0
     while True:
@@ -199,6 +198,8 @@ def _member(
     for e, form in solved.items():
         value = member.value(form)
         if value is None:
+            return None
+        if isinstance(e, Var) and value != _nearest(value, known.atom_bounds(e), *step_of(known, e)):
             return None
         point[e] = value
     for v in order:

@@ -8,9 +8,12 @@ import pytest
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum
 from intset.errors import IntSetError
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, Expr, as_expr
+from intset.linear.assumptions import Assumptions
+from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
-from intset.linear.members import NO_MEMBERS, is_refuted, members_of
+from intset.linear.form import Linear
+from intset.linear.members import FoundMembers, is_refuted, members_of
 from tests.sweeps import daily
 
 
@@ -82,7 +85,7 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
                 if fact.condition.op.name not in ("ne", "or"):  # others are no assumption of the linear tier
                     assert evaluate(fact.condition, point), (number, fact)
         alone = Normalizer(known.ranges, known.assumptions, known.depth, known.empty)
-        alone.members = NO_MEMBERS
+        alone.members = FoundMembers((), (), (), {}, (), len(known.ranges))
         for _ in range(20):
             e = claim(rng, variables)
             form = known.form(e)
@@ -100,3 +103,15 @@ def test_a_sign_is_refuted_by_a_point() -> None:
         assert is_refuted(known, known.form(e)) and not known.is_nonneg(known.form(e))
     for e in (n * m - o * 8 - x - 1, n * m - n, o * 8 + x):
         assert not is_refuted(known, known.form(e)) and known.is_nonneg(known.form(e))
+
+
+def test_members_of_a_table_of_ranges_that_grows() -> None:
+    """The loops of a schedule enter one normalizer one after the other."""
+    m, j = ShapeVar("m", lower=0), Var("j")
+    numeric: dict[Var, Interval] = {}
+    limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
+    known = Normalizer(numeric, Assumptions(limits=limits))
+    claim = known.form(m - j - 1)
+    assert not known.is_nonneg(known.form(m - 10))
+    numeric[j], limits[j] = (0, None), (known.form(as_expr(0)), known.form(m - 1))
+    assert not is_refuted(known, claim) and known.is_nonneg(claim)
