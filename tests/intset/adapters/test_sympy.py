@@ -1,0 +1,177 @@
+"""sympy's terms, both ways: drawn expressions beside sympy's own evaluation; a shape environment's questions."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from intset import InputError, ShapeVar, Var, evaluate
+from intset.expr.node import Cond, Expr
+from tests.strategies.contexts import Expressions, value
+
+sympy = pytest.importorskip("sympy")
+from intset.adapters.sympy import Environment, exporter, from_sympy, importer, to_sympy  # noqa: E402
+
+i, j = Var("i"), Var("j")
+n = ShapeVar("n", 1, 64)
+k, m = sympy.symbols("k m", integer=True)
+s, t = sympy.symbols("s t", positive=True, integer=True)
+
+
+def drawn(seed: int) -> tuple[Expr, Cond]:
+    rng = random.Random(seed)
+    expressions = Expressions(rng, (i, j), "sums products quotients divisors choices claims", sizes=(n,), shared=40)
+    return expressions.integer(3), expressions.condition(2)
+
+
+def value_in_sympy(term: Any, point: dict[Any, int]) -> int | bool:
+    found = term.subs(point)
+    return bool(found) if found in (sympy.true, sympy.false) else int(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_expressions_keep_their_values(seed: int) -> None:
+    rng = random.Random(seed + 1000)
+    there = exporter()
+    for root in drawn(seed):
+        term = there(root)
+        back = importer(there.sources)(term)
+        for _ in range(4):
+            point = {i: rng.randint(-9, 9), j: rng.randint(-9, 9), n: rng.randint(1, 9)}
+            expected = value(root, point)
+            if expected is None:
+                continue
+            assert value_in_sympy(term, {there.variables[v]: point[v] for v in root.free_vars()}) == expected
+            assert evaluate(back, point) == expected
+
+
+FLOOR = [
+    sympy.floor((k + 1) / 4), sympy.ceiling(k / 3), sympy.floor(k / 2 + sympy.Rational(1, 3)), sympy.Mod(k, 3),
+    sympy.Mod(k * 2 + m, -3), sympy.floor(k * m / 6 + k / 4), sympy.Min(k, m, 3), sympy.Max(k, m, -1), k**3 - 2 * m,
+    sympy.Abs(k - m), sympy.Piecewise((k, k > 0), (m, sympy.Eq(m, 2)), (0, True)), sympy.floor(k / sympy.Integer(-4)),
+    sympy.ceiling((k - m) / 5) * sympy.floor(m / 2), sympy.Mod(sympy.floor(k / 3), 4),
+]  # fmt: skip
+CONDITIONS = [
+    k < m, sympy.Eq(sympy.Mod(k, 2), 0), sympy.Ne(k, m), sympy.Or(k > 3, m > k), sympy.Not(k > m),
+    sympy.Xor(k > 0, m > 0),
+    sympy.sign(k) < m, sympy.And(k >= m, m <= 2, k > -3), sympy.ITE(k > 0, m > 0, m < 0), sympy.Implies(k > 0, m > 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("term", [*FLOOR, *CONDITIONS], ids=str)
+def test_terms_of_sympy(term: Any) -> None:
+    there = importer()
+    e = there(term)
+    for a, b in itertools.product(range(-7, 8), range(-4, 5)):
+        point = {there.variables[x]: c for x, c in ((k, a), (m, b)) if x in there.variables}
+        assert evaluate(e, point) == value_in_sympy(term, {k: a, m: b})
+
+
+def test_signs_of_symbols_are_declared() -> None:
+    e = from_sympy(s * sympy.Symbol("q", integer=True, nonnegative=True) + k)
+    assert {v.name: v.declared()[0] for v in e.free_vars()} == {"s": 1, "q": 0, "k": None}
+    assert to_sympy(n * 2).free_symbols.pop().is_positive
+
+
+def function(name: str) -> Any:
+    return type(name, (sympy.Function,), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "arity", "meaning"),
+    [
+        ("FloorDiv", 2, lambda a, b: a // b),
+        ("CleanDiv", 2, lambda a, b: a // b),
+        ("CeilDiv", 2, lambda a, b: -(-a // b)),
+        ("PythonMod", 2, lambda a, b: a % b),
+        ("ModularIndexing", 3, lambda a, b, c: a // b % c),
+        ("LShift", 2, lambda a, b: a << b),
+        ("RShift", 2, lambda a, b: a >> b),
+    ],
+)
+def test_functions_of_symbolic_shapes_by_name(name: str, arity: int, meaning: Callable[..., int]) -> None:
+    x, y, z = sympy.symbols("x y z", integer=True)
+    there = importer()
+    e = there(function(name)(*(x, y, z)[:arity]) + 1)
+    for point in itertools.product(range(-5, 6), range(1, 4), range(1, 4)):
+        at = {there.variables[v]: c for v, c in zip((x, y, z)[:arity], point, strict=False)}
+        assert evaluate(e, at) == meaning(*point[:arity]) + 1
+
+
+def test_other_functions_can_be_written() -> None:
+    floor_div = function("FloorDiv")
+    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
+
+
+@dataclass
+class ShapeEnv:
+    """The attributes of PyTorch's class of this name that are read."""
+
+    var_to_range: dict[Any, Any] = field(default_factory=dict)
+    replacements: dict[Any, Any] = field(default_factory=dict)
+    guards: list[Any] = field(default_factory=list)
+
+
+def test_an_environment_of_a_shape_environment() -> None:
+    unit = sympy.Symbol("u", integer=True)
+    far = SimpleNamespace(lower=2, upper=sympy.Integer(2**63 - 1))
+    shape_env = ShapeEnv(
+        {s: far, t: SimpleNamespace(lower=2, upper=sympy.oo), unit: SimpleNamespace(lower=-sympy.oo, upper=sympy.oo)},
+        {unit: s * 4},
+        [SimpleNamespace(expr=sympy.Eq(sympy.Mod(s, 8), 0)), SimpleNamespace(expr=s <= 128)],
+    )
+    env = Environment.of(shape_env)
+    assert env.guard_holds(sympy.Eq(sympy.Mod(s * t, 8), 0)) is True
+    assert env.guard_holds(unit > 512) is False
+    assert env.guard_holds(t > s) is None
+    assert env.value_range(unit) == (32, 512)
+    assert env.value_range(s * t)[1] == sympy.oo
+    assert env.simplify_index(sympy.Mod(s * t + 3, 8)) == 3
+    assert env.simplify_index(unit - 4 * s + t) == t
+    assert not env.prove(s < 100) and "2 symbols" not in repr(env)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "expected"),
+    [
+        ((s, t, 3), (3 * t, 3, 1), True),
+        ((s, 1, t), (t, k, 1), True),
+        ((s, t), (1, s), False),
+        ((k, t), (t, 1), True),
+        ((s, t), (k, 1), None),
+        ((0, t), (5, 7), True),
+        ((), (), True),
+    ],
+)
+def test_contiguity(sizes: Any, strides: Any, expected: bool | None) -> None:
+    env = Environment({s: (2, None), t: (2, 64), k: (0, None)})
+    assert env.is_contiguous(sizes, strides) is expected
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "a fraction": lambda: from_sympy(k / 2),
+    "a fraction of symbols": lambda: from_sympy(k / m),
+    "an unknown function": lambda: from_sympy(sympy.sin(k)),
+    "a real symbol": lambda: from_sympy(sympy.Symbol("x", integer=False)),
+    "a number that is no integer": lambda: from_sympy(sympy.pi + k),
+    "an open power": lambda: from_sympy(k**m),
+    "a condition as an index": lambda: Environment({}).simplify_index(k > 3),
+    "an index as a guard": lambda: Environment({}).guard_holds(k),
+    "an index as a guard of the environment": lambda: Environment({}, [k]),
+    "replacements in a circle": lambda: Environment({}, replacements={k: m + 1, m: k}),
+    "sizes and strides of other numbers": lambda: Environment({}).is_contiguous([s], []),
+    "two variables of a name": lambda: to_sympy(i + Var("i")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_counterpart_is_refused(name: str) -> None:
+    with pytest.raises(InputError) as error:
+        REFUSED[name]()
+    assert "\n" not in str(error.value)
