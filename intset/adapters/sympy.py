@@ -39,7 +39,7 @@ from intset.infinity import Infinity
 from intset.prover.proof import Proof
 
 Basic: TypeAlias = "sympy.Basic"
-Functions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
+SympyFunctions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
 
 
 def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Expr | Cond:
@@ -65,7 +65,7 @@ def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Ex
 
 
 def to_sympy(
-    node: Expr | Cond, variables: Mapping[Var, Basic] | None = None, functions: Functions | None = None
+    node: Expr | Cond, variables: Mapping[Var, Basic] | None = None, functions: SympyFunctions | None = None
 ) -> Basic:
     """An expression or a condition in sympy; the parameters are those of `exporter`."""
     return exporter(variables, functions)(node)
@@ -79,7 +79,7 @@ def importer(variables: Mapping[Basic, Node] | None = None) -> Converter[Basic, 
 
 
 def exporter(
-    variables: Mapping[Var, Basic] | None = None, functions: Functions | None = None
+    variables: Mapping[Var, Basic] | None = None, functions: SympyFunctions | None = None
 ) -> Converter[Node, Basic]:
     """The converter to sympy; `sources` maps symbols back to variables.
 
@@ -166,7 +166,7 @@ class Environment:
         """The least and greatest value over all symbols, as sympy's numbers or infinities."""
         return _ends(self.context.bounds(self._integer(term), over="sizes"))
 
-    def simplify_index(self, term: Basic, functions: Functions | None = None) -> Basic:
+    def simplify_index(self, term: Basic, functions: SympyFunctions | None = None) -> Basic:
         """A term that is equal wherever `term` is defined, and never larger by this library's cost."""
         simple = self.context.simplify(self._integer(term))
         return exporter(self._symbols(), functions)(simple)
@@ -363,7 +363,7 @@ def _symbol(var: Any) -> Basic:
     return sympy.Symbol(var.name, integer=True, **sign)
 
 
-def _exported(functions: Functions) -> dict[Op, Callable[..., Basic]]:
+def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     own: dict[str, Callable[..., Basic]] = {
         "FloorDiv": lambda a, b: sympy.floor(a / b),
         "Mod": sympy.Mod,
