@@ -56,6 +56,12 @@ def meet(a: Interval, b: Interval) -> Interval:
     return (low, high)
 
 
+def stepped(a: Interval, m: int, r: int) -> Interval:
+    """The interval between the least and the greatest number in `a` that is r modulo m."""
+    low, high = a
+    return (None if low is None else low + (r - low) % m, None if high is None else high - (high - r) % m)
+
+
 def times(a: Interval, b: Interval) -> Interval:
     """The hull of the products."""
     (a0, a1), (b0, b1) = a, b

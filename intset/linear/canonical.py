@@ -33,7 +33,7 @@ from intset.linear.form import (
     short_spine,
 )
 from intset.linear.members import FoundMembers
-from intset.linear.multiples import folded
+from intset.linear.multiples import folded, step_of_sum
 from intset.linear.operations import NODE_RULES, RULES
 
 
@@ -171,10 +171,13 @@ class Normalizer:
 
     def tells_more(self, form: Linear) -> bool:
         """Whether the symbolic bound can improve on intervals: the sum has sizes or products."""
+        facts = self.assumptions
         if len(form.terms) < 2 and not any(e.op is ops.MUL for e in form.terms):
             return False
-        if self.assumptions.limits:
+        if facts.limits:
             return True
+        if not facts.nonneg and is_affine(form):
+            return False  # the variables are independent
         ranges = self.ranges
         for e in form.terms:
             if e.op is ops.MUL or e.op is ops.VAR and e not in ranges:
@@ -238,8 +241,11 @@ class Normalizer:
             regrouped = self.regroup(form)
             if regrouped is not form:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
-        for fact in self.assumptions.nonneg:
+        alone, facts = interval, self.assumptions
+        for fact in facts.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
+        if facts.multiples is not None and interval != alone and form.terms:
+            interval = iv.stepped(interval, *step_of_sum(self, form))
         form.interval = (self.mark, interval)
         return interval
 

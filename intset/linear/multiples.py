@@ -235,6 +235,27 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
                 accumulate(terms, whole, 1)
                 if len(one.divisor.terms) < 2 or len(terms) < len(form.terms):
                     return Linear(form.const + whole.const, terms)
+        if e.op is ops.MUL and (other := _with_last_quotient(known, e)) is not None:
+            terms = dict(form.terms)
+            del terms[e]
+            accumulate(terms, atom(other), k)
+            return Linear(form.const, terms)
+    return None
+
+
+def _with_last_quotient(known: Normalizer, monomial: Expr) -> Expr | None:
+    """`x // d * y` as `y // d * x` where d divides both and y comes after x, as in the quotient of the product."""
+    parts = factors(monomial)
+    for part in parts:
+        for one in _multiple_by_quotient(known, part) if part.op is ops.FLOORDIV else ():
+            for y in parts:
+                if order_key(y) > order_key(one.term) and one.rest.same(ZERO):
+                    for other in known_multiples(known, y):
+                        if other.divisor.same(one.divisor) and other.rest.same(ZERO) and _is_floor(other.quotient):
+                            left = [one.term, *other.quotient.terms, *parts]
+                            take_out(left, part)
+                            take_out(left, y)
+                            return monomial_of(left)
     return None
 
 

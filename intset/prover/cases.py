@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from intset.budgets import CASE_NESTING, CASE_NODES, CASES
 from intset.expr import ops
 from intset.expr.dag import is_small, postorder
-from intset.expr.node import Cond, Node, const, make
+from intset.expr.node import Cond, Expr, Node, const, make
 from intset.linear.assumptions import compare
+from intset.linear.form import ZERO, Linear
+from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
-    from intset.linear.form import Linear
 
 
 def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
@@ -43,6 +44,31 @@ def _holds(reader: Normalizer, goal: Cond) -> bool:
     return reader.empty or all(
         isinstance(clause, tuple) and follows(reader, *clause) for clause in reader.clauses(goal)
     )
+
+
+def covers_all_values(known: Normalizer, clause: Cond) -> bool:
+    """Whether a disjunction of equations between one form and numbers has all numbers that the form can take."""
+    numbers: set[int] = set()
+    terms: dict[Expr, int] | None = None
+    stack: list[Node] = [clause]
+    while stack:
+        part = stack.pop()
+        if part.op is ops.OR:
+            stack.extend(part.args)
+            continue
+        kind, form = known.compared.get(part, (ops.BOOL, ZERO))  # type: ignore[call-overload]  # a part is a condition
+        if kind is not ops.EQ or terms is not None and form.terms != terms:
+            return False
+        terms = form.terms
+        numbers.add(-form.const)
+    if terms is None:
+        return False
+    form = Linear(0, terms)
+    low, high = known.bounds(form)
+    m, r = step_of_sum(known, form)
+    if low is None or high is None or (high - low) // m >= len(numbers):
+        return False
+    return numbers.issuperset(range(low + (r - low) % m, high + 1, m))
 
 
 def follows(known: Normalizer, kind: ops.Op, form: Linear) -> bool:

@@ -34,7 +34,7 @@ from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.prover.cases import follows, holds_by_cases
+from intset.prover.cases import covers_all_values, follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
 
@@ -55,7 +55,10 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
     if known.empty or config.tiers[:1] != ("linear",):
         return None
     for clause in known.clauses(goal):
-        if isinstance(clause, Cond) or clause[0] is not ops.GE or not known.is_nonneg(clause[1]):
+        if isinstance(clause, Cond):
+            if not covers_all_values(known, clause):
+                return None
+        elif clause[0] is not ops.GE or not known.is_nonneg(clause[1]):
             return None
     side: tuple[Cond, ...] = ()
     if is_partial(goal):
