@@ -50,7 +50,7 @@ def _condition(axes: Sequence[SpaceAxis], item: object) -> Cond:
         node = node.ne(0)
     if not isinstance(node, Cond):
         raise InputError(f"a condition of a space is an expression or a text, not {shown(node)}")
-    _check(axes, node, f"the condition {shown(node)}")
+    _check(axes, node, "the condition")
     return node
 
 
@@ -65,7 +65,7 @@ def read_expression(axes: Sequence[SpaceAxis], item: object, what: str) -> Expr:
     if isinstance(node, Cond):
         raise InputError(f"{what} is an integer, not the condition {shown(node)}: use select(condition, 1, 0)")
     e = as_expr(node, what)
-    _check(axes, e, f"{what} {shown(node)}")
+    _check(axes, e, what)
     return e
 
 
@@ -73,6 +73,9 @@ def _check(axes: Sequence[SpaceAxis], node: Node, what: str) -> None:
     own = {axis.var: axis for axis in axes}
     for var in node.free_vars():
         axis = own.get(var)
+        if axis is not None and axis.kind is not LABELS:
+            continue
+        what = f"{what} {shown(node)}"
         if axis is None:
             known = ", ".join(axis.name for axis in axes)
             twin = any(axis.name == var.name for axis in axes)

@@ -16,7 +16,7 @@ import numpy as np
 from intset.budgets import SPACE_BLOCK
 from intset.expr.node import Var
 from intset.spaces.join import Columns, JoinStep, ValueTable
-from intset.spaces.vectors import Array
+from intset.spaces.vectors import Array, ArrayFunction
 
 _NUMBER: Any = np.int64
 _FEW = 1 << 10  # rows that are not worth merging
@@ -163,6 +163,8 @@ def distinct(steps: Sequence[JoinStep], kept: Sequence[Var], memory: int) -> Col
 def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:
     """The pairs of a state and a row of the source that fulfil the conditions, states first; `None` beyond `most`."""
     source = step.source
+    is_large = number * source.size > SPACE_BLOCK  # else what completions allow is found out by trying them
+    conditions = (*step.early.functions, *step.conditions) if is_large else step.conditions
     width = min(source.size, SPACE_BLOCK)
     height = max(1, SPACE_BLOCK // width)
     befores: list[Array] = []
@@ -174,7 +176,7 @@ def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Ar
         here: list[tuple[Array, Array]] = []
         for b in range(0, source.size, width):
             across = {var: column[None, b : b + width] for var, column in source.columns.items()}
-            before, row = _fulfilling(step, part, across, (tall, min(width, source.size - b)))
+            before, row = _fulfilling(step.shared, conditions, part, across, (tall, min(width, source.size - b)))
             here.append((before + a, row + b))
             total += len(row)
         if len(here) > 1:  # several blocks of one state's rows: tall is 1
@@ -190,16 +192,18 @@ def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Ar
     return np.concatenate(befores), np.concatenate(rows)
 
 
-def _fulfilling(step: JoinStep, part: Columns, across: Columns, shape: tuple[int, int]) -> tuple[Array, Array]:
+def _fulfilling(
+    shared: Sequence[Var], conditions: Sequence[ArrayFunction], part: Columns, across: Columns, shape: tuple[int, int]
+) -> tuple[Array, Array]:
     """The pairs of one block; once few are left, further conditions see only these."""
     mask: Any = None
-    for var in step.shared:
+    for var in shared:
         same = part[var] == across[var]
         mask = same if mask is None else mask & same
     before: Any = None
     row: Any = None
     columns = {**across, **part}
-    for cond in step.conditions:
+    for cond in conditions:
         if before is None and mask is not None and 4 * np.count_nonzero(mask) < mask.size:
             before, row = np.nonzero(np.broadcast_to(mask, shape))
             columns = {var: column[0][row] for var, column in across.items()}

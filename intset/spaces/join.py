@@ -9,7 +9,8 @@ import numpy as np
 
 from intset.budgets import SPACE_BLOCK
 from intset.expr.node import Var
-from intset.spaces.vectors import Array, ArrayFunction
+from intset.spaces.early import EarlyConditions
+from intset.spaces.vectors import Array, ArrayFunction, ends_of
 
 Columns = dict[Var, Array]
 _SAMPLE = SPACE_BLOCK >> 9  # random rows that tell how often a condition holds
@@ -36,12 +37,14 @@ class JoinStep(NamedTuple):
     conditions: those that mention its columns and columns of steps before; the most selective for its cost is first.
     shared: its columns that a step before has too.
     live: the columns that a later step reads, in a fixed order.
+    early: what the conditions of later steps demand of the columns so far.
     """
 
     source: ValueTable
     conditions: tuple[ArrayFunction, ...]
     shared: tuple[Var, ...]
     live: tuple[Var, ...]
+    early: EarlyConditions
 
 
 def ordered(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> tuple[JoinStep, ...]:
@@ -52,7 +55,7 @@ def ordered(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) 
     equals the one nearest to the given order. The same input gives the same order.
     """
     if len(sources) == 1:
-        return (JoinStep(sources[0], tuple(conditions), (), ()),)
+        return (JoinStep(sources[0], tuple(conditions), (), (), EarlyConditions((), (), {})),)
     shares = dict(zip(conditions, _shares(sources, conditions), strict=True))
     bits = _OrderBits(sources, conditions, [shares[cond] for cond in conditions])
     orders = [bits.order(first) for first in range(len(sources))]
@@ -137,13 +140,15 @@ def _steps(
     bound: dict[Var, None] = {}
     open_ = list(conditions)
     found: list[JoinStep] = []
+    ends = {var: span for source in order for var, span in ends_of(source.columns).items()}
     for source in order:
         shared = tuple(var for var in source.columns if var in bound)
         bound.update(dict.fromkeys(source.columns))
         closed = [cond for cond in open_ if bound.keys() >= set(cond.variables)]
         open_ = [cond for cond in open_ if cond not in closed]
         closed.sort(key=lambda cond: len(cond.steps) / (1.01 - shares[cond]))
-        found.append(JoinStep(source, tuple(closed), shared, tuple(bound)))
+        near = [cond for cond in open_ if not source.columns.keys().isdisjoint(cond.variables)]
+        found.append(JoinStep(source, tuple(closed), shared, tuple(bound), EarlyConditions(near, bound, ends)))
     read: set[Var] = set()
     for k in range(len(found) - 1, -1, -1):
         step = found[k]

@@ -153,6 +153,18 @@ def test_large_products_are_counted_and_sampled_without_listing() -> None:
     assert all(point in chain for point in chain.sample(20, seed=0))
 
 
+def test_late_conditions_bound_what_is_tried_before() -> None:
+    """10^12 candidates each, of which a join without bounds on what is open would try 10^8 and more."""
+    values = dict.fromkeys("abcdef", range(1, 101))
+    assert Space(values, "a * b * c * d * e * f <= 24").count() == products(6, 24)
+    assert Space(values, "a + b + c + d + e + f == 12").count() == comb(11, 5)
+
+
+def products(factors: int, limit: int) -> int:
+    """How many tuples of positive numbers have a product up to a limit."""
+    return 1 if not factors else sum(products(factors - 1, limit // k) for k in range(1, limit + 1))
+
+
 def test_values_near_the_ends_of_machine_integers() -> None:
     big = 1 << 62
     x, y = Var("x"), Var("y")

@@ -95,9 +95,27 @@ def check(seed: int) -> None:
         assert (point in space) is (point in set(expected)), (seed, point)
 
 
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_blocks_of_any_size_and_early_conditions(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, so that every step takes many and conditions are asked before all their names have values."""
+    monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", block)
+    monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
+    for seed in range(80_000 + block, 80_000 + block + 60):
+        check(seed)
+
+
 @pytest.mark.parametrize("first", range(0, 300, 25))
 def test_drawn_spaces(first: int) -> None:
     for seed in range(first, first + 25):
+        check(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(90_000, 92_000, 250))
+def test_many_early_conditions(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", 5)
+    monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
+    for seed in range(first, first + 250):
         check(seed)
 
 
