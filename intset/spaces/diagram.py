@@ -210,6 +210,7 @@ def _fulfilling(
             columns |= {var: column[:, 0][before] for var, column in part.items()}
         holds = cond(columns)
         if before is not None:
+            holds = np.broadcast_to(holds, before.shape)  # one value, where a bound does not depend on these columns
             before, row = before[holds], row[holds]
             columns = {var: column[holds] for var, column in columns.items()}
         else:
