@@ -127,8 +127,14 @@ def _prepared(f: Function, bits: int) -> Function:
     split = f
     for _ in range(2):  # the first run makes ends of loops constant, by which the second one splits
         split = unroll(run_over_digits(partition_loops(split, f)))
-    chosen = split if split is f or bits == 64 or narrow(split).bits == 32 else f
+    chosen = split if split is f or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
+
+
+def _is_representable(f: Function) -> bool:
+    """Whether every integer constant fits in 64 bits: loops split by a sign, `x >> 63`, divide by 2**63."""
+    nodes = postorder([e for stmt in statements(f.body) for e in operands(stmt)])
+    return all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
 
 
 class _CBody:

@@ -17,7 +17,7 @@ from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Storage
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from intset.errors import BudgetError
+from intset.errors import BudgetError, UndecidedError
 from intset.expr.node import Var
 from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
@@ -197,7 +197,7 @@ def _regions_are_right(b: BoundsMap, done: Run, tensor: Tensor, sizes: Mapping[V
     for region, record in ((b.required(tensor), happened.read), (b.computed(tensor), happened.computed)):
         try:
             members = Members(region, around)
-        except BudgetError:  # the condition is too long to be written
+        except (BudgetError, UndecidedError):  # the condition is too long to be written
             continue
         for instance in happened.instances:
             said = members.at({**sizes, **dict(zip(done.fixed[stage], instance, strict=True))})
@@ -327,10 +327,11 @@ def test_random_tiles_of_empty_tensors(first: int) -> None:
     assert ran
 
 
-@pytest.mark.parametrize("seed", [10117, 20117])
+@pytest.mark.parametrize("seed", [10117, 20113])
 def test_ends_that_divide_by_a_size_are_guarded(seed: int) -> None:
+    """The C of the second one has constants beyond 64 bits where it is split by the signs of dividends."""
     tiles = Tiles.drawn(seed)
     f = lower(tiles.schedule)
-    for sizes in empty(tiles.sizes):
+    for sizes in (tiles.sizes, *empty(tiles.sizes)):
         check_run(f, tiles.schedule, sizes)
         check_c(f, tiles.schedule, sizes, sanitize=True)
