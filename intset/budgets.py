@@ -21,8 +21,7 @@ Z3_RLIMIT: Final = 2_000_000
 
 EXTREMUM: Final = 16
 """Of a lexicographic extremum of a set with divisions: parametric integer programming."""
-EXTREMUM_OF_LONG: Final = 32
-"""The same with long numbers."""
+EXTREMUM_OF_LONG: Final = 32  # the same with long numbers
 DIVISIONS: Final = 16
 """Of writing quantified variables as divisions: parametric integer programming."""
 GIST: Final = 8
@@ -169,6 +168,8 @@ POINTS_PER_INSTANCE: Final = 100
 """`intset.domains.isl.instances`: Counting one instance costs about as much as visiting so many points."""
 INSTANCE_VECTORS: Final = 10_000
 """`intset.domains.isl.instances`: Different numbers of points that are compared."""
+PLAINER_END: Final = 60_000
+"""`intset.domains.isl.presburger`: operations for an end without the constraints that declared bounds imply."""
 LISTING: Final = 2_000_000
 """`intset.domains.isl.presburger`: operations for the set of points in a list."""
 FRESH_TERMS: Final = 16

@@ -310,7 +310,7 @@ def _in_text(form: Linear) -> list[Expr]:
     negative: list[Expr] = []
     for e, k in terms.items():
         (positive if k > 0 or e.args and reads_positive(e, k) else negative).append(e)
-    if form.const < 0 or not positive or not negative:
+    if not positive or not negative:
         return sorted(terms, key=order_key)
     for monomials in (positive, negative):
         if len(monomials) > 1:
@@ -386,15 +386,27 @@ def _negated(monomial: Expr) -> Expr | None:
 
 
 def _beside_constant(form: Linear) -> Expr | None:
-    """`minimum(f, c) + k` as the shorter `minimum(f + k, c + k)`, and likewise a maximum; `None` for other forms."""
+    """`minimum(f, g) + k` as `minimum(f + k, g + k)`, and likewise a maximum, where no more constants are written then;
+    `None` for other forms."""
     ((e, coefficient),) = form.terms.items()
-    if coefficient != 1 or e.op is not ops.MIN and e.op is not ops.MAX or e.args[1].op is not ops.CONST:
+    if coefficient != 1 or e.op is not ops.MIN and e.op is not ops.MAX:
         return None
-    inner = short_spine(e.args[0])
-    if inner is None:
+    shifted: list[Expr] = []
+    saved = 1
+    for arg in e.args:
+        if arg.op is ops.CONST:
+            shifted.append(const(arg.data + form.const))
+            continue
+        inner = short_spine(arg)
+        if inner is None:
+            return None
+        moved = inner[0] + form.const
+        saved += (inner[0] != 0) - (moved != 0)
+        shifted.append(Linear(moved, inner[1]).expr())
+    if saved < 0 or not saved and e.args[1].op is not ops.CONST:
         return None
-    shifted: Expr = make(e.op, (Linear(inner[0] + form.const, inner[1]).expr(), const(e.args[1].data + form.const)))
-    return shifted
+    written: Expr = make(e.op, tuple(shifted))
+    return written
 
 
 def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:

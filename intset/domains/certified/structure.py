@@ -131,11 +131,12 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             continue
         ends.append(_best(query, candidates, side))
         tight = tight and end.attained
-    if any(not isinstance(end, Expr) for end in ends) and len(query.exprs) == 1:
+    if not tight and len(query.exprs) == 1:
         low, high, attained = open_ends(query, query.exprs[0])
         if low is not None or high is not None:
             chosen = [
-                end if isinstance(end, Expr) or own is None else own for end, own in zip(ends, (low, high), strict=True)
+                end if own is None or isinstance(end, Expr) and not _is_beyond(query, end, own, side) else own
+                for end, own, side in zip(ends, (low, high), (-1, 1), strict=True)
             ]
             same = chosen[0] is low and chosen[1] is high
             return Bounds(chosen[0], chosen[1], attained and same and not touched, CHEAPEST)
@@ -183,6 +184,12 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
         kept.append(form)
     expressions = [_settled(query, query.known.regroup(form)).expr() for form in kept[:4]]
     return minimum(*expressions) if side > 0 else maximum(*expressions)
+
+
+def _is_beyond(query: Query, end: Expr, other: Expr, side: int) -> bool:
+    """Whether `end` is proved no tighter than `other`, an end on the same side."""
+    known = query.known
+    return known.is_nonneg(known.form(end).minus(known.form(other)).scale(side))
 
 
 def _settled(query: Query, form: Linear) -> Linear:

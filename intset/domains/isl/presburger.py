@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from intset.budgets import LISTING
+from intset.budgets import LISTING, PLAINER_END
 from intset.domains.certified.enumeration import runs
 from intset.domains.isl.checked import end_of_dim, solving
-from intset.domains.isl.session import MAX_BITS, budget, context, isl, named, val, whole
-from intset.domains.isl.to_expr import pw_aff_to_expr
+from intset.domains.isl.session import MAX_BITS, budget, budget_aside, context, isl, named, val, whole
+from intset.domains.isl.to_expr import pieces_of, pw_aff_to_expr, simplified
 from intset.domains.isl.translate import param_name
 from intset.domains.sets.ends import End, as_end
 from intset.errors import BudgetError
@@ -17,6 +17,7 @@ from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.node import Expr, IntLike, Var, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
+from intset.simplify.cost import cost
 
 if TYPE_CHECKING:
     from islpy import PwAff, Set
@@ -207,7 +208,27 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
     found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
     if found is None:
         return POS_INF if side < 0 else NEG_INF
+    if len(pieces_of(piecewise)) > 1 and (plainer := _beyond_declared(shape, current, position, side)) is not None:
+        found = min(found, plainer, key=cost)
     return found
+
+
+def _beyond_declared(shape: Presburger, current: Set, position: int, side: int) -> Expr | None:
+    """The end of the set without constraints that declared bounds imply; `None` where it has none, or the same one.
+
+    Guarantee: equal to the end of the set itself within declared bounds.
+    """
+    try:
+        with budget_aside(PLAINER_END):
+            wider = simplified(current, declared(shape))
+            same = wider.is_equal(current) or not _has_end(wider, position, side)
+            piecewise = None if same else end_of_dim(wider, position, side)
+            if piecewise is None:
+                return None
+            params = shape.ordered_params(piecewise)
+            return pw_aff_to_expr(piecewise.coalesce(), (), params, context=wider.params())
+    except BudgetError:
+        return None
 
 
 def are_attained(shape: Presburger, position: int, ends: tuple[End, End]) -> bool:

@@ -14,6 +14,7 @@ from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.dag import free_vars, size
 from intset.expr.node import Cond, Expr, as_expr, truth
 from intset.linear.form import Linear, atom
+from intset.simplify.cost import cost
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
@@ -171,12 +172,20 @@ def pieces_to_expr(
     order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
     result, remaining = values[order[-1]], left[order[-1]].domain
     for k in reversed(order[:-1]):
-        remaining = coalesced(remaining.union(left[k].domain))
-        condition = set_to_cond(left[k].domain, dims, params, remaining)
+        other, domain = remaining, left[k].domain
+        remaining = coalesced(other.union(domain))
+        condition = set_to_cond(domain, dims, params, remaining)
         if condition is None:
             raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
-        result = select(condition, values[k], result)
+        opposite = set_to_cond(other, dims, params, remaining) if condition.op in _JOINED else None
+        if opposite is not None and cost(opposite) < cost(condition):
+            result = select(opposite, result, values[k])
+        else:
+            result = select(condition, values[k], result)
     return result
+
+
+_JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
 
 
 def _sorted(pieces: list[Piece]) -> list[Piece]:
