@@ -166,7 +166,7 @@ class Frame:
         own = dict.fromkeys((*stated, *ends))
         return tuple([var for var in own if var not in self.ranges and var not in keep])
 
-    def _mentions(self, variables: Mapping[Var, Range]) -> bool:
+    def _mentions(self, variables: Mapping[Var, Range | None]) -> bool:
         """Whether a range depends on one of the variables."""
         return any(v in variables for r in self.ranges.values() if r.ends is None for v in r.free_vars())
 
@@ -214,6 +214,7 @@ class Frame:
             solved: tuple[Frame, Mapping[Var, Expr]] | None = None
             if values:
                 ranges, facts = renamed(self.ranges, self.facts, values, {})
+            if values and not _is_circular(ranges):  # a size may be equated with a variable whose range depends on it
                 defined, requires = (
                     tuple(c.substitute(values) for c in some) for some in (self.defined, self.requires)
                 )
@@ -283,6 +284,14 @@ def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var,
     ends = {var: limits.max for var, limits in table.items() if limits.min is NEG_INF}
     facts = [Fact(var <= last, DECLARED) for var, last in ends.items() if isinstance(last, Expr)]
     return {**table, **dict.fromkeys(ends, Range.everything())} if facts else table, tuple(facts)
+
+
+def _is_circular(ranges: Mapping[Var, Range | None]) -> bool:
+    try:
+        checked_ranges(ranges)
+    except InputError:
+        return True
+    return False
 
 
 def _refuse_cycles(table: Mapping[Var, Range]) -> None:

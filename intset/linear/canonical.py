@@ -33,7 +33,7 @@ from intset.linear.form import (
     short_spine,
 )
 from intset.linear.members import FoundMembers
-from intset.linear.multiples import folded, step_of_sum
+from intset.linear.multiples import OF_CASES, folded, step_of_sum
 from intset.linear.operations import NODE_RULES, RULES
 
 
@@ -212,7 +212,7 @@ class Normalizer:
                 part = e.args[1] if e.op is ops.MUL else e
                 if part.op is ops.FLOORDIV:
                     part = part.args[0]
-                if isinstance(part, Var) and part not in ranges and part.declared()[2] > 1:
+                if part.op in OF_CASES or isinstance(part, Var) and part not in ranges and part.declared()[2] > 1:
                     return True
                 if e.op is not ops.MUL:
                     break

@@ -355,12 +355,12 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
 
 
 def has_quotient(monomial: Expr) -> bool:
-    """Whether some factor of a monomial is a floor quotient."""
+    """Whether some factor of a monomial is a quotient with a remainder of its own."""
     while monomial.op is ops.MUL:
-        if monomial.args[1].op is ops.FLOORDIV:
+        if monomial.args[1].op in REMAINDER_OF:
             return True
         monomial = monomial.args[0]
-    return monomial.op is ops.FLOORDIV
+    return monomial.op in REMAINDER_OF
 
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
@@ -440,7 +440,7 @@ def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
 
 def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Linear | None:
     for division in factors(monomial):
-        if division.op is not ops.FLOORDIV or division.args[1].op is ops.CONST:
+        if division.op not in REMAINDER_OF or division.args[1].op is ops.CONST:
             continue
         for base, divisor in _as_quotients_of(known, division, monomial):
             whole = known.product(divisor, atom(division))
@@ -449,7 +449,7 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
                 continue
             factor = -k // own
             if _dominates(form, base, factor) if base.terms else 0 < factor * base.const // (form.const or 1) <= 1:
-                remainder = make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor)))
+                remainder = make(REMAINDER_OF[division.op], (known.atomized(base), known.atomized(divisor)))
                 return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None
 
@@ -459,6 +459,8 @@ def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Itera
     positive and the factor of the division in the monomial."""
     dividend, divisor = known.form(division.args[0]), known.form(division.args[1])
     yield dividend, divisor
+    if division.op is ops.TRUNCDIV:
+        return
     beside, inner = factors(monomial), factors(division.args[1])
     if not take_out(beside, division) or not beside or not all(take_out(inner, e) for e in beside) or not inner:
         return

@@ -53,16 +53,36 @@ class Multiples(NamedTuple):
     by_quotient: Mapping[Expr, Multiple]
 
 
-def known_multiples(known: Normalizer, e: Expr) -> tuple[Multiple, ...]:
-    """The multiples that facts state for an atom or monomial; without any, its declared divisor."""
+def known_multiples(known: Normalizer, e: Expr, nesting: int = MULTIPLE_CHAIN) -> tuple[Multiple, ...]:
+    """The multiples that facts state for an atom or monomial; without any, what its declaration or its cases share."""
     multiples = known.assumptions.multiples
     stated = None if multiples is None else multiples.by_term.get(e)
     if stated is not None:
         return stated
-    if isinstance(e, Var) and e not in known.ranges:
-        step = e.declared()[2]
+    if isinstance(e, Var):
+        step = 1 if e in known.ranges else e.declared()[2]
         return () if step == 1 else (_modulo(e, step, 0),)
+    if e.op in OF_CASES and nesting:
+        m, r = _step_of_cases(known, e, nesting - 1)
+        return () if m < 2 else (_modulo(e, m, r),)
     return ()
+
+
+OF_CASES = frozenset((ops.MIN, ops.MAX, ops.SELECT, ops.ABS))  # each value is one of the values of the arguments
+
+
+def _step_of_cases(known: Normalizer, e: Expr, nesting: int) -> tuple[int, int]:
+    """(m, r) such that every value of either case is r modulo m."""
+    cases = [known.form(arg) for arg in (e.args[1:] if e.op is ops.SELECT else e.args)]
+    if e.op is ops.ABS:
+        cases.append(cases[0].scale(-1))
+    m, first = step_of_sum(known, cases[0], nesting)
+    for form in cases[1:]:
+        own, r = step_of_sum(known, form, nesting)
+        m = gcd(m, own, r - first)
+        if m == 1:
+            return 1, 0
+    return m, first % m if m else first
 
 
 def _modulo(e: Expr, m: int, r: int) -> Multiple:
@@ -70,29 +90,28 @@ def _modulo(e: Expr, m: int, r: int) -> Multiple:
     return Multiple(e, constant(m), atom(make(ops.FLOORDIV, (e, const(m)))), constant(r))
 
 
-def step_of(known: Normalizer, e: Expr) -> tuple[int, int]:
+def step_of(known: Normalizer, e: Expr, nesting: int = MULTIPLE_CHAIN) -> tuple[int, int]:
     """(m, r) such that every value of the atom or monomial is r modulo m; m = 1 where nothing is known."""
-    for one in known_multiples(known, e):
+    for one in known_multiples(known, e, nesting):
         if one.divisor.is_const and one.rest.is_const:
             return one.divisor.const, one.rest.const
     if e.op is ops.MUL:
-        m, r = 1, 0
+        m, r = 0, 1
         for f in factors(e):
-            own = step_of(known, f)
-            if own[1] == 0:
-                m *= own[0]
-        return m, r
+            n, s = step_of(known, f, nesting)
+            m, r = gcd(m * n, m * s, n * r), r * s
+        return m, r % m if m else r
     return 1, 0
 
 
-def step_of_sum(known: Normalizer, form: Linear) -> tuple[int, int]:
+def step_of_sum(known: Normalizer, form: Linear, nesting: int = MULTIPLE_CHAIN) -> tuple[int, int]:
     """(m, r) such that every value of the form is r modulo m; m = 0 for a constant.
 
     Precondition, for speed alone: `known.may_know_multiples(form)`.
     """
     m, r = 0, form.const
     for e, k in form.terms.items():
-        step, offset = step_of(known, e)
+        step, offset = step_of(known, e, nesting)
         m, r = gcd(m, k * step), r + k * offset
     return m, r % m if m else r
 
@@ -265,8 +284,12 @@ def _multiple_by_quotient(known: Normalizer, quotient: Expr) -> tuple[Multiple, 
     if multiples is not None and (stated := multiples.by_quotient.get(quotient)) is not None:
         return (stated,)
     e, c = quotient.args
-    if isinstance(e, Var) and c.op is ops.CONST and e not in known.ranges and e.declared()[2] == c.data > 1:
+    if c.op is not ops.CONST:
+        return ()
+    if isinstance(e, Var) and e not in known.ranges and e.declared()[2] == c.data > 1:
         return () if multiples is not None and e in multiples.by_term else (_modulo(e, c.data, 0),)
+    if e.op in OF_CASES:
+        return tuple([one for one in known_multiples(known, e) if one.divisor.is_const and one.divisor.const == c.data])
     return ()
 
 

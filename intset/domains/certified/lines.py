@@ -27,7 +27,7 @@ from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
-from intset.linear.form import atom
+from intset.linear.form import Linear, atom, monomial_of
 from intset.names import CHEAPEST
 from intset.ranges import is_known
 
@@ -186,9 +186,7 @@ class _LineSearch:
         for var in self.variables:
             others = {v: const(x) for v, x in point.items() if v is not var}
             alone = self.query.known.form(as_expr(substitute(form.expr(), others)))
-            k = alone.terms.get(var, 0)
-            solved = k and len(alone.terms) == 1 and (end - alone.const) % k == 0
-            if solved and self._is_there({**point, var: (end - alone.const) // k}, end):
+            if any(self._is_there({**point, var: x}, end) for x in _solutions(alone, var, end)):
                 return True
         return False
 
@@ -198,6 +196,19 @@ class _LineSearch:
         except (EvaluationError, InputError):
             return False
         return inside and is_witness(self.query, self.query.forms[0], dict(point), end)
+
+
+def _solutions(form: Linear, var: Var, end: int) -> Iterator[int]:
+    """Where a form linear in `var` alone has the value `end`; beside the vertex of a quadratic one."""
+    square = monomial_of([var, var])
+    if any(e is not var and e is not square for e in form.terms):
+        return
+    a, b = form.terms.get(square, 0), form.terms.get(var, 0)
+    if a:
+        vertex = -b // (2 * a)
+        yield from (vertex, vertex + 1)
+    elif b and (end - form.const) % b == 0:
+        yield (end - form.const) // b
 
 
 def _definitions(query: Query, facts: Sequence[Cond]) -> Iterator[tuple[Var, Expr]]:

@@ -234,10 +234,11 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
     if e.op is ops.SHL:
         first, last = (None if end is None else const(0) if end == 0 else const(end) << b for end in (low, high))
         return (first, last, _runs(query, a))
-    everywhere = _takes_every_integer(query, a)
+    everywhere, sign = _takes_every_integer(query, a), known.sign(known.form(b))
     if e.op is ops.FLOORMOD:
+        if sign > 0:
+            return (const(0), b - 1, everywhere)
         return (_choice(ops.MIN, b + 1), _choice(ops.MAX, b - 1), everywhere)
-    sign = known.sign(known.form(b))
     size = b if sign > 0 else -b if sign < 0 else abs(b)
     first = const(0) if low is not None and low >= 0 else 1 - size
     last = const(0) if high is not None and high <= 0 else size - 1

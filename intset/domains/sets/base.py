@@ -24,13 +24,13 @@ from intset.domains.sets.ends import Bounds, End, as_end, by_parameter, end_at, 
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed
-from intset.expr.build import logical_and, maximum
+from intset.expr.build import logical_and, maximum, select
 from intset.expr.dag import conjuncts, free_vars
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, constant_value, truth
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
 from intset.facts import ASSUMED, Fact
-from intset.frame import Frame
+from intset.frame import Frame, is_met
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.names import CHEAPEST
 from intset.prover.proof import Proof, prove_in, undecided
@@ -239,9 +239,14 @@ class IntervalSet(IntSet):
         check_countable(self)
         if isinstance(self.low, Infinity) or isinstance(self.high, Infinity):
             return POS_INF
-        extent = self._frame().canonical(self.high - self.low + 1)
+        frame = self._frame()
+        extent = frame.canonical(self.high - self.low + 1)
         number = constant_value(extent)
-        return maximum(extent, 0) if number is None else max(number, 0)
+        length = const(max(number, 0)) if number is not None else maximum(extent, 0)
+        needs = [need for need in definedness([self.low, self.high]) if not is_met(frame.known, need)]
+        if needs and not is_partial(length):  # no element where an end has no value
+            return select(logical_and(*needs), length, 0)
+        return length if number is None else length.data
 
 
 @all_as_configured

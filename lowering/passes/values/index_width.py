@@ -111,6 +111,13 @@ class _WidthDescent(Descent):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
             shapes = {**self.shapes, old.tensor: extents}
             return _WidthDescent(self.scope, self.spans, self.spans_scope, self.data, shapes)
+        if (
+            isinstance(old, Let)
+            and isinstance(old.var, Var)
+            and isinstance(old.value, Expr)
+            and old.var not in self.data
+        ):
+            return self.at(self.scope.after(old), self.spans.inside(old.var, old.value, old.value))
         return self.at(self.scope.after(old))
 
     def inside(self, loop: For) -> _WidthDescent:

@@ -23,11 +23,13 @@ from intset import (
     evaluate,
     maximum,
     minimum,
+    select,
     sum_of,
     truncmod,
 )
 from intset.config import current
 from intset.domains.certified.end_search import attained_ends
+from intset.domains.sets.ends import as_end
 
 x, tile, a, b = Var("x"), Var("tile"), Var("a"), Var("b")
 y = ShapeVar("y")
@@ -212,3 +214,37 @@ def test_ends_that_no_corner_takes() -> None:
         for p in itertools.product(range(6), repeat=4)
     ]
     assert bounds.is_tight and bounds.ints() == (min(values), max(values))
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_quadratics_end_beside_their_vertex(number: int) -> None:
+    r = random.Random(number)
+    a, b, c = r.choice((-3, -2, -1, 1, 2, 5)), r.randint(-90, 90), r.randint(-9, 9)
+    size = ShapeVar("size", lower=0, upper=r.choice((None, 60)))
+    ends = Context().bounds(size * size * a + size * b + c, over=[size])
+    values = [x * x * a + x * b + c for x in range(61)]
+    low = NEG_INF if a < 0 and size.declared()[1] is None else min(values)
+    high = POS_INF if a > 0 and size.declared()[1] is None else max(values)
+    assert ends.is_tight and tuple(ends) == (as_end(low), as_end(high))
+
+
+def test_nothing_is_counted_where_an_end_has_no_value() -> None:
+    n, i = ShapeVar("n"), Var("i")
+    for first in (6 // n - 2, n % (n - 3), select(n > 5, n, 6 // n)):
+        ctx = Context({i: Range(first, 2)})
+        counted, region = ctx.value_set(i).count(), ctx.image((i,)).count()
+        for value in range(9):
+            try:
+                evaluate(first, {n: value})
+                expected = 2
+            except EvaluationError:
+                expected = 0
+            assert evaluate(counted, {n: value}) == evaluate(region, {n: value}) == expected
+
+
+def test_a_truncating_remainder_by_a_range_of_divisors() -> None:
+    d = Var("d")
+    ends = Context({x: None, d: Range(4, 7)}).bounds(truncmod(x, d))
+    assert ends.ints() == (-9, 9)
+    positive = Context({x: Range(1, POS_INF), d: Range(4, 7)}).bounds(truncmod(x, d))
+    assert positive.ints() == (0, 9)

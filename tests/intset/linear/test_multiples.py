@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, select, using
+from intset import Context, Range, ShapeVar, Var, const, maximum, minimum, select, using
 from intset.errors import ContradictionWarning, EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
@@ -177,3 +178,39 @@ def test_a_choice_on_a_multiple_among_the_facts_is_read_to_an_end() -> None:
     assert ctx.prove(i + last <= 3)
     assert not ctx.prove(i.eq(0))
     assert ctx.prove(i <= o + 1)
+
+
+def of_cases(r: random.Random, depth: int) -> tuple[Any, int, int]:
+    """(an expression, m, rest): every value is `rest` modulo `m`, by what its cases and factors share."""
+    if depth == 0:
+        g, rest = r.choice((2, 4, 6, 8, 12)), r.randrange(6)
+        return r.choice((a, b)) * g + rest, g, rest
+    (e, m, p), (f, n, s) = of_cases(r, depth - 1), of_cases(r, depth - 1)
+    kind = r.randrange(6)
+    if kind == 0:
+        return e + f, math.gcd(m, n), p + s
+    if kind == 1:
+        return e * f, math.gcd(m * n, m * s, n * p), p * s
+    if kind == 2:
+        return abs(e), math.gcd(m, 2 * p), p
+    joined = (minimum(e, f), maximum(e, f), select(a < b, e, f))[kind - 3]
+    return joined, math.gcd(m, n, p - s), p
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_cases_and_products_share_a_remainder(number: int) -> None:
+    r = random.Random(number)
+    e, m, rest = of_cases(r, r.choice((1, 1, 2)))
+    ctx = Context({a: None, b: None})
+    assert ctx.prove((e % m).eq(rest % m)).by in ("linear", "") or m == 1
+    simpler = ctx.simplify(e % m)
+    assert str(simpler) == str(rest % m) if m > 1 else simpler is const(0)
+    values = compiled(e, [a, b])
+    assert all(values(x, y) % m == rest % m for x in range(-5, 6) for y in range(-5, 6))
+
+
+def test_facts_reach_through_cases() -> None:
+    ctx = Context({a: None, b: None}, assume=[(a % 4).eq(0), (b % 6).eq(0)])
+    assert ctx.simplify(maximum(a, b) % 2) is const(0)
+    assert ctx.simplify((minimum(a, b) * 3 + 1) % 6) is const(1)
+    assert ctx.simplify(maximum(a, b) // 2 * 2) is ctx.simplify(maximum(a, b))

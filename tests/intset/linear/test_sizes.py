@@ -123,3 +123,10 @@ def test_verdicts_hold_at_every_point(first: int) -> None:
                 for point in points:
                     assert evaluate(goal, point), (seed, facts, goal, point)
     assert decided >= 10
+
+
+def test_a_size_equated_with_a_variable_that_it_bounds_is_kept() -> None:
+    n, i, j = ShapeVar("n", lower=1), Var("i"), Var("j")
+    ctx = Context({j: Range(1, n - 1), i: Range(j, j + n)}, assume=[(n + j).eq(i)])
+    assert ctx.prove(i * -2 + j < 0)
+    assert ctx.prove(i < j * 2).status == "refuted"

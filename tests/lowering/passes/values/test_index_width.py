@@ -132,3 +132,11 @@ def test_ragged_tiles_of_any_length_have_a_version_of_32_bits() -> None:
     s[B].split(B.op.axis[0], 24)
     text = to_c(lower(s, [A, B]))
     assert "int32 where n <= " in text and ">> 31" in text and ">> 63" in text
+
+
+def test_a_named_value_has_the_interval_of_its_expression() -> None:
+    t, j = Var("t"), Var("j")
+    spans = Spans(Context({i: Range(0, 100_000)}), 32)
+    named = spans.inside(t, i % 1000, i % 1000)
+    assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
+    assert named.inside(j, const(0), t).span(j) == (0, 999)
