@@ -1,4 +1,4 @@
-"""The command line: `intset bounds|compare|lower|explain|plot FILE ...`."""
+"""The command line: `intset bounds|compare|lower|explain|plot|space|explore FILE ...`."""
 
 from __future__ import annotations
 

@@ -9,22 +9,29 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from bound.schedule import Schedule
-from intset import InputError, IntSetError
-from intset.expr.printer import shown
+from intset import IntSetError
 from intset.installation import library_version
-from intset.names import check_name
-from lowering.cli import reports, tables
+from lowering.cli import exploring, reports, tables
+from lowering.cli.arguments import (
+    AT,
+    MANY_DOMAINS,
+    ONE_DOMAIN,
+    checked,
+    common,
+    domain_list,
+    integers,
+    listed,
+    readable,
+)
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 
 JSON_VERSION = 1
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _MANUAL = """
 Bounds, regions, proofs and division lowering for tensor compilers.
@@ -57,6 +64,9 @@ Examples:
     intset explain examples/flatten_symbolic.py
   A picture of what a stage requires, computes and allocates:
     intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
+  The configurations of a space, and what is measured at each:
+    intset space examples/conv_tilings.py
+    intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
 
 \b
 Domains:
@@ -77,95 +87,9 @@ what depends on data a check before the access.
 \b
 Exit status:
   0  done
-  1  compare found an answer that is wrong
+  1  compare found an answer that is wrong, or explore --strict a configuration that failed
   2  bad input, named in one line on stderr
 """
-
-# -- arguments ----------------------------------------------------------------------------------------------------
-
-
-def _checked(check: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    return lambda context, parameter, value: check(value)
-
-
-def _listed(texts: Sequence[str]) -> list[str]:
-    """The parts of texts with commas between."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
-
-
-def _integers(texts: Sequence[str], option: str) -> SizeValues:
-    """The values of texts such as `n=1024`."""
-    values = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals or not value.strip().removeprefix("-").isdecimal():
-            raise InputError(f"{option} takes NAME=VALUE with an integer, not {shown(text)}")
-        values[name.strip()] = int(value)
-    return values
-
-
-def _readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
-    """The path of a readable script or corpus."""
-    path = Path(name)
-    if not path.exists():
-        raise InputError(f"{name}: no such file")
-    if not path.is_file():
-        raise InputError(f"{name}: not a file")
-    if path.suffix not in (".py", ".json"):
-        raise InputError(f"{name}: a Python script (.py) or a corpus (.json) is expected")
-    if path.suffix not in suffixes:
-        raise InputError(f"{name}: a Python script that builds schedules is expected")
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
-    return path
-
-
-def _domain_names(texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    parts = _listed([texts] if isinstance(texts, str) else texts or ())
-    return tuple(check_name(part, "--domain") for part in parts)
-
-
-_AT = click.option(
-    "--at",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=_checked(partial(_integers, option="--at")),
-    help="Fix a size of schedules; repeatable.",
-)
-_ONE_DOMAIN = click.option(
-    "-d",
-    "--domain",
-    metavar="NAME",
-    callback=_checked(lambda name: None if name is None else check_name(name, "--domain")),
-    help="The domain that answers; default: auto.",
-)
-_MANY_DOMAINS = click.option(
-    "-d",
-    "--domain",
-    "domains",
-    metavar="NAME",
-    callback=_checked(_domain_names),
-    help="The domains to compare, with commas between; default: all.",
-)
-
-
-def _common(domain: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
-    """The arguments that most commands share."""
-
-    def decorate(command: _Command) -> _Command:
-        files = click.argument(
-            "files",
-            metavar="FILE...",
-            nargs=-1,
-            required=True,
-            callback=_checked(lambda names: [_readable(name) for name in names]),
-        )
-        as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
-        return files(domain(as_json(_AT(command))))
-
-    return decorate
 
 
 def _report(
@@ -206,7 +130,7 @@ def app() -> None:
 
 
 @app.command()
-@_common(_ONE_DOMAIN)
+@common(ONE_DOMAIN)
 @_COMPACT
 def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues, compact: bool) -> None:
     """Print the bounds of schedules and of corpus rows.
@@ -233,7 +157,7 @@ def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues,
 
 
 @app.command()
-@_common(_MANY_DOMAINS)
+@common(MANY_DOMAINS)
 def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: SizeValues) -> int:
     """Compare domains.
 
@@ -260,7 +184,7 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
 
 
 @app.command()
-@_common(_ONE_DOMAIN)
+@common(ONE_DOMAIN)
 @click.option("--emit", type=click.Choice(["nest", "c"]), default="nest", help="Print the loop nest (default), or C.")
 @_COMPACT
 @click.option(
@@ -319,7 +243,7 @@ def lower(
 
 
 @app.command()
-@_common(_ONE_DOMAIN)
+@common(ONE_DOMAIN)
 def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues) -> None:
     """Explain answers: derivations, facts used, and precision lost.
 
@@ -341,20 +265,24 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
     )
 
 
+def _script_or_folder(name: str) -> Path:
+    return Path(name) if Path(name).is_dir() else readable(name, suffixes=(".py",))
+
+
 @app.command()
-@click.argument("file", metavar="FILE", callback=_checked(partial(_readable, suffixes=(".py",))))
+@click.argument("file", metavar="FILE|DIR", callback=checked(_script_or_folder))
 @click.option("--stage", metavar="NAME", help="The stage; default: the first one computed inside another's loops.")
 @click.option(
     "--axes",
     metavar="I,J",
-    callback=_checked(lambda text: _listed([text or ""])),
+    callback=checked(lambda text: listed([text or ""])),
     help="Axes of its tensor, down and across; default: the last two.",
 )
 @click.option(
     "--instance",
     metavar="LOOP=VALUE,...",
     multiple=True,
-    callback=_checked(lambda texts: _integers(_listed(texts), "--instance")),
+    callback=checked(lambda texts: integers(listed(texts), "--instance")),
     help="The loops around it; default: first in need.",
 )
 @click.option(
@@ -363,10 +291,10 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
     "domains",
     metavar="NAME",
     multiple=True,
-    callback=_checked(_domain_names),
+    callback=checked(domain_list),
     help="One panel each; repeatable.",
 )
-@_AT
+@AT
 @click.option("--schedule", metavar="NAME", help="One of several schedules of the script; default: the first.")
 @click.option(
     "--compute",
@@ -374,22 +302,95 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
     default="exact",
     help="Nests guarded to what is required (default), or over its box.",
 )
-@click.option("-o", "--output", metavar="FILE", help="A .png or .svg file; default: SCRIPT-STAGE.png, here.")
-def plot(file: Path, **options: Any) -> None:
-    """Draw what a stage requires, computes and allocates.
+@click.option("--by", metavar="COLUMN", help="Of a DIR: the value drawn over --axes; default: the first one.")
+@click.option(
+    "--pareto",
+    metavar="A,B",
+    callback=checked(lambda text: listed([text or ""])),
+    help="Of a DIR: two values whose Pareto front is drawn.",
+)
+@click.option("-o", "--output", metavar="FILE", help="A .png or .svg file; default: SCRIPT-STAGE.png or DIR.png, here.")
+def plot(file: Path, by: str | None, pareto: list[str], **options: Any) -> None:
+    """Draw what a stage requires, computes and allocates, or the results of an exploration.
 
     Two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain (interval,
     stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all axes.
     Axes may be named, or numbered from 0. Needs matplotlib: pip install 'inferbound[plot]'.
 
+    Of a folder that `intset explore` wrote: a heat map of --by over two names, the least over all other names, or the
+    Pareto front of two values; other options have no effect on it.
+
     \b
     Examples:
       intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
       intset plot examples/softmax_dynamic.py --at n=40 --at rows=8 -d interval -d auto -o softmax.svg
+      intset plot results --axes ty,tx --by cost -o cost.png
+      intset plot results --pareto bytes,cost
     """
+    if file.is_dir():
+        from lowering.cli.plot_results import plot_results
+
+        plot_results(file, options["axes"], by, pareto, options["output"])
+        return
     from lowering.cli import plot as drawing
 
     drawing.plot(file, **options)
+
+
+@app.command()
+@click.argument("file", metavar="FILE", callback=checked(partial(readable, suffixes=(".py",))))
+@click.option("--sample", type=click.IntRange(0), default=5, help="Members drawn uniformly; default: 5.")
+@click.option("--seed", type=int, default=0, help="The seed of the sample.")
+@click.option("--best", type=click.IntRange(1), default=10, help="With --by: the number of members listed.")
+@click.option("--by", metavar="EXPRESSION", help="List the members with the least value of an expression of the names.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
+    """Print a space: the number of configurations, the values that each name still takes, a sample, the best.
+
+    FILE is a Python script that defines `space = Space({...}, where=[...])`. For an empty space the conditions that
+    contradict one another are listed.
+
+    \b
+    Examples:
+      intset space examples/conv_tilings.py
+      intset space --by "ty * tx" --best 3 examples/conv_tilings.py
+    """
+    report = exploring.space_report(file, sample, seed, best, by)
+    if as_json:
+        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+    else:
+        exploring.show_space(report)
+
+
+@app.command()
+@click.argument("file", metavar="FILE", callback=checked(partial(readable, suffixes=(".py",))))
+@click.option("--out", metavar="DIR", required=True, help="The folder of the results.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes; default: this one alone.")
+@click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option("--best", type=click.IntRange(1), default=10, help="Rows listed at the end; default: 10.")
+@click.option("--by", metavar="COLUMN", help="The value that is least in the best rows; default: the first one.")
+@click.option("--largest", is_flag=True, help="The greatest values of --by are best.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if a configuration failed.")
+@click.option("--fresh", is_flag=True, help="Delete the results that are there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+def explore(file: Path, as_json: bool, **options: Any) -> int:
+    """Measure every configuration of a space into a folder of Parquet files.
+
+    FILE is a Python script that defines `space`, `make(configuration)`, and `measure(made)` unless `make` gives the
+    numbers itself. Run again, it goes on where it stopped; an interrupt writes what is done. Results of other functions
+    in the same folder are refused. Needs pyarrow: pip install 'inferbound[sweep]'; --dask needs 'inferbound[dask]'.
+
+    \b
+    Examples:
+      intset explore examples/conv_tilings.py --out results --jobs 4 --best 10 --by bytes
+      intset plot results --axes ty,tx --by bytes -o bytes.png
+    """
+    report, is_good = exploring.explored(file, **options)
+    if as_json:
+        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+    else:
+        exploring.show_explored(report)
+    return 0 if is_good else 1
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

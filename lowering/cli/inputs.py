@@ -62,7 +62,7 @@ def load_script(path: Path) -> list[ScriptSchedule]:
     ------
     InputError: the script cannot be read, fails, or defines no schedule; the message names file and line.
     """
-    namespace = _executed(path)
+    namespace = executed(path, script_text(path))
     cases = [*_listed(path, namespace.get("CASES")), *_objects(namespace), *_functions(path, namespace)]
     if not cases:
         raise InputError(
@@ -71,11 +71,21 @@ def load_script(path: Path) -> list[ScriptSchedule]:
     return cases
 
 
-def _executed(path: Path) -> dict[str, object]:
+def script_text(path: Path) -> str:
+    """The text of a Python script; raises `InputError` if it is no text."""
     try:
-        source = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a Python script: it is no UTF-8 text (byte {error.start})") from None
+
+
+def executed(path: Path, source: str) -> dict[str, Any]:
+    """The names that a script defines; its text is given, its path is for messages and for imports beside it.
+
+    Raises
+    ------
+    InputError: it is no Python, or it fails; the message names the line.
+    """
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as error:

@@ -105,10 +105,14 @@ def require_matplotlib() -> Any:
 
 def save(picture: Picture, path: Path) -> None:
     """Draw a picture to a file."""
-    matplotlib = require_matplotlib()
-    with matplotlib.rc_context(_STYLE):
-        figure = draw(picture)
-        options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {"dpi": 160}
+    with require_matplotlib().rc_context(_STYLE):
+        saved(draw(picture), path)
+
+
+def saved(figure: Figure, path: Path) -> None:
+    """Write a figure to a file."""
+    options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {"dpi": 160}
+    with require_matplotlib().rc_context(_STYLE):
         try:
             figure.savefig(path, facecolor="white", **options)
         except OSError as error:
@@ -119,7 +123,6 @@ def draw(picture: Picture) -> Figure:
     """A figure with one panel per domain on equal axes, a title and a legend."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.text import Text
 
     view, number = _view(picture), len(picture.panels)
     columns = 1 if view.is_strip or view.ratio > 2 else min(number, 4 if view.ratio < 0.6 else 2 if number > 3 else 3)
@@ -135,9 +138,16 @@ def draw(picture: Picture) -> Figure:
     figure.suptitle(f"{title}\n{where}\n", x=0.015, ha="left", fontsize=10, linespacing=1.5)
     same = all(panel.required == panel.computed for panel in picture.panels)
     _draw_legend(figure, same and not view.is_fine)
-    for text in figure.findobj(Text):  # user names contain neither formulas nor control characters
-        text.set(parse_math=False, usetex=False, text=visible(text.get_text(), keep="\n"))
+    write_out(figure)
     return figure
+
+
+def write_out(figure: Figure) -> None:
+    """Have the texts of a figure drawn as they are: users' names are no formulas, and control characters are escaped."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set(parse_math=False, usetex=False, text=visible(text.get_text(), keep="\n"))
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------

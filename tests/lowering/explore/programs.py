@@ -47,11 +47,21 @@ def logged(log: Path) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """`python -m tests.lowering.explore.programs OUT LOG WORKERS BATCH`: what a test kills."""
+    """`python -m tests.lowering.explore.programs OUT LOG WORKERS BATCH`: what a test kills.
+
+    WORKERS is a number of processes, 0 for none, or the address of a Dask scheduler.
+    """
     from lowering import explore
 
     out, log, workers, batch = sys.argv[1:]
-    explore(same, SPACE, measure=Logged(log), executor=int(workers) or None, out=out, batch=float(batch))
+    executor: Any = int(workers) or None if workers.isdigit() else dask_executor(workers)
+    explore(same, SPACE, measure=Logged(log), executor=executor, out=out, batch=float(batch))
+
+
+def dask_executor(address: str) -> Any:
+    from distributed import Client
+
+    return Client(address).get_executor()
 
 
 if __name__ == "__main__":
