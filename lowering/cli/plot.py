@@ -143,7 +143,7 @@ def draw(picture: Picture) -> Figure:
 
 
 def write_out(figure: Figure) -> None:
-    """Have the texts of a figure drawn as they are: users' names are no formulas, and control characters are escaped."""
+    """Have the texts of a figure drawn as they are: names are no formulas, control characters are escaped."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
