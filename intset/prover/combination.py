@@ -40,7 +40,7 @@ from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, const, constant_value
 from intset.frame import Frame
-from intset.linear.form import order_key
+from intset.linear.form import factors, order_key, take_out
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
 
 MAX_PREMISES = (48, 30, 16)  # premises used singly, in pairs, in triples
@@ -147,18 +147,19 @@ def splits(
 ) -> Iterator[Cond]:
     """Candidate split conditions, most promising first."""
     below = postorder([premise.cond for column in columns for premise in column.premises])
-    chained: dict[Expr, None] = {}
-    for node in below:  # equations `node == simple` of the linear form, as two inequalities
+    equal: list[Expr] = []  # differences that the linear form finds to be 0
+    for node in below:
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
             simple = known.canonical(node)
             if simple is node and known.solved is not None:
                 solved, values = known.solved
                 simple = solved.canonical(node.substitute(values))
             if simple is not node:
-                yield node - simple >= 1
-                yield simple - node >= 1
-                chained.update(dict.fromkeys(_chained_quotients(simple)))
-    yield from (quotient >= 0 for quotient in chained)
+                yield from (product >= 0 for product in _chained_quotients(simple))
+                equal.append(node - simple)
+    for difference in equal:
+        yield difference >= 1
+        yield difference <= -1
     yield from dict.fromkeys(node.args[0] for node in below if node.op is ops.SELECT)
     yield from dict.fromkeys(node.args[0] >= 0 for node in below if node.op in (ops.TRUNCDIV, ops.TRUNCMOD))
     yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
@@ -179,13 +180,26 @@ def splits(
 
 
 def _chained_quotients(simple: Expr) -> Iterator[Expr]:
-    """The quotients that are multiplied by one another, as in `s // k = m//k * (s//m)`.
+    """The quotients that are multiplied by one another, as in `t // k = m//k * (s//m) * (t//s)`, and products of them.
 
-    It follows from `m = k*(m//k)` times the other one.
+    It follows from `s = m*(s//m)` times `t//s`, and `m = k*(m//k)` times `s//m * (t//s)`.
     """
-    for product in postorder((simple,)):
-        if product.op is ops.MUL and all(arg.op is ops.FLOORDIV for arg in product.args):
-            yield from product.args
+    products = [node for node in postorder((simple,)) if isinstance(node, Expr) and node.op is ops.MUL]
+    inner = {product.args[0] for product in products}
+    for product in products:
+        parts = factors(product)
+        if product in inner or any(part.op is not ops.FLOORDIV for part in parts):
+            continue
+        yield from parts
+        divisors = [part.args[1] for part in parts]
+        last = next((part for part in parts if all(part.args[0] is not d for d in divisors)), None)
+        whole: Expr | None = None
+        while last is not None and len(parts) > 1:
+            take_out(parts, last)
+            whole = last if whole is None else whole * last
+            if whole is not last:
+                yield whole
+            last = next((part for part in parts if part.args[0] is last.args[1]), None)
 
 
 def _eliminated(goal: Poly, equations: Sequence[Poly]) -> Poly:
@@ -344,8 +358,11 @@ def _terms(
     columns: list[Column], effort: SearchBudget, degrees: Sequence[int] = (1, 2, 3)
 ) -> tuple[WeightedProduct, ...] | None:
     """The terms of a combination, from products of the lowest sufficient degree."""
+    columns = list({(frozenset(column.poly.items()), column.is_zero): column for column in reversed(columns)}.values())
+    columns.reverse()  # of premises that say the same, the first
+    multiplied = sum(column.premises[0].why != names.SQUARE for column in columns)
     for degree in degrees:
-        if degree > 1 and len(columns) > MAX_PREMISES[degree - 1]:
+        if degree > 1 and multiplied > MAX_PREMISES[degree - 1]:
             return None
         if len(columns) <= MAX_PREMISES[0]:
             terms = _solve(_cancelling(list(_products(columns, degree, effort))), effort)
