@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from intset.expr.convert import Converter, fold
     from intset.prover.proof import Proof
     from intset.simplify.cost import COST, cost
+    from intset.spaces.axes import divisors
     from intset.spaces.space import Space
 
 _WHAT_ANSWERS = {
@@ -86,6 +87,7 @@ _WHAT_ANSWERS = {
     **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
     "Domain": "intset.domains.protocols",
     "Space": "intset.spaces.space",
+    "divisors": "intset.spaces.axes",
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
@@ -152,6 +154,7 @@ __all__ = [
     "ceildiv",
     "const",
     "cost",
+    "divisors",
     "domain_names",
     "evaluate",
     "floordiv",

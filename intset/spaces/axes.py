@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from math import isqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError
-from intset.expr.arguments import a_name, listed, mapped
+from intset.expr.arguments import a_name, as_int, listed, mapped
 from intset.expr.node import Var
 from intset.expr.printer import shown
 
@@ -58,6 +59,19 @@ class SpaceAxis(NamedTuple):
         """This axis with only these of its values."""
         kept = set(values)
         return self._replace(values=tuple(value for value in self.values if value in kept))
+
+
+def divisors(number: int) -> list[int]:
+    """The positive divisors of a positive number, in order.
+
+    >>> divisors(56)
+    [1, 2, 4, 7, 8, 14, 28, 56]
+    """
+    n = as_int(number, "the number to divide")
+    if n < 1:
+        raise InputError(f"the number to divide is positive, not {shown(n)}")
+    low = [k for k in range(1, isqrt(n) + 1) if n % k == 0]
+    return [*low, *(n // k for k in reversed(low) if k * k != n)]
 
 
 def as_value(value: Any) -> SpaceValue | None:

@@ -18,7 +18,7 @@ from intset.expr.range import Range
 from intset.spaces.join import Columns
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
-_ROUNDS = 8  # of all conditions; what is left after them is sound, if not least
+_ROUNDS = 8  # of all conditions; a superset is left where more would be needed
 
 
 def narrowed(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> Columns:

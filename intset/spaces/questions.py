@@ -200,13 +200,19 @@ def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceVal
                 number = own[var]
                 if number is not None and kinds[var] is not LABELS:
                     values = np.sort(members.columns[var])
-                    steps += np.abs(np.searchsorted(values, column) - np.searchsorted(values, number))
+                    steps += np.abs(_half_steps(values, column) - _half_steps(values, np.array([number])))
             row = int(np.lexsort([steps, apart])[0])
             rank = (int(apart[row]), int(steps[row]))
             if least is None or rank < least:
                 least = rank
                 found |= _rows_of(block, np.array([row]))
     return configurations(members, found)[0]
+
+
+def _half_steps(values: Array, numbers: Array) -> Array:
+    """Twice the places of numbers in sorted values; one that is not there lies half a step from both beside it."""
+    places: Array = np.searchsorted(values, numbers) + np.searchsorted(values, numbers, side="right")
+    return places
 
 
 def projected(members: Members, kept: Sequence[SpaceAxis]) -> list[ListedRows] | None:

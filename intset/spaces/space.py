@@ -158,8 +158,12 @@ class Space:
         return self._plain(self._listed_columns("columns()"))
 
     def to_arrow(self) -> Any:
-        """All members as a table of pyarrow; InputError where it is not installed."""
-        return _module("pyarrow", "to_arrow").table(self.columns())
+        """All members as a table of pyarrow; InputError where it is not installed or an integer is too long."""
+        module = _module("pyarrow", "to_arrow")
+        try:
+            return module.table(self.columns())
+        except OverflowError:
+            raise InputError("Space.to_arrow takes integers of 64 bits; use columns() or to_pandas()") from None
 
     def to_pandas(self) -> Any:
         """All members as a data frame of pandas; InputError where it is not installed."""
@@ -204,7 +208,7 @@ class Space:
 
         Parameters
         ----------
-        k: how many, at most as many as there are.
+        k: the number of members to draw, at most that of the space.
         seed: the same seed draws the same members, on every machine; `None` draws others each time.
         """
         number = as_count(k, "the number of members of a sample")

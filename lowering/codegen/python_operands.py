@@ -16,7 +16,7 @@ from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.opaque import IntFunction
 from bound.tir.value import COMPARISONS, INFIX, Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor
-from intset.expr import ops
+from intset.expr import ops, printer
 from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
 from lowering.codegen.emitter import Identifiers, indented, opened
@@ -25,10 +25,7 @@ from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
 _INFIX: Final[dict[Op | ValueOp, str]] = {
-    ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.FLOORDIV: "//", ops.FLOORMOD: "%",
-    ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHL: "<<", ops.SHR: ">>",
-    ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
-    ops.AND: "and", ops.OR: "or",
+    **{op: symbol for op, (symbol, _) in printer.INFIX.items()}, ops.AND: "and", ops.OR: "or",
     **{op: str(op) for op in (*INFIX - {ValueOp.DIV}, *COMPARISONS, ValueOp.AND, ValueOp.OR)},
 }  # fmt: skip
 _PREFIX: Final[dict[Op | ValueOp, str]] = {

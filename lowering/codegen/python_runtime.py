@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from bound import dtypes
 from bound.arrays import call_table
 from intset.errors import InputError, UndefinedError
-from intset.expr.ops import trunc_div, trunc_mod
+from intset.expr.ops import CEILDIV, trunc_div, trunc_mod
 from lowering.errors import AccessError, CheckError
 
 Function = Callable[..., Any]
@@ -40,7 +40,7 @@ def environment() -> dict[str, Any]:
         "unread": _unread,
         "filled": filled,
         "opaque": _opaque,
-        "ceildiv": lambda a, b: -(-a // b),
+        "ceildiv": CEILDIV.meaning,
         "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
         "shr": lambda a, b: a >> _shift(b),
         "whole": _whole,

@@ -224,6 +224,7 @@ Relation(r, 1)
 Context({i: Range(0, 4)}, [i < 3], "auto")
 Space({i: [1, 2, 4], "flag": [True, False]}, [i < 3, "i > 1 or flag"], 1000000)
 Space({i: [1, 2]}, "i > 1", memory=1000000)
+divisors(56)
 (1, True) in sp
 {"i": 1, "flag": True} in sp
 sp.sample(2, seed=1)
