@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from bound.errors import InputError, ScheduleError
@@ -23,17 +23,10 @@ from bound.infer.answers.traffic import traffic_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
-from bound.infer.phases.fused_axes import region_of_loops
-from bound.infer.phases.infer_root_bound import (
-    InferenceState,
-    axis_ranges,
-    enter_shared,
-    infer_root_bound,
-    initial_bounds,
-)
-from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
-from bound.infer.phases.thread_axes import thread_equations
+from bound.infer.phases.infer_root_bound import InferenceState, axis_ranges, infer_root_bound, initial_bounds
+from bound.infer.phases.infer_stages import infer_stages
+from bound.infer.phases.pass_down import nest_of
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -48,7 +41,6 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.facts import ASSERTED
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
@@ -100,13 +92,12 @@ def infer_bound(
     sizes = ScheduleSizes(normalized, at)
     tiles = sizes.tiles(normalized)
     context = with_positive(context, tiles)
-    account = create_account(len(normalized.stages))
     state = InferenceState(
         normalized,
         create_attach_path(normalized),
         create_read_graph(normalized),
         sizes,
-        LoopEnvironment(context, sizes.free, name, account),
+        LoopEnvironment(context, sizes.free, name, create_account(len(normalized.stages))),
         name,
         _boxed(normalized, compute),
         frozenset(normalized.stages if compact else ()),
@@ -115,28 +106,9 @@ def infer_bound(
         compute=compute,
         tiles=tiles,
     )
-    _infer_stages(state)
-    equations = thread_equations(state.bounds.values(), state.env, sizes, tiles)
-    if equations:  # the answers are those of sizes that satisfy them
-        context = context.extended(facts=equations, provenance=ASSERTED)
-        env = LoopEnvironment(context, sizes.free, name, account)
-        state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
-        _infer_stages(state)
-    account.close()
+    state = infer_stages(state)
+    state.env.account.close()
     return BoundsMap(schedule, state)
-
-
-def _infer_stages(state: InferenceState) -> None:
-    """Infer the bounds of all stages, consumers first."""
-    enter_shared(state)
-    for stage in reversed(state.schedule.stages):
-        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
-            continue
-        bounds = initial_bounds(state, stage)
-        infer_root_bound(state, bounds)
-        pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
-        bounds.start = create_reduction_init(state.env, bounds)
-        state.threads.update(idle_threads(bounds))
 
 
 def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[Stage]:
