@@ -315,6 +315,8 @@ EQUATED_SIZES: Final = 32
 """`intset.ranges`: Sizes that equations between them eliminate."""
 COALESCED_SUMS: Final = 8
 """`intset.coalescing`: Sums of one question that become variables."""
+RESIDUE_CLASSES: Final = 16
+"""`bound.infer.footprints.largest`: residue classes of loops over which one extent is largest."""
 BREAKPOINT_PIECES: Final = 8
 """`intset.linear.breakpoints`: Affine pieces of the minimum of several forms."""
 MULTIPLE_CHAIN: Final = 4

@@ -17,14 +17,14 @@ from typing import NamedTuple
 from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount, count_term
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
+from bound.infer.footprints.largest import ends_of, largest, least
 from bound.schedule.simple import extent, low
 from intset.expr import ops
-from intset.expr.build import maximum, select
+from intset.expr.build import select
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.linear.breakpoints import affine_in, greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
-from intset.linear.canonical import Normalizer
-from intset.linear.form import ZERO, Linear, atom, constant
+from intset.linear.breakpoints import minimum_pieces, sum_of_pieces
+from intset.linear.form import ZERO, Linear
 from intset.linear.operations import extremum
 
 
@@ -53,7 +53,7 @@ def largest_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr 
         if number is not None:
             numbers += [] if known.is_positive(number) else [number]
             continue
-        most = _largest(env, group.sides[0], group.loops) if _is_simple(env, group) else None
+        most = largest(env, group.sides[0], group.loops) if _is_simple(env, group) else None
         factors.append(_numeric(env, group, MAX) if most is None else most.expr())
     return reduce(lambda total, number: select(number.expr() >= 1, total, 0), numbers, _product(factors))
 
@@ -77,10 +77,10 @@ def total_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | 
 def _total(env: LoopEnvironment, forms: list[Linear], own: Sequence[Var]) -> Expr | None:
     """Sum the extents of a side over at most one loop; `None` without a closed form."""
     if not own:
-        return _least(env.normalizer, forms).expr()
+        return least(env.normalizer, forms).expr()
     if len(own) > 1:
         return None
-    pieces = minimum_pieces(env.normalizer, forms, own[0], *_ends(env, own[0]))
+    pieces = minimum_pieces(env.normalizer, forms, own[0], *ends_of(env, own[0]))
     return None if pieces is None else sum_of_pieces(pieces)
 
 
@@ -147,48 +147,3 @@ def _numeric(env: LoopEnvironment, group: CountGroup, word: str) -> Expr:
 
 def _range(env: LoopEnvironment, v: Var) -> tuple[Expr, Expr]:
     return low(env.ranges[v]), extent(env.ranges[v])
-
-
-def _ends(env: LoopEnvironment, v: Var) -> tuple[Linear, Linear]:
-    first, number = (env.form(e) for e in _range(env, v))
-    return first, first.plus(number)
-
-
-def _least(known: Normalizer, forms: Sequence[Linear]) -> Linear:
-    """The extent of a side: the least form, at least 0."""
-    least = reduce(lambda a, b: extremum(known, ops.MIN, a, b), forms)
-    return extremum(known, ops.MAX, least, ZERO)
-
-
-def _largest(env: LoopEnvironment, forms: Sequence[Linear], own: Sequence[Var]) -> Linear | None:
-    """The largest extent of a side over its loops; `None` if no loop end is proved to attain it."""
-    known, runs, left = env.normalizer, constant(1), []
-    for v in own:
-        first, end = _ends(env, v)
-        lines = [affine_in(known, form, v) for form in forms]
-        kept = [line for line in lines if line is not None]
-        if len(kept) < len(lines):
-            return None
-        flat = [line.slope.is_const and not line.slope.const for line in kept]
-        signs = {line.sign for line, is_flat in zip(kept, flat, strict=True) if not is_flat}
-        if len(signs) > 1:
-            left.append(v)
-            continue
-        place = end.shift(-1) if signs == {1} else first
-        forms = [value_at(known, line, place) for line in kept]
-        number = end.minus(first)
-        if not known.is_positive(number):
-            runs = known.product(runs, atom(select(number.expr() >= 1, 1, 0)))
-    if len(left) > 1:
-        return None
-    if not left:
-        return known.product(runs, _least(known, forms))
-    first, end = _ends(env, left[0])
-    pieces = minimum_pieces(known, forms, left[0], first, end)
-    if pieces is None:
-        return None
-    values: list[Expr] = []
-    for number, line, place in greatest_of_pieces(pieces):
-        value = value_at(known, line, place).expr()
-        values.append(value if known.is_positive(number) else select(number.expr() >= 1, value, 0))
-    return known.product(runs, env.form(maximum(0, *values)))

@@ -25,6 +25,7 @@ from bound.infer.footprints.environment import (
     transitive_ranges,
 )
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.footprints.largest import bound_by_classes
 from bound.schedule import simple
 from intset import config
 from intset.budgets import EXTENTS
@@ -241,6 +242,9 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
         number = max(min(numbers), 0)
         most = simple.minimum(number, most) if most.is_const else as_expr(number)
     choices = [most]
+    by_classes = bound_by_classes(env, [*side.extents(), env.form(most)])
+    if by_classes is not None:
+        return by_classes
     for extent in side.extents():
         apart = bound_quotient_differences(env, extent)
         if numbers and apart is extent and all(v in env.ranges for e in extent.terms for v in e.free_vars()):

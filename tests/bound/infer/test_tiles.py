@@ -209,3 +209,32 @@ def test_an_equation_that_no_size_of_a_tile_satisfies_is_refused() -> None:
         infer_bound(on_threads(t, u)[0])
     with pytest.raises(ScheduleError, match="no sizes satisfy"):
         infer_bound(on_threads(ShapeVar("v") * 2, 15)[0])
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 4, 6])
+def test_storage_of_rows_that_tiles_read_by_quotients(divisor: int) -> None:
+    """Up- and downsampling, and rows of a flattened tensor: the extent is the largest over the tiles of numbers."""
+    random = Random(divisor)
+    equal = asked = 0
+    for _ in range(4):
+        step, ahead, reach = random.choice((1, 1, 2)), random.randint(0, 3), random.randint(0, 2)
+
+        def tiles(size: Expr | int, a: int = step, c: int = ahead, r: int = reach) -> tuple[Schedule, Tensor]:
+            x = te.placeholder((60,), name="A")
+            b = te.compute((60,), lambda i: x[i] * 2.0, name="B")
+            c_ = te.compute((23,), lambda i: b[(i * a + c) // divisor] + b[(i * a + c) // divisor + r], name="C")
+            s = te.create_schedule(c_.op)
+            outer, _ = s[c_].split(c_.op.axis[0], factor=size)
+            s[b].compute_at(s[c_], outer)
+            return s, b
+
+        t = ShapeVar("t", lower=1)
+        s, b = tiles(t)
+        extent = as_expr(infer_bound(s).allocated(b)[0].extent)
+        for n in (1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 22, 23, 40):
+            schedule, tensor = tiles(n)
+            need = infer_bound(schedule).allocated(tensor)[0].extent.data  # type: ignore[union-attr]
+            said = evaluate(extent, {t: n})
+            assert said >= need
+            asked, equal = asked + 1, equal + (said == need)
+    assert equal >= 0.95 * asked
