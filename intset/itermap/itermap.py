@@ -11,7 +11,7 @@ from intset.domains.ranked import strongest
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
-from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, minimum, select
+from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
 from intset.expr.dag import conjuncts, free_vars, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.printer import shown
@@ -178,8 +178,11 @@ class IterMap(Configured):
         extent = _rounded_up(extent)
         if not self._sizes or self._around.prove(logical_not(self._empty)):
             return extent
-        if self._around.extended(facts=[self._empty]).prove(extent.eq(0)):
+        nowhere = self._around.extended(facts=[self._empty])
+        if nowhere.prove(extent.eq(0)):
             return extent
+        if nowhere.prove(extent <= 0):
+            return maximum(extent, 0)
         return select(self._empty, 0, extent)
 
     # -- properties ---------------------------------------------------------------------------------------------

@@ -112,6 +112,9 @@ class Reader:
                 remainder = Linear(dividend.const % divisor, dividend.terms).expr() % divisor
                 self.remainders[remainder] = quotient
                 return cleared.plus(atom(remainder), -times)
+        if dividend.const == divisor - 1:  # a quotient that is rounded up, as `Normalizer` writes it
+            raised = dividend.shift(1 - divisor).scale(-1)
+            return form.plus(atom(raised.expr() // divisor), -factor)
         return form.plus(atom(quotient.expr), factor)
 
 

@@ -94,3 +94,20 @@ def test_drawn_ends_are_not_longer_with_declared_bounds() -> None:
                     assert evaluate(a, env) == evaluate(b, env | inside), (drawn.text(), a, b)
     assert asked > 300
     assert len(longer) * 150 <= asked, longer
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 8, 16])
+def test_boxes_are_written_with_ceilings(d: int) -> None:
+    """Also those that isl answers with: no `(n + 3) // 4 * 4 - 3` where `ceildiv(n, 4) * 4 - 3` is meant."""
+    n = ShapeVar("n")
+    tiles = Context({i: Range(0, ceildiv(n, d)), j: Range(0, d)})
+    for region in (tiles.image((i * d + 1, i)), tiles.image((i * d + j, i, j)), tiles.image((i, i * d))):
+        for side in region.box:
+            assert f"(n + {d - 1}) //" not in str(side)
+    for size in range(1, 40):
+        for extent, value in zip(
+            (side.extent for side in tiles.image((i * d + 1, i)).box),
+            (-(-size // d) * d - d + 1, -(-size // d)),
+            strict=True,
+        ):
+            assert evaluate(extent, {n: size}) == value

@@ -337,7 +337,7 @@ SYMBOLIC = [
     ("[n, m] -> { [i] : 0 <= i < n }", "maximum(0, n)"),
     ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < m }", "maximum(0, n) * maximum(0, m)"),
     ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < 4 and m >= 3 }", "select(m >= 3, maximum(0, n) * 4, 0)"),
-    ("[n, m] -> { [i] : 0 <= i < n and i mod 4 = 0 }", "maximum(0, (n + 3) // 4)"),
+    ("[n, m] -> { [i] : 0 <= i < n and i mod 4 = 0 }", "maximum(0, ceildiv(n, 4))"),
     ("[n, m] -> { [i] : 0 <= i < n and i < m }", "maximum(0, minimum(n, m))"),
     ("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j <= i }", None),
     ("[n, m] -> { [i] : n <= i <= n + 5 }", "6"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intset import Context, InputError, IntSetError, ShapeVar, Var
+from intset import Context, InputError, IntSetError, ShapeVar, Var, evaluate
 from lowering import (
     AccessError,
     CheckError,
@@ -415,3 +415,13 @@ def test_the_last_of_several_cases_may_be_plainly_true() -> None:
     packed = run(g, {"A": given})["B"]
     assert (g.layouts["B"].unpack(packed) == given + 1).all()
     assert packed[3, 2] == 3 and packed[3, 3] == 7
+
+
+@pytest.mark.parametrize("stride", [2, 3, 7])
+def test_the_extent_of_a_strided_layout_is_no_choice_on_emptiness(stride: int) -> None:
+    n = ShapeVar("n")
+    m = IndexMap(lambda x: (x * stride,), (n,), Context())
+    (extent,) = m.new_shape
+    assert "select" not in str(extent)
+    for size in range(6):
+        assert evaluate(extent, {n: size}) == max(0, (size - 1) * stride + 1)
