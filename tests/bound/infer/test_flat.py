@@ -17,8 +17,10 @@ from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Storage
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from intset import ShapeVar
 from intset.errors import BudgetError, UndecidedError
-from intset.expr.node import Var
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Var, as_expr
 from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot_data import picture_of
@@ -70,6 +72,26 @@ def test_an_iteration_keeps_its_run_of_the_tensor(name: str, compute: str) -> No
     if prod(shape) < 1000:
         places_are_right(b)
         check(s, bounds=b)
+
+
+@pytest.mark.parametrize(
+    ("shape", "pos", "places"),
+    [
+        ((129, 127, 63, 65), 1, lambda n: min(128 * n, 67_088_385)),
+        ((129, 127, 63, 65), 2, lambda n: 128),
+        ((12, 11, 10, 9), 1, lambda n: min(128 * n, 11_880)),
+        ((12, 11, 10, 9), 3, lambda n: 1),
+    ],
+)
+def test_runs_of_unknown_length_have_leaf_extents(shape: Any, pos: int, places: Callable[[int], int]) -> None:
+    """nvFuser's flattened tiles: the storage is that of the leaves below the position, for a size as for numbers."""
+    t = ShapeVar("t", lower=1)
+    s, P, _ = flattened(shape, 128, t, pos=pos)
+    symbolic = [as_expr(r.extent) for r in infer_bound(s).storage(P).ranges]
+    for n in (1, 4, 100):
+        assert prod(evaluate(e, {t: n}) for e in symbolic) == places(n)
+    schedule, tensor, _ = flattened(shape, 128, 4, pos=pos)
+    assert prod(int(e) for e in extents(infer_bound(schedule).storage(tensor))) == places(4)
 
 
 def test_the_places_of_a_run_are_its_loops() -> None:
