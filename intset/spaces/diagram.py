@@ -7,7 +7,7 @@ first, and listed, or found by their number, from the first to the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from intset.budgets import SPACE_BLOCK
 from intset.expr.node import Var
+from intset.spaces.early import term_values
 from intset.spaces.join import Columns, JoinStep, ValueTable
 from intset.spaces.vectors import Array, ArrayFunction
 
@@ -119,9 +120,9 @@ def built(steps: Sequence[JoinStep], memory: int) -> Diagram | None:
         before, row = _chosen(step, states, sizes[-1], (memory - held) // 48)
         if before is None or row is None:
             return None
-        known = (*states, *step.source.columns)
-        is_dirty = is_dirty or len(step.live) < len(dict.fromkeys(known))
-        new = {var: states[var][before] if var in states else step.source.columns[var][row] for var in step.live}
+        known = dict.fromkeys((*states, *step.source.columns))
+        is_dirty = is_dirty or bool(step.terms) or len(step.live) < len(known)
+        new = _carried(step, states, before, row, step.live)
         after, number, states = _merged(new, len(row), is_dirty)
         if number < len(row):
             is_dirty = False
@@ -144,9 +145,9 @@ def distinct(steps: Sequence[JoinStep], kept: Sequence[Var], memory: int) -> Col
         if before is None or row is None:
             return None
         known = dict.fromkeys((*states, *step.source.columns))
-        live = [var for var in known if var in kept or var in step.live] if k + 1 < len(steps) else list(kept)
-        new = {var: states[var][before] if var in states else step.source.columns[var][row] for var in live}
-        is_dirty = is_dirty or len(new) < len(known)
+        live = dict.fromkeys((*(var for var in known if var in kept), *step.live)) if k + 1 < len(steps) else kept
+        new = _carried(step, states, before, row, live)
+        is_dirty = is_dirty or bool(step.terms) or len(new) < len(known)
         _, number, states = _merged(new, len(row), is_dirty)
     if not number:
         return {var: np.zeros(0, _NUMBER) for var in kept}
@@ -158,6 +159,20 @@ def distinct(steps: Sequence[JoinStep], kept: Sequence[Var], memory: int) -> Col
         differs[1:] |= code[rows][1:] != code[rows][:-1]
     first = np.sort(rows[differs])
     return {var: column[first] for var, column in states.items()}
+
+
+def _carried(step: JoinStep, states: Columns, before: Array, row: Array, live: Iterable[Var]) -> Columns:
+    """The columns after a step, of the pairs of a state and a row that it chose."""
+    source = step.source.columns
+
+    def chosen(var: Var) -> Array:
+        return states[var][before] if var in states else source[var][row]
+
+    carried: Columns = {}
+    for var in live:
+        term = step.terms.get(var)
+        carried[var] = chosen(var) if term is None else term_values(term, {v: chosen(v) for v in term.variables})
+    return carried
 
 
 def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:

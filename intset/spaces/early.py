@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.dag import postorder, rewrite
 from intset.expr.definedness import where_it_holds
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.range import Range
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
 from intset.linear.symbolic import lowest
-from intset.spaces.vectors import ArrayFunction, Ends, to_numpy
+from intset.spaces.vectors import Array, ArrayFunction, Ends, to_numpy
 
 _LOGIC = (ops.AND, ops.OR, ops.NOT)
 _TRUE = truth(True)
@@ -90,3 +94,67 @@ def _at_most(known: Normalizer, e: Expr, limit: int, bound: Collection[Var]) -> 
     if end is None or any(var not in bound for var in end.expr().free_vars()):
         return _TRUE
     return logical_not(where_it_holds(end.expr() > limit))
+
+
+class BoundPart(NamedTuple):
+    """What a new variable stands for: a part of conditions, and its ends wherever it has a value."""
+
+    function: ArrayFunction
+    ends: Ends
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        return self.function.variables
+
+
+class Shortened(NamedTuple):
+    """Conditions over fewer columns.
+
+    Attributes
+    ----------
+    conditions: with new variables for what they read of the bound ones.
+    terms: what each new variable stands for, over the bound ones.
+    """
+
+    conditions: tuple[ArrayFunction, ...]
+    terms: dict[Var, BoundPart]
+
+
+def shortened(
+    conditions: Sequence[ArrayFunction], bound: Collection[Var], ends: dict[Var, Ends], most: int
+) -> Shortened | None:
+    """Open conditions in which each largest part over bound variables is a variable of its own, so that candidates that
+    differ in nothing else are one state: of `a*b*c <= 64` with `c` open the product `a*b`.
+
+    `None` where that reads more than `most` columns, or a part has no finite ends. Adds the ends of the new variables.
+    """
+    roots = [where_it_holds(cond.node) for cond in conditions if isinstance(cond.node, Cond)]
+    order = postorder(roots)
+    inside: dict[Node, bool] = {}
+    for node in order:
+        inside[node] = node in bound if node.op is ops.VAR else all(map(inside.__getitem__, node.args))
+    parts = dict.fromkeys(arg for node in order if not inside[node] for arg in node.args if inside[arg] and arg.args)
+    plain = {arg for node in order if not inside[node] for arg in node.args if inside[arg] and arg.op is ops.VAR}
+    if not parts or len(parts) + len(plain) > most:
+        return None
+    known = Frame.of({var: Range(low, high - low + 1) for var, (low, high) in ends.items()}).known
+    terms: dict[Var, BoundPart] = {}
+    new: dict[Node, Node] = {}
+    spans: dict[Var, Ends] = {}
+    for part in parts:
+        low, high = (0, 1) if isinstance(part, Cond) else known.bounds(known.form(part))
+        if low is None or high is None or low > high:
+            return None
+        var = Var("part")
+        spans[var] = (low, high)
+        terms[var] = BoundPart(to_numpy(part, ends), spans[var])
+        new[part] = var.ne(0) if isinstance(part, Cond) else var
+    ends |= spans
+    return Shortened(tuple(to_numpy(rewrite(root, dict(new)), ends) for root in roots), terms)
+
+
+def term_values(term: BoundPart, columns: Mapping[Var, Array]) -> Array:
+    """The values of a part; where it has none, some number within its ends."""
+    values = term.function(columns)
+    inside: Array = values.astype(np.int64) if values.dtype == bool else np.clip(values, *term.ends)
+    return inside

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from intset.budgets import SPACE_BLOCK
 from intset.expr.node import Var
-from intset.spaces.early import EarlyConditions
+from intset.spaces.early import BoundPart, EarlyConditions, shortened
 from intset.spaces.vectors import Array, ArrayFunction, ends_of
 
 Columns = dict[Var, Array]
+_LARGE = SPACE_BLOCK << 5  # expected candidates from which on states are worth more thought
 _SAMPLE = SPACE_BLOCK >> 9  # random rows that tell how often a condition holds
 
 
@@ -38,6 +39,7 @@ class JoinStep(NamedTuple):
     shared: its columns that a step before has too.
     live: the columns that a later step reads, in a fixed order.
     early: what the conditions of later steps demand of the columns so far.
+    terms: the live columns that are computed from those so far.
     """
 
     source: ValueTable
@@ -45,6 +47,7 @@ class JoinStep(NamedTuple):
     shared: tuple[Var, ...]
     live: tuple[Var, ...]
     early: EarlyConditions
+    terms: Mapping[Var, BoundPart]
 
 
 def ordered(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> tuple[JoinStep, ...]:
@@ -55,12 +58,12 @@ def ordered(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) 
     equals the one nearest to the given order. The same input gives the same order.
     """
     if len(sources) == 1:
-        return (JoinStep(sources[0], tuple(conditions), (), (), EarlyConditions((), (), {})),)
+        return (JoinStep(sources[0], tuple(conditions), (), (), EarlyConditions((), (), {}), {}),)
     shares = dict(zip(conditions, _shares(sources, conditions), strict=True))
     bits = _OrderBits(sources, conditions, [shares[cond] for cond in conditions])
     orders = [bits.order(first) for first in range(len(sources))]
-    _, order = min(orders, key=lambda found: found[0])
-    return _steps([sources[k] for k in order], conditions, shares)
+    tried, order = min(orders, key=lambda found: found[0])
+    return _steps([sources[k] for k in order], conditions, shares, tried > _LARGE)
 
 
 def _shares(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction]) -> list[float]:
@@ -135,23 +138,33 @@ class _OrderBits:
 
 
 def _steps(
-    order: Sequence[ValueTable], conditions: Iterable[ArrayFunction], shares: dict[ArrayFunction, float]
+    order: Sequence[ValueTable], conditions: Iterable[ArrayFunction], shares: dict[ArrayFunction, float], is_large: bool
 ) -> tuple[JoinStep, ...]:
-    bound: dict[Var, None] = {}
+    """The steps of an order; those of a large join carry what open conditions read, instead of names."""
+    ends = {var: span for source in order for var, span in ends_of(source.columns).items()}
+    joined = [set[Var]().union(*(source.columns for source in order[k + 1 :])) for k in range(len(order))]
+    bound: set[Var] = set()
+    carried: dict[Var, None] = {}
     open_ = list(conditions)
     found: list[JoinStep] = []
-    ends = {var: span for source in order for var, span in ends_of(source.columns).items()}
-    for source in order:
+    for source, later in zip(order, joined, strict=True):
         shared = tuple(var for var in source.columns if var in bound)
-        bound.update(dict.fromkeys(source.columns))
-        closed = [cond for cond in open_ if bound.keys() >= set(cond.variables)]
+        bound |= source.columns.keys()
+        here = dict.fromkeys((*carried, *source.columns))
+        closed = [cond for cond in open_ if here.keys() >= set(cond.variables)]
         open_ = [cond for cond in open_ if cond not in closed]
         closed.sort(key=lambda cond: len(cond.steps) / (1.01 - shares[cond]))
         near = [cond for cond in open_ if not source.columns.keys().isdisjoint(cond.variables)]
-        found.append(JoinStep(source, tuple(closed), shared, tuple(bound), EarlyConditions(near, bound, ends)))
-    read: set[Var] = set()
-    for k in range(len(found) - 1, -1, -1):
-        step = found[k]
-        found[k] = step._replace(live=tuple(var for var in step.live if var in read))
-        read.update(step.shared, *(cond.variables for cond in step.conditions))
+        early = EarlyConditions(near, here, ends)
+        read = dict.fromkeys(var for cond in open_ for var in cond.variables if var in here)
+        terms: dict[Var, BoundPart] = {}
+        if is_large and (short := shortened(open_, here, ends, len(read))) is not None:
+            terms = short.terms
+            shares |= {new: shares[old] for old, new in zip(open_, short.conditions, strict=True)}
+            open_ = list(short.conditions)
+            read = dict.fromkeys(v for cond in open_ for v in cond.variables if v in here or v in terms)
+        kept = (var for var in here if var in later or var in read)
+        live = tuple(dict.fromkeys((*kept, *terms)))
+        found.append(JoinStep(source, tuple(closed), shared, live, early, terms))
+        carried = dict.fromkeys(live)
     return tuple(found)

@@ -158,6 +158,8 @@ def test_late_conditions_bound_what_is_tried_before() -> None:
     values = dict.fromkeys("abcdef", range(1, 101))
     assert Space(values, "a * b * c * d * e * f <= 24").count() == products(6, 24)
     assert Space(values, "a + b + c + d + e + f == 12").count() == comb(11, 5)
+    sums = Space(dict.fromkeys("abcde", range(1, 61)), "a + b + c + d + e <= 200")
+    assert sums.count() == 691_067_520 and all(point in sums for point in sums.sample(50, seed=1))
 
 
 def products(factors: int, limit: int) -> int:
