@@ -19,6 +19,7 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
+from bound.infer.answers.tile_space import space_of
 from bound.infer.answers.traffic import traffic_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
@@ -41,6 +42,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.spaces.space import Space
 
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
@@ -259,15 +261,29 @@ class BoundsMap(Configured):
         now = self._current(tensor)
         return traffic_of(self._state, self._bounds(now), now, only, lambda word: getattr(self, word)(now))
 
+    @as_configured
+    def space(self, values: Mapping[Any, Iterable[Any]], where: Cond | str | Iterable[Cond | str] = ()) -> Space:
+        """The space of these values of sizes, by variable or name, under `where`, declarations and facts (`t >= 1`).
+
+        Raises
+        ------
+        InputError: a key is no symbolic size of the schedule; what `Space` refuses.
+        """
+        return space_of(self._state.env, self._free_sizes, self._state.sizes.fixed, values, where)
+
     @cached_property
     def _live(self) -> LiveStorage:
         return live_storage(self)
 
     def _region(self, footprint: Footprint, tensor: Tensor, word: str) -> StageRegion:
-        sizes = tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
+        sizes = self._free_sizes
         stage = self.schedule.stages.index(self.stage(tensor))
         at_sizes = RegionAtSizes(self._numeric, sizes, word, stage, tensor.value_index) if sizes else None
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names, at_sizes)
+
+    @cached_property
+    def _free_sizes(self) -> tuple[Var, ...]:
+        return tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
 
     @cached_property
     def _numeric(self) -> NumericInference:
@@ -330,11 +346,8 @@ class BoundsMap(Configured):
         """
         stage, most = self.stage(key), as_int(most, "most")
         bounds = self._stages.get(stage)
-        if bounds is None or bounds.computed is None:
-            return None
-        if stage in self._state.sharing.path:
-            return None
-        if any(self.is_slid(iv) for iv in stage.leaf_iter_vars):  # their iteration order is fixed
+        is_ordered = any(self.is_slid(iv) for iv in stage.leaf_iter_vars)  # in the order of its iterations
+        if bounds is None or bounds.computed is None or stage in self._state.sharing.path or is_ordered:
             return None
         has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
         shape = self._state.sizes.shape(stage.op.outputs[0])

@@ -17,7 +17,7 @@ from intset.expr import ops
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, Var, const
 from intset.linear.division import floordiv
-from intset.linear.form import ZERO, Linear
+from intset.linear.form import ZERO, Linear, constant
 from intset.linear.operations import extremum
 from intset.linear.polynomial import linear_of, poly_of, split
 
@@ -138,11 +138,15 @@ def value_at(known: Normalizer, line: Affine, v: Linear) -> Linear:
     return known.product(line.slope, v).plus(line.rest)
 
 
-def sum_of_pieces(pieces: Sequence[AffinePiece]) -> Expr:
-    """The sum over all pieces: of each, an arithmetic series."""
+def sum_of_pieces(known: Normalizer, pieces: Sequence[AffinePiece]) -> Expr:
+    """The sum over all pieces: of each, an arithmetic series, or one value where there is at most one iteration."""
     terms = []
     for start, end, line in pieces:
-        number = end.minus(start).expr()
+        length = end.minus(start)
+        number = length.expr()
+        if known.is_nonneg(constant(1).minus(length)):
+            terms.append(number * value_at(known, line, start).expr())
+            continue
         term = number * line.rest.expr()
         if line.slope.terms or line.slope.const:
             indices = number * start.plus(end).shift(-1).expr() // 2  # start + ... + (end - 1)

@@ -83,8 +83,9 @@ def _check(axes: Sequence[SpaceAxis], node: Node, what: str) -> None:
             raise InputError(f"{what} mentions {var.name}, which is no name of the space ({known}){hint}")
         if axis.kind is LABELS:
             raise InputError(f"{what} mentions {var.name}, whose values are strings: choose among them instead")
-    if opaque := opaque_terms(node):
-        raise InputError(f"{what} has the unknown {shown(opaque[0])}: a space knows its names only")
+    unknown = [term for term in opaque_terms(node) if term.data.value_at is None]
+    if unknown:
+        raise InputError(f"{what} has the unknown {shown(unknown[0])}: a space knows its names only")
 
 
 def _parsed(axes: Sequence[SpaceAxis], text: str) -> Any:

@@ -7,6 +7,7 @@ condition of a `select`, and what stands before an `and`, discard it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -66,12 +67,15 @@ class ArrayFunction:
             if below not in slots:
                 args = tuple(slots[arg] for arg in below.args)
                 slots[below] = len(slots)
-                meaning = table.get(below.op) or below.op.meaning
+                meaning = _NumericTerm(below.data) if below.op is ops.LOAD else table.get(below.op) or below.op.meaning
                 if below.op is ops.CAST:
                     meaning = _wrapping(*below.data)
                 assert meaning is not None
                 steps.append((below, (meaning, args)))
-        self.steps = [step for _, step in steps]
+        self.steps = [(slots[below], *step, below.free_vars()) for below, step in steps]
+        self.ends = {var: ends[var] for var in self.variables}
+        read = {k for _, _, where, below in self.steps if len(below) > 1 for k in where} | {slots[total]}
+        self.gathered = [(slot, own[0]) for slot, _, _, own in self.steps if len(own) == 1 and slot in read]
         self.result = slots[total]
         needs = definedness((node,)) if isinstance(node, Expr) and is_partial(node) else ()
         self.defined = ArrayFunction(logical_and(*needs), ends) if needs else None
@@ -83,13 +87,67 @@ class ArrayFunction:
 
     def __call__(self, columns: Mapping[Var, Array]) -> Array:
         """The values at arrays of the variables, which are broadcast together."""
+        return self._values(columns, False)
+
+    def _values(self, columns: Mapping[Var, Array], is_checked: bool) -> Array:
         args = [np.asarray(columns[var]).astype(self.dtype, copy=False) for var in self.variables]
-        values: list[Any] = [*args, *self.constants]
+        values: list[Any] = [*args, *self.constants, *([None] * len(self.steps))]
+        undefined: list[Array] = []  # where a numeric function has no value
+        tabulated = {var for var, arg in zip(self.variables, args, strict=True) if self._is_tabulated(var, arg)}
+        for k, var in enumerate(self.variables):
+            if var in tabulated:  # all its values, each once
+                values[k] = np.arange(self.ends[var][0], self.ends[var][1] + 1, dtype=self.dtype)
         with np.errstate(all="ignore"):
-            for function, where in self.steps:
-                values.append(function(*[values[k] for k in where]))  # later steps read it
+            for is_gathered in (True, False):
+                for slot, function, where, own in self.steps:
+                    if (len(own) < 2 and tabulated.issuperset(own)) is is_gathered:
+                        value = function(*[values[k] for k in where])
+                        if isinstance(function, _NumericTerm):
+                            value, missing = value
+                            undefined += [missing] if missing.any() else []
+                        values[slot] = value  # later steps read it
+                if is_gathered:
+                    self._gather(values, args, tabulated)
         answer: Array = np.asarray(values[self.result])
-        return answer.astype(bool, copy=False) if isinstance(self.node, Cond) else answer
+        answer = answer.astype(bool, copy=False) if isinstance(self.node, Cond) else answer
+        return self._lazily(answer, args, undefined, is_checked) if undefined else answer
+
+    def _is_tabulated(self, var: Var, arg: Array) -> bool:
+        """Whether terms of this variable alone are computed for its values, and not for each element."""
+        low, high = self.ends[var]
+        return self.dtype != object and (high - low + 1) * _REPEATED <= arg.size
+
+    def _gather(self, values: list[Any], args: list[Array], tabulated: set[Var]) -> None:
+        """Spread the tables of the variables over the elements."""
+        places = {
+            var: (k, arg - self.ends[var][0])
+            for k, (var, arg) in enumerate(zip(self.variables, args, strict=True))
+            if var in tabulated
+        }
+        for slot, var in self.gathered:
+            if var in places:
+                values[slot] = np.asarray(values[slot])[places[var][1]]
+        for k, _ in places.values():
+            values[k] = args[k]
+
+    def _lazily(self, answer: Array, args: list[Array], undefined: list[Array], is_checked: bool) -> Array:
+        """The answer with points at which a numeric function has no value evaluated one by one.
+
+        Raises
+        ------
+        UndefinedError: the whole has no value at such a point, if `is_checked`.
+        """
+        answer, *masks = np.broadcast_arrays(answer, *undefined)
+        answer, columns = answer.copy(), [np.broadcast_to(arg, answer.shape) for arg in args]
+        for place in zip(*np.nonzero(np.logical_or.reduce(masks)), strict=True):
+            point = {var: int(column[place]) for var, column in zip(self.variables, columns, strict=True)}
+            try:
+                answer[place] = evaluate(self.node, point)
+            except UndefinedError:
+                if is_checked:
+                    raise
+                answer[place] = 0
+        return answer
 
     def checked(self, columns: Mapping[Var, Array]) -> Array:
         """The values, where all are defined.
@@ -107,7 +165,33 @@ class ArrayFunction:
                 raise UndefinedError(f"the expression {self.node!r} has no value at {point}")
         if not self.variables:
             evaluate(self.node)
-        return self(columns)
+        return self._values(columns, True)
+
+
+_REPEATED: Final = 8  # times that each value of a variable occurs at least, so that a table pays
+
+
+class _NumericTerm:
+    """A numeric function on arrays: its values, called once for each distinct point, and where it has none."""
+
+    def __init__(self, symbol: Any) -> None:
+        self.symbol = symbol
+
+    def __call__(self, *args: Any) -> tuple[Array, Array]:
+        arrays = np.broadcast_arrays(*args)
+        points = list(zip(*(array.ravel().tolist() for array in arrays), strict=True))
+        known = {point: self._value(point) for point in dict.fromkeys(points)}
+        values = np.empty(len(points), object)
+        values[:] = [known[point] for point in points]
+        missing = np.array([known[point] is None for point in points], bool)
+        values[missing] = 0
+        return values.reshape(arrays[0].shape), missing.reshape(arrays[0].shape)
+
+    def _value(self, point: tuple[int, ...]) -> int | None:
+        try:
+            return int(self.symbol.value_at(*point))
+        except ZeroDivisionError:
+            return None
 
 
 def to_numpy(node: Node, ends: Mapping[Var, Ends]) -> ArrayFunction:
@@ -127,11 +211,16 @@ def ends_of(columns: Mapping[Var, Array]) -> dict[Var, Ends]:
 
 
 def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
-    """The narrowest type in which every step has room."""
-    leaves = {var: max(abs(low), abs(high)).bit_length() for var, (low, high) in ends.items()}
+    """The narrowest type in which every step has room; `object` for terms of numeric functions."""
+    if any(node.op is ops.LOAD for node in order):
+        return object
+    leaves = {var: max(abs(low), abs(high)) for var, (low, high) in ends.items()}
     longest = max([node.data.bit_length() for node in order if node.op is ops.CONST], default=0)
+    lengths = {var: most.bit_length() for var, most in leaves.items()}
+    largest = _largest(order, leaves)
     for bits, dtype in WIDTHS:
-        if longest < bits and not some_may_be_long(order, leaves, bits - 1):
+        is_short = not some_may_be_long(order, lengths, bits - 1) if largest is None else largest < 1 << (bits - 1)
+        if longest < bits and is_short:
             return dtype
     bits, dtype = WIDTHS[-1]
     if longest >= bits or any(node.op is ops.CAST and node.data[0] >= bits for node in order):
@@ -140,6 +229,41 @@ def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
     tops = [arg for node in order if node.op in ops.COMPARISONS for arg in node.args]
     tops += [order[-1]] if isinstance(order[-1], Expr) else []
     return object if any(fit_conditions(ctx, top, bits) for top in tops) else dtype
+
+
+def _largest(order: list[Node], leaves: Mapping[Var, int]) -> int | None:
+    """An upper bound of the absolute value of every step; `None` where an operation has no rule, or it is huge."""
+    most: dict[Node, int] = {}
+    for node in order:
+        if node.op is ops.CONST:
+            most[node] = abs(node.data)
+        elif isinstance(node, Var):
+            most[node] = leaves[node]
+        elif isinstance(node, Cond):
+            most[node] = 1
+        else:
+            rule = _GROWTH.get(node.op)
+            if rule is None:
+                return None
+            most[node] = rule(*(most[arg] for arg in node.args))
+            if most[node] >> WIDTHS[-1][0]:
+                return None
+    return max(most.values())
+
+
+_GROWTH: Final[dict[Op, Callable[..., int]]] = {
+    ops.ADD: operator.add,
+    ops.SUB: operator.add,
+    ops.MUL: operator.mul,
+    ops.NEG: lambda a: a,
+    ops.ABS: lambda a: a,
+    **dict.fromkeys((ops.FLOORDIV, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD), lambda a, b: a),
+    ops.FLOORMOD: lambda a, b: b,
+    ops.MIN: max,
+    ops.MAX: max,
+    ops.SELECT: lambda _, a, b: max(a, b),
+    ops.ASSERTING: lambda _, a: a,
+}
 
 
 # -- numpy's words for operations whose meaning is that of one number --------------------------------------------------

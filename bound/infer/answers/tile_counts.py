@@ -81,7 +81,7 @@ def _total(env: LoopEnvironment, forms: list[Linear], own: Sequence[Var]) -> Exp
     if len(own) > 1:
         return None
     pieces = minimum_pieces(env.normalizer, forms, own[0], *ends_of(env, own[0]))
-    return None if pieces is None else sum_of_pieces(pieces)
+    return None if pieces is None else sum_of_pieces(env.normalizer, pieces)
 
 
 def _product(factors: Sequence[Expr]) -> Expr:

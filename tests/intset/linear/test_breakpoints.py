@@ -31,7 +31,7 @@ def test_the_sum_and_the_maximum_are_those_of_all_iterations(case: tuple[object,
     pieces = minimum_pieces(known, forms, O, known.form(O * 0), known.form(number))  # type: ignore[arg-type]
     if pieces is None:
         return "open"
-    total = sum_of_pieces(pieces)
+    total = sum_of_pieces(known, pieces)
     for t, u in product(range(1, 8), range(1, 5)):
         at = {T: t, U: u}
         count = evaluate(known.form(number).expr(), at)  # type: ignore[arg-type]
