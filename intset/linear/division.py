@@ -308,13 +308,14 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     origin = dividend.origin
     if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
-    if known.may_know_multiples(dividend) and (share := split_exactly(known, dividend, divisor)) is not None:
+    knows = known.may_know_multiples(dividend)
+    if knows and (share := split_exactly(known, dividend, divisor)) is not None:
         dividend = share[1]  # (d*q + r) % d is r % d
         if not dividend.terms and not dividend.const:
             return ZERO
     quotient = floordiv(known, dividend, divisor)
     remainder = dividend.minus(known.product(quotient, divisor)) if divisor.terms else dividend.plus(quotient, -c)
-    if known.may_know_multiples(remainder):
+    if knows:
         remainder = folded(known, remainder)
     if divisor.terms:
         return remainder
