@@ -214,10 +214,11 @@ def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
     """The narrowest type in which every step has room; `object` for terms of numeric functions."""
     if any(node.op is ops.LOAD for node in order):
         return object
-    leaves = {var: max(abs(low), abs(high)) for var, (low, high) in ends.items()}
     longest = max([node.data.bit_length() for node in order if node.op is ops.CONST], default=0)
-    lengths = {var: most.bit_length() for var, most in leaves.items()}
-    largest = _largest(order, leaves)
+    lengths = {var: max(abs(low), abs(high)).bit_length() for var, (low, high) in ends.items()}
+    largest = _largest(order, ends, 0)
+    if largest is None or largest.bit_length() > WIDTHS[-1][0] - 1:
+        largest = _largest(order, ends, _TABULATED)
     for bits, dtype in WIDTHS:
         is_short = not some_may_be_long(order, lengths, bits - 1) if largest is None else largest < 1 << (bits - 1)
         if longest < bits and is_short:
@@ -231,26 +232,43 @@ def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
     return object if any(fit_conditions(ctx, top, bits) for top in tops) else dtype
 
 
-def _largest(order: list[Node], leaves: Mapping[Var, int]) -> int | None:
-    """An upper bound of the absolute value of every step; `None` where an operation has no rule, or it is huge."""
+def _largest(order: list[Node], ends: Mapping[Var, Ends], tabulated: int) -> int | None:
+    """An upper bound of the absolute value of every step; `None` where an operation has no rule, or it is huge.
+
+    Terms of one variable with at most `tabulated` values are computed at all of them.
+    """
+    few = {var for var, (low, high) in ends.items() if high - low < tabulated}
+    tables: dict[Node, Any] = {}
     most: dict[Node, int] = {}
     for node in order:
+        own = node.free_vars()
         if node.op is ops.CONST:
-            most[node] = abs(node.data)
+            tables[node] = np.array(node.data, object)
         elif isinstance(node, Var):
-            most[node] = leaves[node]
+            low, high = ends[node]
+            tables[node] = np.arange(low, high + 1).astype(object) if node in few else None
+            most[node] = max(abs(low), abs(high))
+        elif len(own) < 2 and few.issuperset(own) and (node.op in _GROWTH or node.op in _DECIDING):
+            meaning = _LONG.get(node.op) or node.op.meaning
+            assert meaning is not None
+            args = [tables.get(arg) for arg in node.args]
+            tables[node] = None if any(arg is None for arg in args) else meaning(*args)
+        if tables.get(node) is not None:
+            most[node] = int(np.max(np.abs(tables[node])))
         elif isinstance(node, Cond):
             most[node] = 1
-        else:
+        elif node not in most:
             rule = _GROWTH.get(node.op)
             if rule is None:
                 return None
             most[node] = rule(*(most[arg] for arg in node.args))
-            if most[node] >> WIDTHS[-1][0]:
-                return None
+        if most[node] >> WIDTHS[-1][0]:
+            return None
     return max(most.values())
 
 
+_TABULATED: Final = 1024  # values of a variable up to which its terms are computed to find their largest
+_DECIDING: Final = frozenset((*ops.COMPARISONS, ops.AND, ops.OR, ops.NOT))
 _GROWTH: Final[dict[Op, Callable[..., int]]] = {
     ops.ADD: operator.add,
     ops.SUB: operator.add,

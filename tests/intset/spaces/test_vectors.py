@@ -65,6 +65,21 @@ def test_a_product_that_fits_is_no_object() -> None:
     assert to_numpy(X * Y * (1 << 50), ends).dtype == object
 
 
+def test_large_values_do_not_overflow() -> None:
+    rng = random.Random(9)
+    seen = set()
+    for _ in range(150):
+        e = drawn(rng, 5)
+        if isinstance(e, int):
+            continue
+        shift = rng.choice((1 << 8, 1 << 16, 1 << 29, 1 << 45))
+        columns = {X: np.array([shift + rng.randint(0, 20) for _ in range(60)]), Y: np.arange(-30, 30)}
+        columns = {v: columns[v] for v in e.free_vars()}
+        seen.add(to_numpy(e, ends_of(columns)).dtype.name)
+        assert values_of(e, columns) == expected(e, columns), e
+    assert seen == {"int32", "int64", "object"}
+
+
 def root(n: int) -> int:
     """The square root of a square; undefined elsewhere."""
     found = [k for k in range(n + 1) if k * k == n]
