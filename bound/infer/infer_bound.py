@@ -237,7 +237,7 @@ class BoundsMap(Configured):
 
         Parameters
         ----------
-        scope: storage of this scope alone, such as "shared".
+        scope: storage of this scope alone, such as "shared"; "global" includes storage without a stated scope.
         inside: storage allocated inside this loop, in one iteration of it; a double buffer is outside of its loop.
         """
         live = self._live.live if inside is None else self._live.iteration(inside, self._state.sharing)

@@ -24,6 +24,7 @@ from operator import add
 from typing import Protocol
 
 from bound import dtypes
+from bound.errors import ScheduleError
 from bound.infer.answers.execution import filled_ahead, ordered, stored_outputs
 from bound.infer.answers.storage import Storage
 from bound.infer.footprints.environment import LoopEnvironment
@@ -32,6 +33,7 @@ from bound.infer.phases.stage_bounds import StageLoop, StageNest
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -300,11 +302,22 @@ def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
 def bytes_of(
     env: LoopEnvironment, storage: Callable[[Tensor], Storage], live: Iterable[Together], scope: str | None
 ) -> Expr:
-    """The bytes of the largest of some sets of allocations, of one scope or of all."""
+    """The bytes of the largest of some sets of allocations, of one scope or of all.
+
+    Raises
+    ------
+    InputError: `scope` names no storage scope.
+    """
+    scopes = {scope} if scope != "global" else {"global", ""}
+    if scope:
+        try:
+            check_scope(scope)
+        except ScheduleError as error:
+            raise InputError(str(error)) from None
     sums: list[dict[Expr, int]] = []
     for together in live:
         total: dict[Expr, int] = {}
-        for allocation in (one for one in together if scope in (None, one.scope)):
+        for allocation in (one for one in together if scope is None or one.scope in scopes):
             number, places = _places(env, storage(allocation.tensor))
             number *= allocation.copies * dtypes.storage_bytes(allocation.tensor.dtype)
             if number:

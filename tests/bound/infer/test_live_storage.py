@@ -40,7 +40,7 @@ def allocated(f: Function, values: Mapping[Any, int], scope: str | None = None, 
             number = dtypes.storage_bytes(life.allocate.tensor.dtype)
             for r in life.allocate.ranges:
                 number *= max(0, at(as_expr(r.extent), values))
-            if scope in (None, life.allocate.scope):
+            if scope in (None, life.allocate.scope or "global"):
                 sized.append((life, number))
         most = max(most, *(sum(n for b, n in sized if b.first <= a.first <= b.last) for a, _ in sized), 0)
     return most
@@ -52,7 +52,7 @@ def at(e: Expr, values: Mapping[Any, int]) -> int:
 
 def check(b: BoundsMap, f: Function, values: Mapping[Any, int], is_whole: bool = True) -> int:
     """Compare the bytes of each scope, and of one iteration of each loop; gives how many were not 0."""
-    scopes = {None, *(stage.scope for stage in b.schedule.stages)}
+    scopes = {None, *(stage.scope or "global" for stage in b.schedule.stages)}
     pairs = [(at(b.bytes(scope), values), allocated(f, values, scope)) for scope in scopes]
     if is_whole:
         loops = [iv for s in b.schedule.stages if b.is_computed(s) for iv in s.leaf_iter_vars]
@@ -132,8 +132,10 @@ def test_bytes_over_sizes_of_tiles_are_those_at_numbers() -> None:
     assert at(b.bytes(inside=ro), values) == 4 * 4 * 16  # its buffer lives outside of the loop
 
 
-def test_a_loop_of_another_schedule_is_refused() -> None:
+def test_loops_and_scopes_that_there_are_not_are_refused() -> None:
     b = infer_bound(product(8, 8, 8)[0])
+    with pytest.raises(InputError, match=r"^a storage scope is one of .*, not 'smem'$"):
+        b.bytes("smem")
     with pytest.raises(InputError, match=r"^r.outer is no loop of this schedule$"):
         b.bytes(inside=product(4, 4, 4)[3])
 
@@ -146,7 +148,8 @@ def test_a_call_uses_its_arguments_and_results() -> None:
     s = te.create_schedule(d.op)
     before, after = lifetimes_of(lower(s).body, frozenset()).all
     assert before.last == after.first  # the call reads one and writes the other
-    assert at(infer_bound(s).bytes(), {}) == 80
+    b = infer_bound(s)
+    assert at(b.bytes(), {}) == at(b.bytes("global"), {}) == 80
 
 
 def answers(b: BoundsMap) -> list[str]:
