@@ -497,3 +497,5 @@ SPACE_MEMORY: Final = 256 << 20
 """`intset.spaces`: bytes that the members of a space may take; beyond it they are made anew each time they are read."""
 SPACE_BLOCK: Final = 1 << 17
 """`intset.spaces`: candidates that one step of a join looks at together."""
+STORED_BYTES: Final = 256 << 20
+"""`intset.cache`: bytes of a cache on disk; beyond it the older half of the answers goes."""

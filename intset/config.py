@@ -128,6 +128,7 @@ class Config:
     z3_timeout_ms: wall-clock limit of z3 in milliseconds, 0 for none. An answer after a timeout says so and is not
         cached, since a faster machine may decide it.
     tiers: tiers of the prover, cheapest first.
+    cache: file of a cache of answers on disk (see `intset.cache`); empty for none.
     """
 
     domain: str = "auto"
@@ -136,6 +137,7 @@ class Config:
     z3_rlimit: int = Z3_RLIMIT
     z3_timeout_ms: int = 0
     tiers: tuple[str, ...] = TIERS
+    cache: str = ""
 
     def __post_init__(self) -> None:
         for name, field in _FIELDS.items():
@@ -253,6 +255,8 @@ def checked(name: str, value: Any, where: str) -> Any:
         raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_FIELDS)}")
     if name == "domain":
         return check_name(value, where)
+    if name == "cache":
+        return _checked_path(value, where)
     return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
 
 
@@ -264,6 +268,12 @@ def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
     if unknown:
         raise InputError(f"{where}: unknown tier {shown(unknown[0])}; known: {', '.join(TIERS)}")
     return tuple(tiers)
+
+
+def _checked_path(value: Any, where: str) -> str:
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(path := os.fspath(value), str) or "\0" in path:
+        raise InputError(f"{where}: cache must name a file, not {shown(value)}")
+    return path
 
 
 # Valid budgets: isl and z3 treat 0, and numbers beyond their counters, as unlimited.

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from intset import config as configuration
 from intset import names
 from intset.budgets import SIMPLIFY_ROUNDS
+from intset.cache import StoredQuestion
 from intset.coalescing import coalesced
 from intset.domains.registry import domain_named
 from intset.domains.sets.answers import ASKED, bounds_at_once
@@ -402,8 +403,9 @@ class Context:
         cached = frame.answers.get(key)
         if cached is not None:
             return cached
-        answer: Any = None
-        if what == "bounds" and frame.facts:
+        stored = StoredQuestion(what, frame, exprs, kept, chosen) if chosen.cache and what == "bounds" else None
+        answer: Any = stored and stored.bounds()
+        if answer is None and what == "bounds" and frame.facts:
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
@@ -413,6 +415,8 @@ class Context:
             if not _is_certified(answer) and (narrower := frame.tightened) is not None:
                 answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
+            if stored:
+                stored.keep_bounds(answer)
             question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
             return frame.remember(key, answer.answering(question))
         return frame.remember(key, where_nonempty(answer, _nonempty(frame, kept, chosen, registered)))

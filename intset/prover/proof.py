@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from intset import names
 from intset.budgets import CACHED_PROOFS
+from intset.cache import StoredQuestion
 from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
 from intset.domains.query import Query
@@ -83,6 +84,11 @@ class Proof:
         if self._vacuous is None:
             self._vacuous = self._found_vacuous()
         return self._vacuous
+
+    @property
+    def decided_vacuous(self) -> bool:
+        """Whether the deciding tier found the domain empty."""
+        return bool(self._vacuous)
 
     def _found_vacuous(self) -> bool:
         if self.status != PROVED or self.basis is NOTHING:
@@ -214,13 +220,36 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
         proof = Proof(goal, *decided)
     else:
         kept = _PartProofs(frame, goal, config, budgets)
-        answer = decide(frame.where_defined((goal,)), goal, config, kept.from_part)
+        stated = frame.where_defined((goal,))
+        stored = StoredQuestion("proof", stated, (goal,), (), config) if config.cache else None
+        known = None if stored is None else _restored(stored, stated, goal, config)
+        answer = decide(stated, goal, config, kept.from_part) if known is None else known
         proof = answer if isinstance(answer, Proof) else Proof(goal, *answer)
         if proof.status == UNKNOWN or proof.reason:
             return proof
+        if stored:
+            _store(stored, stated, proof)
         kept.keep(proof)
     PROOFS.put(exact, proof)
     return frame.remember((goal, config, registered), proof)
+
+
+def _restored(stored: StoredQuestion, frame: Frame, goal: Cond, config: Config) -> Proof | None:
+    """The proof that the cache on disk has."""
+    if (plain := stored.plain) is None:
+        return None
+    point = None if plain["values"] is None else dict(zip(stored.nodes, plain["values"], strict=True))
+    basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
+    return Proof(goal, plain["status"], plain["by"], plain["vacuous"], point, "", basis)
+
+
+def _store(stored: StoredQuestion, frame: Frame, proof: Proof) -> None:
+    """Keep a decided proof whose basis is the frame's."""
+    if proof.basis[:4] == (frame.ranges, frame.facts, frame.defined, frame.requires):
+        point = proof.counterexample
+        values = None if point is None else list(point.values())
+        decided = {"status": proof.status, "by": proof.by, "vacuous": proof.decided_vacuous, "values": values}
+        stored.keep(decided, [] if point is None else list(point))
 
 
 def prove_in(frame: Frame, goal: Cond) -> Proof:

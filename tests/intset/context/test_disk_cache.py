@@ -1,0 +1,166 @@
+"""The cache of answers on disk: exact copies, in other processes too; damage and concurrency give misses."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intset import Context, InputError, Range, ShapeVar, Var, floormod, using
+from intset import cache as stored
+from intset.prover.proof import PROOFS
+from tests import ROOT
+
+QUESTIONS = 60
+COUNT = "SELECT count(*) FROM intset_answers"
+
+
+def asked(number: int) -> tuple[Context, Any, Any]:
+    """A context with an expression and a condition, made anew: only the text is the same each time."""
+    rng = random.Random(number)
+    i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1, upper=rng.choice([None, 64]))
+    extent = rng.choice([n, rng.randrange(1, 30)])
+    assumed = [i * 3 + j < rng.randrange(5, 90)] if rng.random() < 0.5 else []
+    ctx = Context({i: Range(0, extent), j: Range(rng.randrange(-4, 4), rng.randrange(1, 9))}, assume=assumed)
+    e = (i * rng.randrange(-5, 6) + j * rng.randrange(1, 7)) // rng.randrange(1, 6) + floormod(
+        j * 3, rng.randrange(1, 9)
+    )
+    return ctx, e, e < rng.randrange(-5, 60)
+
+
+def shown(number: int, **choices: Any) -> tuple[object, ...]:
+    """The whole answer to both questions, as text: names are the same each time."""
+    PROOFS.clear()
+    ctx, e, condition = asked(number)
+    with using(**choices):
+        b, p = ctx.bounds(e), ctx.prove(condition)
+        point = None if p.counterexample is None else {v.name: k for v, k in p.counterexample.items()}
+        used, requires = list(map(repr, p.used)), list(map(repr, p.requires))
+        return repr(b), b.is_tight, b.by, b.notes, p.status, p.by, p.vacuous, point, p.reason, used, requires
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[str]:
+    yield str(tmp_path / "answers.db")
+    PROOFS.clear()
+
+
+def test_answers_of_the_cache_are_copies(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [shown(k) for k in range(QUESTIONS)]
+    assert {answer[4] for answer in plain} >= {"proved", "refuted"}
+    assert [shown(k, cache=path) for k in range(QUESTIONS)] == plain
+    kept = sqlite3.connect(path).execute(COUNT).fetchone()[0]
+    assert kept > QUESTIONS
+    hits = 0
+    read = stored.StoredQuestion._read
+
+    def counted(question: Any) -> None:
+        nonlocal hits
+        read(question)
+        hits += question.plain is not None
+
+    monkeypatch.setattr(stored.StoredQuestion, "_read", counted)
+    assert [shown(k, cache=path) for k in range(QUESTIONS)] == plain
+    assert hits >= kept and sqlite3.connect(path).execute(COUNT).fetchone()[0] == kept
+    for k in range(10):
+        ctx, e, condition = asked(k)
+        PROOFS.clear()
+        with using(cache=path):
+            b, p = ctx.bounds(e), ctx.prove(condition)
+            if b.is_tight:
+                assert b.certificate().check(ctx)
+            if p.status != "unknown":
+                assert p.certificate().check(ctx)
+
+
+def test_another_question_is_another_key(path: str) -> None:
+    i, j = Var("i"), Var("j")
+    with using(cache=path):
+        assert Context({i: Range(0, 8), j: Range(0, 4)}).bounds(i * 4 - j * 5).ints() == (-15, 28)
+        assert Context({i: Range(0, 8), j: Range(0, 5)}).bounds(i * 4 - j * 5).ints() == (-20, 28)
+        assert Context({i: Range(0, 8), j: Range(0, 4)}).bounds(j * 4 - i * 5).ints() == (-35, 12)
+        assert Context({i: Range(0, 8), j: Range(0, 4)}, assume=[i < j]).bounds(i * 4 - j * 5).ints() == (-15, -5 + 0)
+        n, m = ShapeVar("n", lower=2), ShapeVar("m")
+        first = Context({i: Range(0, n)}).bounds(i * m, keep=[m])
+        second = Context({i: Range(0, n)}).bounds(i * m, keep=[i])
+    assert repr(first) != repr(second)
+
+
+@pytest.mark.parametrize("damage", ["text", "cut", "checksum", "json", "folder", "readonly"])
+def test_damage_is_a_miss(damage: str, path: str) -> None:
+    plain = [shown(k) for k in range(12)]
+    assert [shown(k, cache=path) for k in range(12)] == plain
+    other = f"{path}.other"
+    data = Path(path).read_bytes()
+    if damage == "text":
+        Path(other).write_text("no database at all\n" * 400)
+    elif damage == "cut":
+        Path(other).write_bytes(data[: len(data) // 2] + b"\xff" * 999)
+    elif damage == "folder":
+        Path(other).mkdir()
+    else:
+        Path(other).write_bytes(data)
+        with sqlite3.connect(other) as database:
+            if damage == "checksum":
+                database.execute("UPDATE intset_answers SET answer = replace(answer, '1', '2')")
+            elif damage == "json":
+                rows = database.execute("SELECT key FROM intset_answers").fetchall()
+                texts = ["", "[]", "{}", "null", '{"plain": {}, "variables": [99], "nodes": {}, "signs": [""]}']
+                for k, (key,) in enumerate(rows):
+                    text = texts[k % len(texts)]
+                    values = (text, stored._checksum(text), key)
+                    database.execute("UPDATE intset_answers SET answer = ?, checksum = ? WHERE key = ?", values)
+        database.close()
+        if damage == "readonly":
+            os.chmod(other, 0o400)
+    assert [shown(k, cache=other) for k in range(12)] == plain
+
+
+def test_the_size_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "STORED_BYTES", 1 << 17)
+    table = stored._AnswerTable(path)
+    for k in range(500):
+        table.put(b"%d" % k, "x" * 1000)
+    assert Path(path).stat().st_size <= 1 << 17
+    assert table.get(b"499") == "x" * 1000 and table.get(b"0") is None
+
+
+PROGRAM = """
+import sys
+from tests.intset.context.test_disk_cache import shown
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    print(shown(number, cache=sys.argv[1]))
+"""
+
+
+def test_processes_share_a_cache(path: str) -> None:
+    """Several at a time write the same answers, and a later one reads them."""
+
+    def started() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", PROGRAM, path, "0", "15"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+
+    texts = [process.communicate()[0] for process in [started(), started(), started()]]
+    plain = "".join(f"{shown(k)}\n" for k in range(15))
+    assert texts == [plain] * 3
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    before = sqlite3.connect(path).execute(COUNT).fetchone()
+    assert started().communicate()[0] == plain and sqlite3.connect(path).execute(COUNT).fetchone() == before
+
+
+def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTSET_CACHE", path)
+    ctx, e, _ = asked(3)
+    ctx.bounds(e)
+    assert sqlite3.connect(path).execute(COUNT).fetchone()[0] >= 1
+    for wrong in (3, None, b"x", "a\0b"):
+        with pytest.raises(InputError, match="cache must name a file"):
+            using(cache=wrong)
