@@ -5,7 +5,7 @@ Certificates are searched when asked for, as for any answer. It keeps no sets, r
 answers with opaque terms, under a time limit, or in a process that registered a domain.
 
 The key is the text of ranges, facts and question, with variables numbered by first occurrence, the domain, the budgets,
-and the versions of this library, its sources, islpy and z3. Rows are JSON in a table of sqlite3, with a checksum.
+and the versions of this library, its sources and dependencies. Rows are JSON with a checksum, in a table of sqlite3.
 
 Guarantee: a cache that is damaged, locked or no cache at all gives no answer, never an error or a wrong one.
 """
@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache as remembered
@@ -33,7 +34,7 @@ from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.installation import library_version
+from intset.installation import DISTRIBUTION, library_version
 
 if TYPE_CHECKING:
     import sqlite3
@@ -134,11 +135,13 @@ def _versions() -> tuple[str, ...]:
     from importlib import metadata
 
     found = [library_version(), *_sources()]
-    for name in ("islpy", "z3-solver"):
-        try:
+    try:
+        needed = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        needed = []
+    for name in (re.split(r"[^\w.-]", text)[0] for text in needed if "extra ==" not in text):
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            found.append(f"no {name}")
     return tuple(found)
 
 
