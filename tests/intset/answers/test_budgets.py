@@ -51,6 +51,8 @@ REFUSALS: dict[str, Any] = {
     "count_total": CountError,
     "condition": UndecidedError,
     "conditions": UndecidedError,
+    "constraints": UndecidedError,
+    "to_text": (UndecidedError, InputError),  # InputError: a size in a product
     "in_instances": UndecidedError,
     **dict.fromkeys(("lexmin", "lexmax", "sample", "pieces"), UndecidedError),
     "__contains__": (UndecidedError, InputError),  # of what depends on sizes
@@ -102,6 +104,8 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "substituted": lambda: s.substituted({v: as_expr(x) for v, x in values.items()}),
         "contains": lambda: s.contains(point),
         "condition": lambda: s.condition(point),
+        "constraints": lambda: s.constraints(point),
+        "to_text": lambda: s.to_text("isl"),
         "point_of": lambda: s.point_of(point, lambda x, what: x),
         "in_instances": lambda: s.in_instances(),
         "conditions": lambda: s.conditions(point if isinstance(s, Region) else (as_expr(point),)),
