@@ -45,9 +45,11 @@ class Context:
 
     Parameters
     ----------
-    ranges: `{Var: Range}`; `None` instead of a range means all integers. A variable without an entry is a parameter: it
-        stays symbolic in answers, within its declared bounds.
-    assume: assumed conditions; a `Fact` keeps its own provenance.
+    ranges: `{Var: Range}`, where `Range(min, extent)` is half-open, `[min, min + extent)`; `None` means all integers. A
+        variable without an entry is a parameter: it stays symbolic in answers, within its declared bounds.
+    assume: conditions that become *assumed* facts, the caller's word; a `Fact` keeps its own provenance. `assuming` adds
+        assumed facts for a block, `extended(facts=)` derived facts for good; declared facts come from `ShapeVar`, and
+        asserted ones from `Fact(c, "asserted")`.
     domain: name of the domain, overriding the configured one.
 
     Raises
@@ -135,7 +137,12 @@ class Context:
         facts: Iterable[Cond | Fact] = (),
         provenance: str = DERIVED,
     ) -> Context:
-        """A new context with further variables and facts."""
+        """A new context with further variables and facts; conditions become *derived* facts, unless `provenance=` differs.
+
+        >>> i, n = Var("i"), Var("n")
+        >>> Context({i: Range(0, n)}).extended(facts=[n <= 8]).facts
+        (derived: n <= 8,)
+        """
         frame = self.frame
         new = Context.__new__(type(self))
         new.domain = self.domain
@@ -188,7 +195,7 @@ class Context:
     def bounds(
         self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Sequence[Var] | str = ()
     ) -> Bounds:
-        """Both ends of the values of `e`.
+        """Both ends of the values of `e`, inclusive.
 
         Parameters
         ----------

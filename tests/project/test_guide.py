@@ -1,24 +1,76 @@
-"""The guide for domain authors, followed from an empty folder: its two programs, installed beside the package."""
+"""The documents: their code prints what they show; the guide for domain authors is followed from an empty folder."""
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from intset import Config
+from intset.domains.registry import domain_names, unregister
 from tests import ROOT
+
+NEEDED = {"docs/guide-exploring.md": "pyarrow"}  # the optional library of a page
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 GUIDE = (ROOT / "docs" / "adding-a-domain.md").read_text(encoding="utf-8")
 BOXES = ROOT / "examples" / "boxes"
 QUESTION = (
     "import sys; from intset.testing import soundness; print(soundness(sys.argv[1], count=int(sys.argv[2])).wrong)"
 )
+
+
+def blocks(page: str, language: str = "python") -> list[str]:
+    """The fenced blocks of a page in one language."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def failures(name: str, codes: Iterable[str]) -> list[str]:
+    """What pieces of code print that is not shown, each piece run alone."""
+    said: list[str] = []
+    before = {*domain_names()}
+    try:
+        for code in codes:
+            test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)
+            doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    finally:
+        for domain in {*domain_names()} - before:
+            unregister(domain)
+    return said
+
+
+def test_each_block_of_the_readme_runs_alone() -> None:
+    codes = blocks("README.md")
+    assert len(codes) >= 7 and all(">>>" in code for code in codes)
+    assert failures("README.md", codes) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(">>>" in code for code in blocks(page))])
+def test_the_code_of_a_page_is_true(page: str) -> None:
+    """The blocks of a page are one session, from its top to its end."""
+    if page in NEEDED:
+        pytest.importorskip(NEEDED[page], reason=f"{page} needs it")
+    assert failures(page, ["".join(blocks(page))]) == []
+
+
+def test_the_pages_with_code_are_these() -> None:
+    guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
+    assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
+
+
+def test_the_settings_in_the_guide_are_the_defaults() -> None:
+    table = tomllib.loads(blocks("docs/guide-answers.md", "toml")[0])["tool"]["intset"]
+    assert {**table, "tiers": tuple(table["tiers"])} == asdict(Config())
 
 
 def files() -> dict[str, str]:
