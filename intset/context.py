@@ -47,9 +47,8 @@ class Context:
     ----------
     ranges: `{Var: Range}`, where `Range(min, extent)` is half-open, `[min, min + extent)`; `None` means all integers. A
         variable without an entry is a parameter: it stays symbolic in answers, within its declared bounds.
-    assume: conditions that become *assumed* facts, the caller's word; a `Fact` keeps its own provenance. `assuming` adds
-        assumed facts for a block, `extended(facts=)` derived facts for good; declared facts come from `ShapeVar`, and
-        asserted ones from `Fact(c, "asserted")`.
+    assume: conditions that become *assumed* facts, as those of `assuming`; those of `extended(facts=)` are *derived*.
+        A `Fact` keeps its own provenance.
     domain: name of the domain, overriding the configured one.
 
     Raises
@@ -137,12 +136,7 @@ class Context:
         facts: Iterable[Cond | Fact] = (),
         provenance: str = DERIVED,
     ) -> Context:
-        """A new context with further variables and facts; conditions become *derived* facts, unless `provenance=` differs.
-
-        >>> i, n = Var("i"), Var("n")
-        >>> Context({i: Range(0, n)}).extended(facts=[n <= 8]).facts
-        (derived: n <= 8,)
-        """
+        """A new context with further variables and facts; conditions become *derived* facts by default."""
         frame = self.frame
         new = Context.__new__(type(self))
         new.domain = self.domain
