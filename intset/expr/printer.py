@@ -79,11 +79,12 @@ class Point(dict[K, int]):
 
 
 def shown(value: object) -> str:
-    """`repr` of a user's value for a message; safe for numbers of any length and failing `__repr__`."""
+    """`repr` of a user's value for a message, in one line; safe for numbers of any length and failing `__repr__`."""
     if type(value) is int:
         return number_text(value)
     try:
-        return repr(value)
+        text = repr(value)
+        return " ".join(text.split()) if "\n" in text else text
     except ValueError:
         return f"a {type(value).__name__} with a number of too many digits to show"
     except Exception:  # foreign __repr__ may fail

@@ -1,0 +1,21 @@
+"""The examples of adapters: those of a module, and those of its section in docs/adapters.md."""
+
+from __future__ import annotations
+
+import doctest
+from types import ModuleType
+
+from tests import ROOT
+
+
+def check_examples(module: ModuleType) -> None:
+    """Run the examples of an adapter's docstrings and of its section."""
+    name = module.__name__.rpartition(".")[2]
+    section = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8").partition(f"\n## {name}\n")[2]
+    section = section.partition("\n## ")[0]
+    assert section
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(doctest.DocTestParser().get_doctest(section.replace("```", ""), {}, name, "docs/adapters.md", 0))
+    assert runner.tries >= 3 and runner.failures == 0
+    ran = doctest.testmod(module)
+    assert ran.attempted >= 3 and ran.failed == 0
