@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 
 from intset.errors import InputError
@@ -28,15 +29,20 @@ def of_kind(kind: type[object], value: T, what: str, wanted: str = "") -> T:
     return value
 
 
-def listed(values: object, what: str, wanted: str = "a list") -> tuple[Any, ...]:
-    """The items of an iterable other than a text."""
+def listed(values: object, what: str, wanted: str = "a list", most: int | None = None) -> tuple[Any, ...]:
+    """The items of an iterable other than a text, at most `most`."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise refusal(what, wanted, values)
     try:
         parts = iter(values)
     except TypeError:  # an expression, which says so of itself
         raise refusal(what, wanted, values) from None
-    return tuple(parts)
+    if most is None:
+        return tuple(parts)
+    found = tuple(islice(parts, most + 1))
+    if len(found) > most:
+        raise InputError(f"{what} are more than {most:,}")
+    return found
 
 
 def mapped(values: M, what: str, wanted: str = "a mapping") -> M:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import isqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from intset.budgets import SPACE_VALUES
 from intset.errors import InputError
 from intset.expr.arguments import a_name, as_int, listed, mapped
 from intset.expr.node import Var
@@ -109,7 +110,7 @@ def _axis(var: Var, given: object) -> SpaceAxis:
     what = f"the values of {var.name}"
     distinct: dict[SpaceValue, None] = {}
     kind = None
-    for item in listed(given, what, "a list of integers, of truth values or of strings"):
+    for item in listed(given, what, "a list of integers, of truth values or of strings", SPACE_VALUES):
         value = as_value(item)
         if value is None:
             raise InputError(f"{what} are integers, truth values or strings, not {shown(item)}")

@@ -34,15 +34,19 @@ class ListedRows:
     def __init__(self, columns: Mapping[Var, Array]) -> None:
         self.columns = dict(columns)
 
+    @cached_property
+    def rows(self) -> frozenset[tuple[int, ...]]:
+        """The rows, in the order of the names."""
+        return frozenset(zip(*(column.tolist() for column in self.columns.values()), strict=True))
+
     def has(self, point: Mapping[Var, int]) -> bool:
         """Whether the values of a point occur together."""
-        return bool(self.contain({var: np.array([point[var]]) for var in self.columns})[0])
+        return tuple(point[var] for var in self.columns) in self.rows
 
     def contain(self, columns: Columns) -> Array:
         """Which rows of columns are rows of this set."""
-        rows = set(zip(*(column.tolist() for column in self.columns.values()), strict=True))
         asked = zip(*(columns[var].tolist() for var in self.columns), strict=True)
-        return np.fromiter((row in rows for row in asked), bool, len(next(iter(columns.values()))))
+        return np.fromiter((row in self.rows for row in asked), bool, len(next(iter(columns.values()))))
 
     def recoded(self, codes: Mapping[Var, Sequence[int]], variables: Mapping[Var, Var]) -> ListedRows:
         """The set with other numbers for the values of some names, by their old numbers, and other variables; rows
@@ -281,7 +285,7 @@ def _rows(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]
         return
     for size, block in product(factors, limit):
         for k in range(size):
-            yield 1, {var: column[k] for var, column in block.items()}
+            yield 1, {var: column[k : k + 1] for var, column in block.items()}  # arrays keep the type of long integers
 
 
 def _listed_product(factors: Sequence[Factor]) -> Columns:
@@ -298,10 +302,12 @@ def _listed_product(factors: Sequence[Factor]) -> Columns:
 
 def column_of(axis: SpaceAxis) -> Array:
     """The numbers of an axis's values."""
-    numbers = axis.numbers()
-    if max(map(abs, numbers), default=0) >= 1 << 62:
-        return np.array(numbers, object)
-    return np.array(numbers, np.int64)
+    return whole_numbers(axis.numbers())
+
+
+def whole_numbers(numbers: Sequence[int]) -> Array:
+    """Integers as an array: of 64 bits, or of Python's where one is longer than 62."""
+    return np.array(numbers, np.int64 if max(map(abs, numbers), default=0) < 1 << 62 else object)
 
 
 def _sources(columns: Mapping[Var, Array], listed: Iterable[ListedRows]) -> list[ValueTable]:

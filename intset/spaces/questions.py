@@ -17,7 +17,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import distinct
 from intset.spaces.join import Columns
-from intset.spaces.members import ListedRows, Members, column_of, product
+from intset.spaces.members import ListedRows, Members, column_of, product, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
 _MOST_CANDIDATES = 8 * SPACE_BLOCK  # neighbours that are tried before all members are compared instead
@@ -146,11 +146,11 @@ def neighbours(members: Members, point: Sequence[int | None], distance: int) -> 
         for some in subsets:
             if any(own[var] not in lists[var] for var in lists if var not in some):
                 continue
-            grid = np.array(list(itertools.product(*(others[var] for var in some))), lists[some[0]].dtype)
-            if not len(grid):
+            grid = np.meshgrid(*(whole_numbers(others[var]) for var in some), indexing="ij")
+            if not grid[0].size:
                 continue
-            columns = {var: np.full(len(grid), own[var]) for var in lists if var not in some}
-            columns |= {var: grid[:, k] for k, var in enumerate(some)}
+            columns = {var: np.full(grid[0].size, own[var], lists[var].dtype) for var in lists if var not in some}
+            columns |= {var: values.ravel() for var, values in zip(some, grid, strict=True)}
             parts.append(_rows_of(columns, members.contain(columns)))
     else:
         for _, block in members.blocks():
@@ -200,7 +200,7 @@ def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceVal
                 number = own[var]
                 if number is not None and kinds[var] is not LABELS:
                     values = np.sort(members.columns[var])
-                    steps += np.abs(_half_steps(values, column) - _half_steps(values, np.array([number])))
+                    steps += np.abs(_half_steps(values, column) - _half_steps(values, whole_numbers([number])))
             row = int(np.lexsort([steps, apart])[0])
             rank = (int(apart[row]), int(steps[row]))
             if least is None or rank < least:

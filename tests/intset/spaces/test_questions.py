@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from collections import Counter
 from math import comb
@@ -184,6 +185,20 @@ def test_values_near_the_ends_of_machine_integers() -> None:
     assert space.minimize(x * y * x, 1) == [min(map(dict, space), key=lambda d: d["x"] * d["y"] * d["x"])]
 
 
+def test_long_integers_stay_themselves_in_streams_neighbours_and_projections() -> None:
+    values = {"a": [3, 2**63, -(2**63)], "b": [2, 1], "c": [2**63 - 1, 5]}
+    expected = [p for p in itertools.product(*values.values()) if p[0] + p[1] != 5]
+    for memory in (1, 1 << 20):
+        space = Space(values, "a + b != 5", memory=memory)
+        assert sorted(rows(space)) == sorted(expected)
+        near = space.neighbours((2**63, 1, 2**63 - 1), 3)
+        assert sorted(tuple(row.values()) for row in near) == sorted(set(expected) - {(2**63, 1, 2**63 - 1)})
+        nearest = space.nearest((2**63, 1, 2**63))
+        assert nearest is not None and (nearest["a"], nearest["b"]) == (2**63, 1)
+    projected = Space(values, "a + b != 5").project("a")
+    assert (2**63,) in projected and {a for (a,) in rows(projected)} == {3, 2**63, -(2**63)}
+
+
 def test_undefined_conditions_exclude_and_laziness_includes() -> None:
     x, y = Var("x"), Var("y")
     values = {x: range(-2, 3), y: range(-2, 3)}
@@ -249,6 +264,8 @@ WRONG = {
     "a truth value as a condition": lambda: Space({X: [1]}, [True]),
     "no text of a condition": lambda: Space({X: [1]}, "x >"),
     "a key": lambda: Space({3: [1]}),
+    "values without end": lambda: Space({X: itertools.count()}),
+    "too many values": lambda: Space({X: range(10**12)}),
     "a short tuple": lambda: (1, 2) in Space({X: [1]}),
     "a dict without a name": lambda: {} in Space({X: [1]}),
     "a dict with another name": lambda: {"x": 1, "y": 2} in Space({X: [1]}),
