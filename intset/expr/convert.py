@@ -75,7 +75,7 @@ class Converter(Generic[S, T]):
     Either side may be this one: expressions to foreign terms, or foreign terms to expressions. A call converts a term
     with all terms below it; those converted before are looked up by their identity.
 
-    Invariant: `variables` is one-to-one. Two sources never share a target, so results convert back.
+    Invariant: no two leaves have one target unless the caller said so in `variables`, so results convert back.
 
     Parameters
     ----------
@@ -89,6 +89,7 @@ class Converter(Generic[S, T]):
     identity: a key that is equal for occurrences of one term, by default that of the Python object; libraries that wrap
         their terms anew at each access have another one.
     variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
+        Several may share a target, whose source is then the first.
 
     >>> from intset import Converter, Var, ops
     >>> i = Var("i")
@@ -115,7 +116,8 @@ class Converter(Generic[S, T]):
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
-            self._pair(source, target)
+            self.variables[source] = target
+            self.sources.setdefault(target, source)
 
     def __call__(self, root: S) -> T:
         """The converted term."""

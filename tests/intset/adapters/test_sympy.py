@@ -137,6 +137,14 @@ def test_an_environment_of_a_shape_environment() -> None:
     assert not env.prove(s < 100) and "2 symbols" not in repr(env)
 
 
+def test_symbols_that_were_found_equal_share_their_replacement() -> None:
+    env = Environment({s: (2, 64), t: (2, 64), k: (2, 64), m: (2, 99)}, [], {t: s, k: s, m: s * 2})
+    assert env.guard_holds(sympy.Eq(t, k)) is True
+    assert env.guard_holds(sympy.Eq(m, 2 * k)) is True
+    assert env.value_range(t + k) == (4, 98)
+    assert env.simplify_index(sympy.Mod(t * k, s)) == 0
+
+
 @pytest.mark.parametrize(
     ("sizes", "strides", "expected"),
     [
