@@ -10,12 +10,9 @@ from typing import Final
 
 # -- what a query may spend: the defaults of `intset.config.Config` ------------------------------------------------
 
-ISL_OPERATIONS: Final = 60_000
-"""isl's operations for one query."""
-POINTS: Final = 40_000
-"""Points of a box that one query may try."""
-Z3_RLIMIT: Final = 2_000_000
-"""z3's resource units for one question."""
+ISL_OPERATIONS: Final = 60_000  # isl's operations for one query
+POINTS: Final = 40_000  # Points of a box that one query may try
+Z3_RLIMIT: Final = 2_000_000  # z3's resource units for one question
 
 # -- weights: how many operations one of isl's counts for ----------------------------------------------------------
 
@@ -43,10 +40,8 @@ ASCENT_VALUES: Final = 16
 """Values of one coordinate that such a search tries."""
 BRANCHED_POINTS: Final = 6_000
 """Points that branch and bound visits for one end of a chain of remainders."""
-CACHED_ANSWERS: Final = 4096
-"""`intset.frame`: answers that a scope keeps."""
-REGION_PIECES: Final = 64
-"""`intset.domains.sets.region`: disjoint pieces of a region."""
+CACHED_ANSWERS: Final = 4096  # `intset.frame`: answers that a scope keeps
+REGION_PIECES: Final = 64  # `intset.domains.sets.region`: disjoint pieces of a region
 SHAPE_POINTS: Final = 40_000
 """`intset.regions.shape`: points of a box, or instances, that one count enumerates."""
 WRITTEN_POINTS: Final = 1000
@@ -391,10 +386,9 @@ SHAPE_NESTING: Final = 6
 """`intset.simplify.shapes`: Divisions within one another of which a shape is drawn."""
 
 # -- of the prover -------------------------------------------------------------------------------------------------
-CACHED_PROOFS: Final = 4_096
-"""`intset.prover.proof`: Proofs shared by all contexts."""
-SYSTEM_BITS: Final = 1 << 13
-"""`intset.prover.combination`: Total length of all coefficients of a system."""
+KNOWN_POINTS: Final = 12  # `intset.adapters.decisions`: points of a context, kept for later conditions
+CACHED_PROOFS: Final = 4_096  # `intset.prover.proof`: Proofs shared by all contexts
+SYSTEM_BITS: Final = 1 << 13  # `intset.prover.combination`: Total length of all coefficients of a system
 SMALL_SYSTEM_BITS: Final = 1 << 18
 """`intset.prover.combination`: The same for systems of few columns."""
 COMBINED_NODES: Final = 400

@@ -1,20 +1,23 @@
 """sympy's integer expressions and conditions, both ways, and the questions that a shape environment asks.
 
 The functions of PyTorch's symbolic shapes are converted by name, with their meaning there: `FloorDiv`, `CleanDiv`,
-`CeilDiv`, `ModularIndexing`, `Mod`, `PythonMod`, `Where`, `Min`, `Max`, `PowByNatural`, `LShift`, `RShift`, `Identity`.
-sympy simplifies while it builds, by rules for integer symbols: what comes back is equal, but may be written otherwise.
+`CeilDiv`, `ModularIndexing`, `Mod`, `PythonMod`, `Where`, `Min`, `Max`, `PowByNatural`, `LShift`, `RShift`, `Identity`,
+`TruncToInt` and the like of `IntTrueDiv`, taken for exact quotients. sympy simplifies while it builds, by rules for
+integer symbols: what comes back is equal, but may be written otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final, Protocol, TypeAlias
+from operator import add, mul
+from typing import Any, Final
 
 import sympy
 
+from intset.adapters.decisions import Decisions
+from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes
 from intset.context import Context
-from intset.domains.sets.base import Bounds
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int, listed, mapped
@@ -30,6 +33,7 @@ from intset.expr.build import (
     maximum,
     minimum,
     select,
+    truncdiv,
 )
 from intset.expr.convert import Converter
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const
@@ -37,9 +41,6 @@ from intset.expr.ops import Op
 from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
-
-Basic: TypeAlias = "sympy.Basic"
-SympyFunctions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
 
 
 def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Expr | Cond:
@@ -57,7 +58,7 @@ def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Ex
 
     >>> k = sympy.Symbol("k", integer=True)
     >>> from_sympy(sympy.floor((k + 1) / 4))
-    (k + 1) // 4
+    (1 + k) // 4
     """
     converted = importer(variables)(term)
     assert isinstance(converted, (Expr, Cond))
@@ -71,11 +72,27 @@ def to_sympy(
     return exporter(variables, functions)(node)
 
 
-def importer(variables: Mapping[Basic, Node] | None = None) -> Converter[Basic, Node]:
-    """The converter from sympy; `sources` maps variables back to symbols."""
-    return Converter(
-        _FROM_SYMPY, var=_variable, kind=_kind, operands=_operands, identity=lambda term: term, variables=variables
+def importer(
+    variables: Mapping[Basic, Node] | None = None, replacements: Mapping[Basic, Basic] | None = None
+) -> Converter[Basic, Node]:
+    """The converter from sympy; `sources` maps variables back to symbols.
+
+    Parameters
+    ----------
+    replacements: terms that stand for symbols, wherever these occur; several symbols may have the same term.
+    """
+    resolved = _resolved(mapped({} if replacements is None else replacements, "replacements"))
+    convert = Converter(
+        _FROM_SYMPY,
+        var=_variable,
+        kind=_kind,
+        operands=_operands,
+        identity=(lambda term: resolved.get(term, term)) if resolved else lambda term: term,
+        variables=variables,
     )
+    for term in resolved.values():
+        convert(term)
+    return convert
 
 
 def exporter(
@@ -86,8 +103,8 @@ def exporter(
     Parameters
     ----------
     variables: symbols for variables; any other one becomes an integer symbol of its name and sign.
-    functions: functions for "FloorDiv", "Mod" and "Where" in place of `floor`, `sympy.Mod` and `Piecewise`, such as
-        PyTorch's classes of these names.
+    functions: functions for "FloorDiv", "CeilDiv", "Mod", "Where", "Min", "Max" and "PowByNatural" in place of sympy's
+        `floor`, `ceiling`, `Mod`, `Piecewise`, `Min`, `Max` and `**`; PyTorch's are `torch.torch_names()`.
     """
     return Converter(_exported({} if functions is None else functions), var=_symbol, variables=variables)
 
@@ -102,6 +119,8 @@ class Environment:
     ranges: (least, greatest) value of each symbol, both included; `None` or sympy's infinities where unbounded.
     guards: conditions that hold.
     replacements: terms that stand for symbols; the range of such a symbol is a fact about its term.
+    functions: the functions that answers are written with, as for `exporter`.
+    infinity: what stands for an end that is unbounded.
 
     >>> s = sympy.Symbol("s", integer=True)
     >>> env = Environment({s: (2, 128)}, [sympy.Eq(sympy.Mod(s, 4), 0)])
@@ -114,26 +133,47 @@ class Environment:
         ranges: Mapping[Basic, tuple[object, object]],
         guards: Iterable[Basic] = (),
         replacements: Mapping[Basic, Basic] | None = None,
+        *,
+        functions: SympyFunctions | None = None,
+        infinity: Basic = sympy.oo,
     ) -> None:
-        replaced = mapped({} if replacements is None else replacements, "replacements")
+        self.left_out: tuple[Basic, ...] = ()
+        self._functions, self._infinity = functions, infinity
         sizes = {symbol: _ranged(symbol, ends) for symbol, ends in mapped(ranges, "ranges").items()}
-        free = importer({symbol: size for symbol, size in sizes.items() if symbol not in replaced})
-        terms = {symbol: free(_resolved(term, replaced)) for symbol, term in replaced.items()}
-        self._convert = importer({**free.variables, **terms})
+        replaced = mapped({} if replacements is None else replacements, "replacements")
+        free = {symbol: size for symbol, size in sizes.items() if symbol not in replaced}
+        self._convert, self._replaced = importer(free, replaced), len(replaced)
         facts = [self._condition(guard) for guard in listed(guards, "the guards")]
-        for symbol, term in terms.items():
+        for symbol in replaced:
+            term = self._convert(symbol)
             if symbol in sizes and isinstance(term, Expr):
                 low, high, _ = sizes[symbol].declared()
                 facts += [term >= low] if low is not None else []
                 facts += [term <= high] if high is not None else []
         self.context = Context({}, assume=facts)
+        self._decide = Decisions(self.context)
+        self._quantified = Context(dict.fromkeys(self._symbols()), assume=facts)
 
     @classmethod
     def of(cls, shape_env: ShapeEnvLike) -> Environment:
-        """The environment of a PyTorch `ShapeEnv`: its ranges, replacements, guards and divisibilities."""
-        ranges = {symbol: (known.lower, known.upper) for symbol, known in shape_env.var_to_range.items()}
-        divisible = [sympy.Eq(term, 0) for term in getattr(shape_env, "divisible", ())]
-        return cls(ranges, [*divisible, *(guard.expr for guard in shape_env.guards)], shape_env.replacements)
+        """The environment of a PyTorch `ShapeEnv`: its ranges, replacements, divisibilities, guards and assertions.
+
+        Answers are written with PyTorch's functions and its `int_oo`. Guarantee: each fact is one of `shape_env`. Those
+        without a counterpart, such as ranges and guards of floating point or of nested tensors, are in `left_out`; what
+        `shape_env` learns later is not known here.
+        """
+        ranges, stated, replaced, hints, functions, infinity = known_shapes(shape_env)
+        terms, _ = _convertible(replaced.values())
+        guards, left_out = _convertible(stated)
+        kept = {symbol: term for symbol, term in replaced.items() if term in terms}
+        env = cls(ranges, guards, kept, functions=functions, infinity=infinity)
+        env.left_out = left_out
+        variables = env._convert.variables
+        point: dict[Expr, int] = {
+            v: hint for symbol, hint in hints.items() if isinstance(v := variables.get(symbol), Var)
+        }
+        env._decide = Decisions(env.context, point)
+        return env
 
     def _condition(self, term: Basic) -> Cond:
         converted = self._convert(term)
@@ -157,19 +197,19 @@ class Environment:
 
     def guard_holds(self, condition: Basic) -> bool | None:
         """True if the condition always holds, False if it never does, else `None`."""
-        goal = self._condition(condition)
-        if self.context.prove(goal):
-            return True
-        return False if self.context.prove(~goal) else None
+        return self._decide(self._condition(condition))
 
     def value_range(self, term: Basic) -> tuple[Basic, Basic]:
         """The least and greatest value over all symbols, as sympy's numbers or infinities."""
-        return _ends(self.context.bounds(self._integer(term), over="sizes"))
+        bounds = self._quantified.bounds(self._integer(term), over="sizes")
+        write = exporter(self._symbols(), self._functions)
+        low, high = (self._infinity * end.sign if isinstance(end, Infinity) else write(end) for end in bounds)
+        return low, high
 
     def simplify_index(self, term: Basic, functions: SympyFunctions | None = None) -> Basic:
         """A term that is equal wherever `term` is defined, and never larger by this library's cost."""
         simple = self.context.simplify(self._integer(term))
-        return exporter(self._symbols(), functions)(simple)
+        return exporter(self._symbols(), self._functions if functions is None else functions)(simple)
 
     def is_contiguous(self, sizes: Sequence[Basic], strides: Sequence[Basic]) -> bool | None:
         """Whether a tensor is contiguous in row-major order, as PyTorch defines it; `None` if that is not decided.
@@ -186,59 +226,41 @@ class Environment:
             parts.append(extent.eq(1) | step.eq(expected))
             expected = expected * maximum(extent, 1)
         goal = logical_or(logical_and(*parts), *(extent.eq(0) for extent in extents))
-        return True if self.context.prove(goal) else False if self.context.prove(~goal) else None
+        return self._decide(goal)
 
     def __repr__(self) -> str:
-        return f"<Environment of {len(self._convert.variables)} symbols and {len(self.context.facts)} facts>"
+        symbols = len(self._convert.variables) + self._replaced
+        return f"<Environment of {symbols} symbols and {len(self.context.facts)} facts>"
 
 
-def _resolved(term: Any, replaced: Mapping[Any, Any]) -> Any:
-    """A term without symbols that are replaced."""
+def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    """The terms that have a counterpart, and the others."""
+    convert = importer()
+    known: list[Any] = []
+    others: list[Any] = []
+    for term in terms:
+        try:
+            convert(term)
+        except InputError:
+            others.append(term)
+        else:
+            known.append(term)
+    return known, tuple(others)
+
+
+def _resolved(replaced: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The replacements with terms that mention no replaced symbol."""
+    resolved = dict(replaced)
     for _ in replaced:
-        if not any(symbol in replaced for symbol in term.free_symbols):
-            return term
-        term = term.xreplace(dict(replaced))
-    if any(symbol in replaced for symbol in term.free_symbols):
-        raise InputError(f"the replacements go in a circle: {shown(term)}")
-    return term
-
-
-class ValueRangeLike(Protocol):
-    """A range of PyTorch's shape environment."""
-
-    @property
-    def lower(self) -> object: ...
-    @property
-    def upper(self) -> object: ...
-
-
-class GuardLike(Protocol):
-    """A guard of PyTorch's shape environment."""
-
-    @property
-    def expr(self) -> Basic: ...
-
-
-class ShapeEnvLike(Protocol):
-    """The parts of PyTorch's `ShapeEnv` that `Environment.of` reads."""
-
-    @property
-    def var_to_range(self) -> Mapping[Any, ValueRangeLike]: ...
-    @property
-    def replacements(self) -> Mapping[Any, Any]: ...
-    @property
-    def guards(self) -> Sequence[GuardLike]: ...
-
-
-def _ends(bounds: Bounds) -> tuple[Basic, Basic]:
-    low, high = bounds
-    return _end(low), _end(high)
-
-
-def _end(end: Expr | Infinity) -> Basic:
-    if isinstance(end, Infinity):
-        return sympy.oo if end.sign > 0 else -sympy.oo
-    return to_sympy(end)
+        waiting = {symbol: term for symbol, term in resolved.items() if not term.free_symbols.isdisjoint(resolved)}
+        if not waiting:
+            return resolved
+        resolved |= {symbol: term.xreplace(resolved) for symbol, term in waiting.items()}
+    if resolved:
+        circle = next((term for term in resolved.values() if not term.free_symbols.isdisjoint(resolved)), None)
+        if circle is not None:
+            raise InputError(f"the replacements go in a circle: {shown(circle)}")
+    return resolved
 
 
 def _ranged(symbol: Basic, ends: tuple[object, object]) -> Var:
@@ -246,13 +268,13 @@ def _ranged(symbol: Basic, ends: tuple[object, object]) -> Var:
     return ShapeVar(str(symbol), low, high)
 
 
-_FAR: Final = 2**62  # PyTorch's stand-ins for infinity are near 2**63
-
-
 def _limit(end: Any, what: str) -> int | None:
-    if end is None or end in (sympy.oo, -sympy.oo) or not getattr(end, "is_finite", True) or abs(end) >= _FAR:
+    if end is None or str(end) in _UNBOUNDED:
         return None
     return as_int(int(end) if getattr(end, "is_Integer", False) else end, what)
+
+
+_UNBOUNDED: Final = ("oo", "-oo", "int_oo", "-int_oo")  # sympy's and PyTorch's
 
 
 def _kind(term: Any) -> object:
@@ -264,8 +286,10 @@ def _kind(term: Any) -> object:
 def _operands(term: Any) -> Sequence[Any]:
     """The operands of a term: numerator and denominator of `floor`, values and conditions of `Piecewise` in turn."""
     name = term.func.__name__
-    if name in ("floor", "ceiling"):
-        return tuple(sympy.fraction(sympy.together(term.args[0])))
+    if name in _ROUNDED:
+        inner = term.args[0]
+        quotient = inner.func.__name__ in ("IntTrueDiv", "FloatTrueDiv")
+        return tuple(inner.args if quotient else sympy.fraction(sympy.together(inner)))
     if name == "Piecewise":
         return tuple(part for pair in term.args for part in pair)
     if name == "Pow":
@@ -317,16 +341,29 @@ def _equal(term: Any, a: Node, b: Node) -> Cond:
     return a.eq(b)
 
 
+def _to_even(term: Any, a: Expr, b: Expr) -> Expr:
+    """The quotient rounded to the nearest integer, halves to the even one."""
+    near = (2 * a + b) // (2 * b)
+    return near - select(((2 * a + b) % (2 * b)).eq(0), near % 2, 0)
+
+
+_ROUNDED: Final[dict[str, Callable[..., Expr]]] = {
+    "floor": lambda term, a, b: floordiv(a, b),
+    "FloorToInt": lambda term, a, b: floordiv(a, b),
+    "ceiling": lambda term, a, b: ceildiv(a, b),
+    "CeilToInt": lambda term, a, b: ceildiv(a, b),
+    "TruncToInt": lambda term, a, b: truncdiv(a, b),
+    "RoundToInt": _to_even,
+}
 _FROM_SYMPY: Final[dict[str, Callable[..., Node]]] = {
     "Integer": lambda term: const(int(term)),
     "BooleanTrue": lambda term: TRUE,
     "BooleanFalse": lambda term: FALSE,
-    "Add": lambda term, *parts: reduce(lambda a, b: a + b, parts),
-    "Mul": lambda term, *parts: reduce(lambda a, b: a * b, parts),
+    "Add": lambda term, *parts: reduce(add, parts),
+    "Mul": lambda term, *parts: reduce(mul, parts),
     "Pow": _power,
     "PowByNatural": _natural_power,
-    "floor": lambda term, a, b: floordiv(a, b),
-    "ceiling": lambda term, a, b: ceildiv(a, b),
+    **_ROUNDED,
     "Mod": lambda term, a, b: floormod(a, b),
     "PythonMod": lambda term, a, b: floormod(a, b),
     "FloorDiv": lambda term, a, b: floordiv(a, b),
@@ -334,6 +371,9 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Node]]] = {
     "CeilDiv": lambda term, a, b: ceildiv(a, b),
     "ModularIndexing": lambda term, a, b, c: a // b % c,
     "Identity": lambda term, a: a,
+    "BitwiseFn_bitwise_and": lambda term, a, b: a & b,
+    "BitwiseFn_bitwise_or": lambda term, a, b: a | b,
+    "BitwiseFn_bitwise_xor": lambda term, a, b: a ^ b,
     "LShift": lambda term, a, b: a << b,
     "RShift": lambda term, a, b: a >> b,
     "Min": lambda term, *parts: minimum(*parts),
@@ -363,13 +403,22 @@ def _symbol(var: Any) -> Basic:
     return sympy.Symbol(var.name, integer=True, **sign)
 
 
+def _ceiling(a: Any, b: Any) -> Any:
+    return sympy.ceiling(a / b)
+
+
 def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     own: dict[str, Callable[..., Basic]] = {
         "FloorDiv": lambda a, b: sympy.floor(a / b),
+        "CeilDiv": (lambda a, b: -functions["FloorDiv"](-a, b)) if "FloorDiv" in functions else _ceiling,
         "Mod": sympy.Mod,
         "Where": lambda c, a, b: sympy.Piecewise((a, c), (b, True)),
+        "Min": sympy.Min,
+        "Max": sympy.Max,
+        "PowByNatural": lambda a, b: a**b,
     }
-    quotient, remainder, choice = (functions.get(name, own[name]) for name in own)
+    named = {**own, **functions}
+    quotient = named["FloorDiv"]
 
     def truncated(a: Any, b: Any) -> Any:
         return sympy.sign(a) * sympy.sign(b) * sympy.floor(sympy.Abs(a) / sympy.Abs(b))
@@ -382,16 +431,16 @@ def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
         ops.MUL: lambda e, a, b: a * b,
         ops.NEG: lambda e, a: -a,
         ops.FLOORDIV: lambda e, a, b: quotient(a, b),
-        ops.FLOORMOD: lambda e, a, b: remainder(a, b),
-        ops.CEILDIV: lambda e, a, b: -quotient(-a, b) if "FloorDiv" in functions else sympy.ceiling(a / b),
+        ops.FLOORMOD: lambda e, a, b: named["Mod"](a, b),
+        ops.CEILDIV: lambda e, a, b: named["CeilDiv"](a, b),
         ops.TRUNCDIV: lambda e, a, b: truncated(a, b),
         ops.TRUNCMOD: lambda e, a, b: a - b * truncated(a, b),
-        ops.MIN: lambda e, a, b: sympy.Min(a, b),
-        ops.MAX: lambda e, a, b: sympy.Max(a, b),
+        ops.MIN: lambda e, a, b: named["Min"](a, b),
+        ops.MAX: lambda e, a, b: named["Max"](a, b),
         ops.ABS: lambda e, a: sympy.Abs(a),
-        ops.SHL: lambda e, a, b: a * 2**b,
-        ops.SHR: lambda e, a, b: quotient(a, 2**b),
-        ops.SELECT: lambda e, c, a, b: choice(c, a, b),
+        ops.SHL: lambda e, a, b: a * named["PowByNatural"](sympy.Integer(2), b),
+        ops.SHR: lambda e, a, b: quotient(a, named["PowByNatural"](sympy.Integer(2), b)),
+        ops.SELECT: lambda e, c, a, b: named["Where"](c, a, b),
         ops.ASSERTING: lambda e, c, a: a,
         ops.LT: lambda e, a, b: sympy.Lt(a, b),
         ops.LE: lambda e, a, b: sympy.Le(a, b),

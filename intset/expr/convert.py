@@ -5,7 +5,7 @@ Both visit each node of a DAG once, operands first, without recursion over depth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from intset.errors import InputError
@@ -75,7 +75,7 @@ class Converter(Generic[S, T]):
     Either side may be this one: expressions to foreign terms, or foreign terms to expressions. A call converts a term
     with all terms below it; those converted before are looked up by their identity.
 
-    Invariant: no two leaves have one target unless the caller said so in `variables`, so results convert back.
+    Invariant: `variables` is one-to-one. Two sources never share a target, so results convert back.
 
     Parameters
     ----------
@@ -89,7 +89,6 @@ class Converter(Generic[S, T]):
     identity: a key that is equal for occurrences of one term, by default that of the Python object; libraries that wrap
         their terms anew at each access have another one.
     variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
-        Several may share a target, whose source is then the first.
 
     >>> from intset import Converter, Var, ops
     >>> i = Var("i")
@@ -116,27 +115,32 @@ class Converter(Generic[S, T]):
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
-            self.variables[source] = target
-            self.sources.setdefault(target, source)
+            self._pair(source, target)
 
     def __call__(self, root: S) -> T:
         """The converted term."""
-        results, identity = self._results, self._identity
-        stack = [root]
-        while stack:
-            term = stack[-1]
-            if identity(term) in results:
-                stack.pop()
-                continue
-            operands = self._operands(term)
-            waiting = [arg for arg in operands if identity(arg) not in results]
-            if waiting:
-                stack.extend(reversed(waiting))
+        results, identity, operands_of = self._results, self._identity, self._operands
+        key = identity(root)
+        found = results.get(key)
+        if found is not None:
+            return found[1]
+        stack: list[tuple[S, Hashable, Iterator[S], list[T]]] = [(root, key, iter(operands_of(root)), [])]
+        while True:
+            term, key, waiting, converted = stack[-1]
+            for arg in waiting:
+                own = identity(arg)
+                found = results.get(own)
+                if found is None:
+                    stack.append((arg, own, iter(operands_of(arg)), []))
+                    break
+                converted.append(found[1])
             else:
                 stack.pop()
-                converted = [results[identity(arg)][1] for arg in operands]
-                results[identity(term)] = (term, self._converted(term, converted))
-        return results[identity(root)][1]
+                target = self._converted(term, converted)
+                results[key] = (term, target)
+                if not stack:
+                    return target
+                stack[-1][3].append(target)
 
     def _converted(self, term: S, operands: Sequence[T]) -> T:
         handler = self._handler(self._kind(term))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import warnings
@@ -113,21 +112,8 @@ def _report(
         if not as_json:
             show(report)
     if as_json:
-        _print_json({"files": found})
+        print(json.dumps({"version": JSON_VERSION, "files": found}, indent=1))
     return found
-
-
-def _print_json(report: JsonObject) -> None:
-    print(json.dumps(_finite({"version": JSON_VERSION, **report}), indent=1, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """A report without numbers that JSON lacks: not a number and the infinities are null."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagonals out of the storage.")
@@ -371,7 +357,7 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
     """
     report = exploring.space_report(file, sample, seed, best, by)
     if as_json:
-        _print_json(report)
+        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
     else:
         exploring.show_space(report)
 
@@ -401,7 +387,7 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
     """
     report, is_good = exploring.explored(file, **options)
     if as_json:
-        _print_json(report)
+        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
     else:
         exploring.show_explored(report)
     return 0 if is_good else 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,8 +34,7 @@ class ScriptFunction:
         return source_of(_namespace(self.path, self.text)[self.name])
 
     def __call__(self, given: Any) -> Any:
-        with contextlib.redirect_stdout(sys.stderr):  # stdout is the report's
-            return _namespace(self.path, self.text)[self.name](given)
+        return _namespace(self.path, self.text)[self.name](given)
 
 
 @lru_cache(maxsize=4)

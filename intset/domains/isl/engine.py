@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -72,14 +72,11 @@ class Isl:
                     proved = fails.is_empty()
                 if proved:
                     return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
-                for part in _first_parts(fails):
-                    point = _sample(translation, part)
-                    if point is None:
-                        continue
-                    if translation.leftover:
-                        point = {**_elsewhere(query, translation.leftover), **point}
-                    if refutes(point):
-                        return TierVerdict("refuted", point)
+                points = [point for part in _first_parts(fails) if (point := _sample(translation, part)) is not None]
+                elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
+                for point in points:
+                    if refutes({**elsewhere, **point}):
+                        return TierVerdict("refuted", {**elsewhere, **point})
         except BudgetError as error:
             return TierVerdict("unknown", reason=f"isl gave up: {error}")
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
@@ -100,26 +97,46 @@ def judged(query: Query, facts: Sequence[Cond]) -> str:
 
     The verdict is cached for other queries, and therefore decided under a separate budget.
     """
-    if not facts:
-        return "holds"
+    try:
+        return _verdict(query, facts) if facts else "holds"
+    except SpentError:
+        return "unknown"
+
+
+def _verdict(query: Query, facts: Sequence[Cond]) -> str:
+    """The cached verdict on facts: that of their parts, which other questions share."""
     key = (NAME, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
     found = query.verdicts.get(key)
     if found is None:
         alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
-        try:
-            with budget_aside(query.config.isl_operations):
-                translation = Translation(alone, seeds=facts)
-                with solving(translation.domain):
-                    empty = translation.domain.is_empty()
-                found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
-        except SpentError:
-            return "unknown"
-        except BudgetError:
-            found = "unknown"
-        if found == "unknown":
-            found = facts_hold(query, facts)
-        query.verdicts[key] = found
+        parts = list(_separate(alone))
+        own = {_verdict(query, part) for part in parts} if len(parts) > 1 else {_satisfiable(alone)}
+        found = query.verdicts[key] = "empty" if "empty" in own else "unknown" if "unknown" in own else "holds"
     return found
+
+
+def _separate(query: Query) -> Iterator[list[Cond]]:
+    """The facts of a question, in parts that share no variable."""
+    left: Sequence[Cond] = query.facts
+    while left:
+        first, *others = left
+        alone = Query((), query.ranges, others, tuple(query.keep), query.base, query.known, query.config)
+        _, _, touching, left = alone.split_relevant((first,))
+        yield [first, *touching]
+
+
+def _satisfiable(query: Query) -> str:
+    try:
+        with budget_aside(query.config.isl_operations):
+            translation = Translation(query, seeds=query.facts)
+            with solving(translation.domain):
+                empty = translation.domain.is_empty()
+        found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+    except SpentError:
+        raise
+    except BudgetError:
+        found = "unknown"
+    return facts_hold(query, query.facts) if found == "unknown" else found
 
 
 def _first_parts(fails: Set) -> list[Set]:

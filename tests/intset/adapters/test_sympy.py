@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import intset
 from intset import InputError, ShapeVar, Var, evaluate
 from intset.expr.node import Cond, Expr
+from tests.intset.adapters.documented import check_examples
 from tests.strategies.contexts import Expressions, value
 
 sympy = pytest.importorskip("sympy")
+import intset.adapters.sympy as adapter  # noqa: E402
 from intset.adapters.sympy import Environment, exporter, from_sympy, importer, to_sympy  # noqa: E402
 
 i, j = Var("i"), Var("j")
@@ -93,6 +98,9 @@ def function(name: str) -> Any:
         ("ModularIndexing", 3, lambda a, b, c: a // b % c),
         ("LShift", 2, lambda a, b: a << b),
         ("RShift", 2, lambda a, b: a >> b),
+        ("BitwiseFn_bitwise_and", 2, lambda a, b: a & b),
+        ("BitwiseFn_bitwise_or", 2, lambda a, b: a | b),
+        ("BitwiseFn_bitwise_xor", 2, lambda a, b: a ^ b),
     ],
 )
 def test_functions_of_symbolic_shapes_by_name(name: str, arity: int, meaning: Callable[..., int]) -> None:
@@ -102,6 +110,17 @@ def test_functions_of_symbolic_shapes_by_name(name: str, arity: int, meaning: Ca
     for point in itertools.product(range(-5, 6), range(1, 4), range(1, 4)):
         at = {there.variables[v]: c for v, c in zip((x, y, z)[:arity], point, strict=False)}
         assert evaluate(e, at) == meaning(*point[:arity]) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [("FloorToInt", math.floor), ("CeilToInt", math.ceil), ("TruncToInt", math.trunc), ("RoundToInt", round)],
+)
+def test_quotients_that_are_rounded(name: str, meaning: Callable[[Fraction], int]) -> None:
+    there = importer()
+    e = there(function(name)(function("IntTrueDiv")(k, m)))
+    for a, b in itertools.product(range(-7, 8), (-3, -2, -1, 1, 2, 4)):
+        assert evaluate(e, {there.variables[k]: a, there.variables[m]: b}) == meaning(Fraction(a, b))
 
 
 def test_other_functions_can_be_written() -> None:
@@ -116,6 +135,7 @@ class ShapeEnv:
     var_to_range: dict[Any, Any] = field(default_factory=dict)
     replacements: dict[Any, Any] = field(default_factory=dict)
     guards: list[Any] = field(default_factory=list)
+    deferred_runtime_asserts: dict[Any, Any] = field(default_factory=dict)
 
 
 def test_an_environment_of_a_shape_environment() -> None:
@@ -137,12 +157,47 @@ def test_an_environment_of_a_shape_environment() -> None:
     assert not env.prove(s < 100) and "2 symbols" not in repr(env)
 
 
-def test_symbols_that_were_found_equal_share_their_replacement() -> None:
-    env = Environment({s: (2, 64), t: (2, 64), k: (2, 64), m: (2, 99)}, [], {t: s, k: s, m: s * 2})
-    assert env.guard_holds(sympy.Eq(t, k)) is True
-    assert env.guard_holds(sympy.Eq(m, 2 * k)) is True
-    assert env.value_range(t + k) == (4, 98)
-    assert env.simplify_index(sympy.Mod(t * k, s)) == 0
+def test_symbols_with_one_term_and_replacements_in_a_chain() -> None:
+    a, b, c = sympy.symbols("a b c", integer=True)
+    env = Environment({s: (2, 9), a: (2, 9), b: (4, 9)}, replacements={a: s, b: a, c: b * 2})
+    assert env.guard_holds(sympy.Eq(a, b)) is True
+    assert env.value_range(c) == (8, 18)
+    assert env.simplify_index(c - 2 * a + t) == t
+
+
+def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() -> None:
+    real = sympy.Symbol("x", real=True, integer=False)
+    shape_env = ShapeEnv(
+        {
+            s: SimpleNamespace(lower=2, upper=sympy.oo, is_int=True),
+            real: SimpleNamespace(lower=-sympy.oo, upper=sympy.oo, is_int=False),
+        },
+        {},
+        [SimpleNamespace(expr=real > 2), SimpleNamespace(expr=s < 100)],
+        {s: [SimpleNamespace(expr=sympy.Eq(sympy.Mod(s, 4), 0)), SimpleNamespace(expr=s >= 5)]},
+    )
+    env = Environment.of(shape_env)
+    assert env.left_out == (real > 2,)
+    assert env.value_range(s) == (8, 96)
+
+
+def test_answers_are_written_as_asked() -> None:
+    floor_div, far = function("FloorDiv"), sympy.Symbol("far")
+    env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
+    assert env.value_range(-s) == (-far, -2)
+    assert env.simplify_index(sympy.floor((s + 0) / 3) + s) == s + floor_div(s, 3)
+
+
+def test_both_directions_of_a_guard() -> None:
+    env = Environment({s: (2, 40), t: (2, None)}, [sympy.Eq(sympy.Mod(s, 8), 0)])
+    assert [env.guard_holds(c) for c in (sympy.Ne(s, 9), sympy.Eq(s, 9), sympy.Eq(s, 8), t * s > 14)] == [
+        True,
+        False,
+        None,
+        True,
+    ]
+    with intset.using(tiers=("linear",)):
+        assert env.guard_holds(sympy.Ne(t * 0 + s, 1)) is True
 
 
 @pytest.mark.parametrize(
@@ -183,3 +238,7 @@ def test_what_has_no_counterpart_is_refused(name: str) -> None:
     with pytest.raises(InputError) as error:
         REFUSED[name]()
     assert "\n" not in str(error.value)
+
+
+def test_examples() -> None:
+    check_examples(adapter, "sympy and PyTorch")

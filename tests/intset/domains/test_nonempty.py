@@ -16,7 +16,7 @@ from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import Region
 from intset.errors import InputError
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import as_expr
+from intset.expr.node import Cond, as_expr
 from intset.testing import claims
 from tests.strategies import contexts
 
@@ -212,3 +212,24 @@ def test_a_difference_with_what_is_kept() -> None:
     b = WHOLE.image((j,))
     for size, a in itertools.product(range(3), range(10)):
         assert ((a,) in (b - seven).at({i: size})) == (a != 7 or size == 0)
+
+
+SEPARATE = [
+    (j * j < 0, k >= 3, True),
+    ((j % 4).eq(2), (k * 3).eq(7), True),
+    ((j % 4).eq(2), (k * 3).eq(9), False),
+    ((j * n).eq(6), (k % 5).eq(j % 3), False),
+    ((j * j).eq(3), (k * k).eq(4), True),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "empty"), SEPARATE, ids=str)
+@pytest.mark.parametrize("domain", ["auto", "isl"])
+def test_facts_beside_a_question_are_judged_part_by_part(first: Cond, second: Cond, empty: bool, domain: str) -> None:
+    ctx = Context({i: Range(0, 4), j: Range(0, 6), k: Range(0, 6), n: Range(1, 6)}, assume=[first, second])
+    for e in (i, i * 2 + 1, k + i):
+        points = itertools.product(range(4), range(6), range(6), range(1, 6))
+        worlds = [dict(zip((i, j, k, n), point, strict=True)) for point in points]
+        taken = {evaluate(e, at) for at in worlds if evaluate(first, at) and evaluate(second, at)}
+        assert (not taken) is empty
+        claimed(ctx.value_set(e, domain=domain), taken, (first, second, e))

@@ -1,0 +1,66 @@
+"""Decisions about many conditions in one context: always true, never true, or neither was proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from intset.budgets import KNOWN_POINTS
+from intset.config import current, using
+from intset.context import Context
+from intset.errors import EvaluationError, InputError
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Var
+
+
+class Decisions:
+    """Decides conditions in a context, and keeps points that refuted earlier ones.
+
+    A condition that holds at a point of the context is not refutable there, so that its negation need not be tried:
+    points save time and change no answer.
+
+    Parameters
+    ----------
+    points: points that may lie in the context; the others are dropped.
+    """
+
+    def __init__(self, context: Context, *points: Mapping[Expr, int]) -> None:
+        self._context = context
+        self._points: list[Mapping[Expr, int]] = []
+        for point in points:
+            if all(_is_declared(e, value) for e, value in point.items()):
+                self._points += [point] if all(_value(fact.condition, point) for fact in context.facts) else []
+
+    def __call__(self, goal: Cond) -> bool | None:
+        """True if the goal is proved, False if its negation is, else `None`.
+
+        The first tier is asked of both before the others of either.
+        """
+        values = {_value(goal, point) for point in self._points}
+        waiting = [(part, sign) for part, sign in ((goal, True), (~goal, False)) if (not sign) not in values]
+        tiers = current().tiers
+        for some in filter(None, (tiers[:1], tiers[1:]) if len(waiting) > 1 else (tiers,)):
+            with using(tiers=some):
+                for part, sign in tuple(waiting):
+                    proof = self._context.prove(part)
+                    if proof.status == "proved":
+                        return sign
+                    if proof.counterexample is not None:
+                        waiting.remove((part, sign))
+                        self._points = [proof.counterexample, *self._points[: KNOWN_POINTS - 1]]
+        return None
+
+
+def _is_declared(e: Expr, value: int) -> bool:
+    low, high, step = e.declared() if isinstance(e, Var) else (None, None, 1)
+    return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
+
+
+def _value(condition: Cond, point: Mapping[Expr, int]) -> bool | None:
+    """The truth value at a point; `None` where it has none, or where the point does not say."""
+    try:
+        return bool(evaluate(condition, point))
+    except (EvaluationError, InputError):
+        return None
+
+
+__all__ = ["Decisions"]

@@ -1,0 +1,99 @@
+"""PyTorch's symbolic shapes: what a `ShapeEnv` knows, and the functions that its terms are written with.
+
+Terms are sympy's: `intset.adapters.sympy` converts them and asks the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import sympy
+
+Basic: TypeAlias = "sympy.Basic"
+SympyFunctions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
+
+
+class ValueRangeLike(Protocol):
+    """A range of PyTorch's shape environment."""
+
+    @property
+    def lower(self) -> object: ...
+    @property
+    def upper(self) -> object: ...
+
+
+class GuardLike(Protocol):
+    """A guard of PyTorch's shape environment."""
+
+    @property
+    def expr(self) -> Basic: ...
+
+
+class ShapeEnvLike(Protocol):
+    """The parts of PyTorch's `ShapeEnv` that are read; divisibilities, assertions and hints are read where present."""
+
+    @property
+    def var_to_range(self) -> Mapping[Any, ValueRangeLike]: ...
+    @property
+    def replacements(self) -> Mapping[Any, Any]: ...
+    @property
+    def guards(self) -> Sequence[GuardLike]: ...
+
+
+class KnownShapes(NamedTuple):
+    """What a shape environment knows of its integer symbols.
+
+    ranges: (least, greatest) value of each symbol, both included.
+    stated: divisibilities, guards and runtime assertions, each once.
+    replacements: terms that stand for symbols.
+    hints: values of symbols in the run that made the environment.
+    functions, infinity: what answers are written with.
+    """
+
+    ranges: dict[Basic, tuple[object, object]]
+    stated: list[Basic]
+    replacements: dict[Basic, Basic]
+    hints: dict[Basic, int]
+    functions: SympyFunctions | None
+    infinity: Basic
+
+
+def known_shapes(shape_env: ShapeEnvLike) -> KnownShapes:
+    """What `shape_env` knows, without symbols of floating point."""
+    stated: list[Any] = [sympy.Eq(term, 0) for term in getattr(shape_env, "divisible", ())]
+    stated += [guard.expr for guard in shape_env.guards]
+    deferred = getattr(shape_env, "deferred_runtime_asserts", {})
+    stated += [check.expr for checks in deferred.values() for check in checks]
+    is_torch = type(shape_env).__module__.partition(".")[0] == "torch"
+    return KnownShapes(
+        {
+            symbol: (known.lower, known.upper)
+            for symbol, known in shape_env.var_to_range.items()
+            if symbol.is_integer is not False and getattr(known, "is_int", True)
+        },
+        list(dict.fromkeys(stated)),
+        dict(shape_env.replacements),
+        {
+            symbol: int(hint)
+            for symbol, hint in getattr(shape_env, "backed_var_to_val", {}).items()
+            if getattr(hint, "is_Integer", False)
+        },
+        torch_names() if is_torch else None,
+        import_module("torch.utils._sympy.numbers").int_oo if is_torch else sympy.oo,
+    )
+
+
+def torch_names() -> SympyFunctions:
+    """The functions of PyTorch's symbolic shapes by name; a remainder is `Mod` where both signs are known."""
+    own = import_module("torch.utils._sympy.functions")
+
+    def remainder(a: Any, b: Any) -> Any:
+        return (own.Mod if a.is_nonnegative and b.is_nonnegative else own.PythonMod)(a, b)
+
+    names = ("FloorDiv", "CeilDiv", "Where", "Min", "Max", "PowByNatural")
+    return {"Mod": remainder, **{name: getattr(own, name) for name in names}}
+
+
+__all__ = ["Basic", "KnownShapes", "ShapeEnvLike", "SympyFunctions", "known_shapes", "torch_names"]
