@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar
@@ -19,16 +19,25 @@ from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.calls import Buffer
 from bound.tir.reduce import condition, reduction_of, with_condition
-from bound.tir.value import Operand, Truth, Value, ValueOp, parameter
+from bound.tir.value import Operand, Truth, Value, ValueLike, ValueOp, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
 from intset.expr.dag import WeakTable, postorder
-from intset.expr.node import Expr, Node, ShapeVar, Var, as_expr, as_int
+from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, as_int
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
+
+R = TypeVar("R")
+Annotated = TypeVar("Annotated", Expr, Cond, Value)
+ShapeLike: TypeAlias = "IntLike | Sequence[IntLike]"
+Several: TypeAlias = "Sequence[ValueLike]"
+_Of3: TypeAlias = Callable[[IterVar, IterVar, IterVar], R]
+_Of4: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar], R]
+_Of5: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar], R]
+_Of6: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar, IterVar], R]
 
 
 def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
@@ -75,14 +84,81 @@ def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, in
     return (low, high)
 
 
+class ExternOptions(TypedDict, total=False):
+    """The arguments of `extern` and `scan` that TVM's passes read."""
+
+    tag: str
+    attrs: Mapping[str, object] | None
+
+
+class ComputeOptions(TypedDict, total=False):
+    """The arguments of `compute` besides shape, formula and name."""
+
+    tag: str
+    attrs: Mapping[str, object] | None
+    varargs_names: Sequence[str] | None
+
+
+@overload
 def compute(
-    shape: object,
+    shape: ShapeLike, fcompute: Callable[[], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
+) -> Tensor: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[[IterVar], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
+) -> Tensor: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[[IterVar, IterVar], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
+) -> Tensor: ...
+@overload
+def compute(shape: ShapeLike, fcompute: _Of3[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
+@overload
+def compute(shape: ShapeLike, fcompute: _Of4[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
+@overload
+def compute(shape: ShapeLike, fcompute: _Of5[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
+@overload
+def compute(shape: ShapeLike, fcompute: _Of6[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[[], Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[[IterVar], Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[[IterVar, IterVar], Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: _Of3[Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: _Of4[Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: _Of5[Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: _Of6[Several], name: str = ..., **more: Unpack[ComputeOptions]
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: ShapeLike, fcompute: Callable[..., TensorIntrinCall], name: str = ..., **more: Unpack[ComputeOptions]
+) -> Tensor | tuple[Tensor, ...]: ...
+def compute(
+    shape: ShapeLike,
     fcompute: Callable[..., object],
     name: str = "compute",
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
     varargs_names: Sequence[str] | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Declare a tensor by the formula of its elements; a tuple of tensors if `fcompute` returns several formulas.
 
     Parameters
@@ -132,17 +208,39 @@ def _index_names(
     return (*own, *extra)
 
 
+@overload
 def extern(
-    shape: Any,
-    inputs: Sequence[Tensor],
-    fcompute: Callable[..., object],
+    shape: Sequence[IntLike],
+    inputs: Tensor | Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], object],
+    name: str = ...,
+    dtype: str | None = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
+    **more: Unpack[ExternOptions],
+) -> Tensor: ...
+@overload
+def extern(
+    shape: Sequence[Sequence[IntLike]],
+    inputs: Tensor | Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], object],
+    name: str = ...,
+    dtype: str | Sequence[str] | None = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
+    **more: Unpack[ExternOptions],
+) -> Tensor | tuple[Tensor, ...]: ...
+def extern(
+    shape: Sequence[IntLike] | Sequence[Sequence[IntLike]],
+    inputs: Tensor | Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], object],
     name: str = "extern",
-    dtype: object = None,
+    dtype: str | Sequence[str] | None = None,
     in_buffers: Buffer | Sequence[Buffer] | None = None,
     out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Declare one tensor, or a tuple of them, computed by code that the analysis does not see.
 
     Parameters
@@ -191,15 +289,33 @@ def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: s
     return tuple(dtypes.check(t, f"dtype of {name}") for t in requested)
 
 
+@overload
 def scan(
-    init: object,
-    update: object,
-    state_placeholder: object,
-    inputs: object = None,
+    init: Tensor,
+    update: Tensor,
+    state_placeholder: Tensor,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+    name: str = ...,
+    **more: Unpack[ExternOptions],
+) -> Tensor: ...
+@overload
+def scan(
+    init: Sequence[Tensor],
+    update: Sequence[Tensor],
+    state_placeholder: Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | None = None,
+    name: str = ...,
+    **more: Unpack[ExternOptions],
+) -> Tensor | tuple[Tensor, ...]: ...
+def scan(
+    init: Tensor | Sequence[Tensor],
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | None = None,
     name: str = "scan",
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Declare a recurrence along the first dimension: one tensor, or a tuple of them.
 
     Parameters
@@ -330,7 +446,15 @@ def _tell(size: Var, name: str) -> None:
     )
 
 
-def annotate_shapes(x: Any, shapes: Any) -> Any:
+@overload
+def annotate_shapes(x: Tensor, shapes: object) -> Operand: ...
+@overload
+def annotate_shapes(x: Annotated, shapes: object) -> Annotated: ...
+@overload
+def annotate_shapes(x: list[Operand | Tensor], shapes: object) -> list[Operand]: ...
+@overload
+def annotate_shapes(x: tuple[Operand | Tensor, ...], shapes: object) -> tuple[Operand, ...]: ...
+def annotate_shapes(x: object, shapes: object) -> object:
     """Extend `intset.annotate_shapes` to values and computed tensors.
 
     Parameters

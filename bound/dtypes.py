@@ -8,10 +8,17 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from intset.errors import InputError
 from intset.expr.printer import shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Numeric: TypeAlias = "int | float | bool"
+Array: TypeAlias = "NDArray[np.bool | np.number]"  # an array of elements of these types
 
 _PATTERN: Final = re.compile(r"(?:(u?int)([1-9]|[1-5][0-9]|6[0-4])|(float)(16|32|64)|(bool))\Z")
 _FLOAT_MAX: Final = {16: 65504.0, 32: 3.4028234663852886e38, 64: 1.7976931348623157e308}

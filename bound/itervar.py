@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import ClassVar
 
@@ -80,7 +80,7 @@ class IterVar(Var):
         if len(known) > len(self.sizes):
             self.remember("sizes", known)
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> Mapping[str, object]:
         return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
 
     def part(self, name: str) -> IterVar:

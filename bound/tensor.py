@@ -24,7 +24,11 @@ class Operation:
     name: the label in print and of its tensors.
     tag, attrs: attached by the script; not interpreted.
     outputs: the tensors it computes.
+    axis, reduce_axis: its axes; `ComputeOp` and `TensorComputeOp` alone have them.
     """
+
+    axis: tuple[IterVar, ...]
+    reduce_axis: tuple[IterVar, ...]
 
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
         self.name = a_name(name, "the name of an operation")
@@ -155,6 +159,8 @@ class Tensor:
         if self._unfinished is None:
             self._unfinished = unfinished_element(self, self.element)
         return self._unfinished
+
+    # An element is an `Expr` or a `Value` by the type of the tensor, which no static type says: `Any` lets it be both.
 
     def __getitem__(self, indices: object) -> Any:
         return self._at(indices if isinstance(indices, tuple) else (indices,))

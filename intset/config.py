@@ -18,8 +18,7 @@ import sys
 import threading
 import tomllib
 import weakref
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -27,7 +26,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from intset.budgets import ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
@@ -115,6 +114,18 @@ def _here() -> Owner:
 TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
 
 
+class Choices(TypedDict, total=False):
+    """The fields of `Config` that a block chooses."""
+
+    domain: str
+    isl_operations: int
+    points: int
+    z3_rlimit: int
+    z3_timeout_ms: int
+    tiers: Sequence[str]
+    cache: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Config:
     """Choices and budgets of a query. Budgets count operations, so answers do not depend on the machine.
@@ -196,9 +207,9 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
     entered = entered_blocks("intset_using")
     inherited = True
 
-    def __init__(self, **choices: Any) -> None:
+    def __init__(self, **choices: Unpack[Choices]) -> None:
         self.choices = {name: checked(name, value, "using(...)") for name, value in choices.items()}
-        self._cached: tuple[list[Mapping[str, Any]], Config, Config] | None = None
+        self._cached: tuple[list[Mapping[str, object]], Config, Config] | None = None
         self._alone: tuple[Config, Config] | None = None
 
     def enter(self) -> Config:
@@ -213,12 +224,19 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
             cached = self._alone = (ambient, self.config([self.choices], ambient))
         return cached[1]
 
-    def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
+    def config(self, choices: list[Mapping[str, object]], ambient: Config) -> Config:
         """The configuration inside this block as the innermost one; one object for equal `choices`."""
         cached = self._cached
         if cached is None or cached[0] != choices or cached[1] is not ambient:
-            cached = self._cached = (choices, ambient, replace(ambient, **ChainMap(*reversed(choices))))
+            cached = self._cached = (choices, ambient, replace(ambient, **_merged(choices)))
         return cached[2]
+
+
+def _merged(choices: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for chosen in choices:
+        merged.update(chosen)
+    return merged
 
 
 def is_in_force(config: Config) -> bool:
@@ -244,7 +262,7 @@ class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config):
     def alone(self, ambient: Config) -> Config:
         return ambient if self._owner is None else self.whole
 
-    def config(self, choices: list[Mapping[str, Any]], ambient: Config) -> Config:
+    def config(self, choices: list[Mapping[str, object]], ambient: Config) -> Config:
         """The pinned object itself, so that identity serves as a key."""
         return self.whole
 

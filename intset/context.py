@@ -375,7 +375,7 @@ class Context:
         width = as_width(bits, "bits")
         return fits(self, as_expr(e, "the expression"), width)
 
-    def explain(self, question: Any) -> Explanation:
+    def explain(self, question: Cond | Proof | IntLike) -> Explanation:
         """Explain the answer for a condition (`prove`) or an expression (`bounds`) in words."""
         return explain(self, question)
 

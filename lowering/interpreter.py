@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
+from bound.dtypes import Array, Numeric
 from bound.tensor import Tensor
+from bound.tir.value import Number
 from intset.errors import InputError, UndefinedError
 from intset.expr.arguments import a_name, mapped
 from intset.expr.dag import opaque_terms, without_assertions
@@ -31,6 +33,11 @@ from lowering.nest.ir import Allocate, Assert, Evaluate, Function, ShapeOf, chec
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import is_operand, operands, statements
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Parameter = TypeVar("Parameter", bound=Tensor | str)  # mappings are invariant in their keys
+Scalar = TypeVar("Scalar", bound="Number | str")
 BACKENDS: Final = ("python", "c")
 _SEARCHED: Final = 1 << 16  # values that are tried for a size whose extent is nonlinear
 _SOURCES: dict[Any, Any] = {}
@@ -39,13 +46,13 @@ Shapes = dict[Tensor, tuple[int, ...]]
 
 def run(
     f: Function,
-    arrays: Mapping[Any, Any],
-    sizes: Mapping[Any, Any] | None = None,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
+    arrays: Mapping[Parameter, ArrayLike],
+    sizes: Mapping[Scalar, Numeric] | None = None,
+    functions: Mapping[str, Callable[..., object]] | None = None,
     checked: bool = True,
-    undef: Callable[[str], Any] | None = None,
+    undef: Callable[[str], Numeric] | None = None,
     backend: str = "python",
-) -> dict[str, Any]:
+) -> dict[str, Array]:
     """Execute a lowered function.
 
     Loops on threads run one after another. Each thread computes a shared stage as a whole, so no barrier is needed and
@@ -105,7 +112,7 @@ def run(
                 kernel(shapes, flat, values, states)
         except ZeroDivisionError:
             raise UndefinedError(f"{f.name} divides an integer by 0") from None
-    results: dict[str, Any] = {}
+    results: dict[str, Array] = {}
     for tensor in f.outputs:
         target = passed.get(tensor, buffers[tensor])
         if target is not buffers[tensor]:

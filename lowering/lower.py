@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import SupportsIndex
 
 from bound import infer_bound
 from bound.errors import ScheduleError
@@ -12,10 +12,12 @@ from bound.infer import BoundsMap
 from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.printer import shown
+from intset.spaces.space import VarKey
 from lowering.build.function import FunctionBuilder
 from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest.ir import Function
@@ -38,10 +40,10 @@ from lowering.passes.values.cse import inline_values
 
 def lower(
     s: Schedule,
-    args: Sequence[Any] | None = None,
+    args: Sequence[Tensor | Operand] | None = None,
     bounds: BoundsMap | None = None,
     ctx: Context | None = None,
-    at: Mapping[Any, int] | None = None,
+    at: Mapping[VarKey, SupportsIndex] | None = None,
     name: str | None = None,
     strength: bool = False,
     compact: bool | None = None,
@@ -116,10 +118,10 @@ def lower(
 
 def before_divisions(
     s: Schedule,
-    args: Sequence[Any] | None = None,
+    args: Sequence[Tensor | Operand] | None = None,
     bounds: BoundsMap | None = None,
     ctx: Context | None = None,
-    at: Mapping[Any, int] | None = None,
+    at: Mapping[VarKey, SupportsIndex] | None = None,
     name: str | None = None,
     compact: bool | None = None,
     nests: str = "auto",

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, SupportsIndex, TypeVar
 
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
@@ -42,8 +42,9 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.spaces.space import Space
+from intset.spaces.space import Space, SpaceValue, VarKey
 
+Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
 
@@ -51,9 +52,9 @@ _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests i
 def infer_bound(
     schedule: Schedule,
     ctx: Context | None = None,
-    at: Mapping[Any, Any] | None = None,
+    at: Mapping[VarKey, SupportsIndex] | None = None,
     domain: str | None = None,
-    compute: str | Mapping[Any, str] = "exact",
+    compute: str | Mapping[Computed, str] = "exact",
     compact: bool = False,
 ) -> BoundsMap:
     """InferBound: the range of every axis; the required, computed and allocated elements of every tensor.
@@ -153,7 +154,7 @@ class BoundsMap(Configured):
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
         self.compacted = state.compacted
         self.compute = _word(state)
-        self.forms: Mapping[str, tuple[Any, ...]] = {}
+        self.forms: Mapping[str, tuple[object, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
@@ -262,11 +263,11 @@ class BoundsMap(Configured):
         return traffic_of(self._state, self._bounds(now), now, only, lambda word: getattr(self, word)(now))
 
     @as_configured
-    def space(self, values: Mapping[Any, Iterable[Any]], where: Cond | str | Iterable[Cond | str] = ()) -> Space:
+    def space(
+        self, values: Mapping[VarKey, Iterable[SpaceValue]], where: Cond | str | Iterable[Cond | str] = ()
+    ) -> Space:
         """The space of these values of sizes, by variable or name, under `where`, declarations and facts (`t >= 1`).
 
-        Raises
-        ------
         InputError: a key is no symbolic size of the schedule; what `Space` refuses.
         """
         return space_of(self._state.env, self._free_sizes, self._state.sizes.fixed, values, where)
@@ -303,7 +304,7 @@ class BoundsMap(Configured):
         return self._state.equations
 
     @as_configured
-    def at(self, values: Mapping[Any, Any]) -> BoundsMap:
+    def at(self, values: Mapping[VarKey, SupportsIndex]) -> BoundsMap:
         """The answers at values of sizes, by variable or name: those of `infer_bound` with these values.
 
         Raises

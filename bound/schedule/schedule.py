@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import overload
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
@@ -131,7 +131,11 @@ class Schedule:
         consumers = readers if isinstance(readers, (list, tuple)) else (readers,)
         return rewrites.cache_read(self, tensor, scope, tuple(r.op if isinstance(r, Tensor) else r for r in consumers))
 
-    def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Any:
+    @overload
+    def cache_write(self, tensor: Tensor, scope: str) -> Tensor: ...
+    @overload
+    def cache_write(self, tensor: list[Tensor] | tuple[Tensor, ...], scope: str) -> list[Tensor]: ...
+    def cache_write(self, tensor: Tensor | list[Tensor] | tuple[Tensor, ...], scope: str) -> Tensor | list[Tensor]:
         """Compute `tensor` in another storage scope, with its present loops, then copy it.
 
         Returns the cached tensor, or a list if `tensor` lists all outputs of an operation.
@@ -141,7 +145,7 @@ class Schedule:
         cached = rewrites.cache_write(self, (tensor,), scope)
         return cached[tensor.value_index]
 
-    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor | list[Tensor]:
         """Factor a reduction into partial results per iteration of the loop `axis`, and their reduction.
 
         Returns the tensor of partial results (a list for several outputs); `axis` is its dimension number

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast, overload
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir import build, walk
 from bound.tir.opaque import Ends, IntFunction, range_of
-from bound.tir.value import Operand, Value, ValueOp, make, parameter
+from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp, make, parameter
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
@@ -22,6 +22,7 @@ from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 
 Parameter: TypeAlias = "Value | Var"
+Axes: TypeAlias = "IterVar | Sequence[IterVar]"
 Reduced: TypeAlias = "Operand | tuple[Operand, ...]"
 
 
@@ -160,9 +161,42 @@ def reduction(
     return results if isinstance(expr, (tuple, list)) else results[0]
 
 
+class Reducer(Protocol):
+    """Reduces a value over axes, or combines values."""
+
+    @overload
+    def __call__(
+        self, expr: ValueLike, axis: Axes, where: Truth | None = None, init: ValueLike | None = None
+    ) -> Number: ...
+    @overload
+    def __call__(self, expr: ValueLike, *more: ValueLike) -> Number: ...
+
+
+class TupleReducer(Protocol):
+    """Reduces several values together over axes."""
+
+    def __call__(
+        self,
+        expr: Sequence[ValueLike],
+        axis: Axes,
+        where: Truth | None = None,
+        init: Sequence[ValueLike] | None = None,
+    ) -> tuple[Operand, ...]: ...
+
+
+@overload
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., object], name: str = "reduce"
-) -> Callable[..., Any]:
+    fcombine: Callable[[Number, Number], ValueLike], fidentity: Callable[[str], ValueLike], name: str = "reduce"
+) -> Reducer: ...
+@overload
+def comm_reducer(
+    fcombine: Callable[[tuple[Number, ...], tuple[Number, ...]], Sequence[ValueLike]],
+    fidentity: Callable[..., Sequence[ValueLike]],
+    name: str = "reduce",
+) -> TupleReducer: ...
+def comm_reducer(
+    fcombine: Callable[..., object], fidentity: Callable[..., object], name: str = "reduce"
+) -> Reducer | TupleReducer:
     """Make a reducer `f(expr, axis, where=None, init=None)` from a commutative operation and its identity.
 
     `f(a, b, ...)` without axes combines values directly. To reduce several values together, `fcombine` maps two tuples
@@ -187,12 +221,13 @@ def comm_reducer(
             return reduction(combiner, expr, axis, where, init)
         result = build.operand(expr)
         for other in args:
-            result = fcombine(result, build.operand(other))
+            result = build.operand(fcombine(result, build.operand(other)))
         return result
 
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = f"`{name}(expr, axis, where=None, init=None)` reduces; `{name}(a, b, ...)` combines values."
-    return reducer
+    answer: Any = reducer  # it has the signatures of both
+    return cast(Reducer, answer)
 
 
 def _are_axes(x: object) -> bool:

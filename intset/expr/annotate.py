@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, overload
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, logical_and, nonneg
 from intset.expr.dag import free_vars, postorder, rewrite
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.expr.node import Cond, Expr, Kind, Node, PlainVar, Var, make
 from intset.expr.printer import shown
 from intset.expr.range import Range
 
 
-def annotate_shapes(e: Any, shapes: Any) -> Any:
+@overload
+def annotate_shapes(e: Kind, shapes: object) -> Kind: ...
+@overload
+def annotate_shapes(e: tuple[Expr | Cond, ...], shapes: object) -> tuple[Expr | Cond, ...]: ...
+@overload
+def annotate_shapes(e: list[Kind], shapes: object) -> list[Kind]: ...
+def annotate_shapes(e: object, shapes: object) -> object:
     """Wrap the sizes in `e` in assertions of their bounds, so that every analysis sees them without a context.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -55,7 +55,7 @@ def to_json(*roots: Expr | Cond) -> dict[str, Json]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "variables": [{"name": var.name, **var.fields()} for var in variables],
+        "variables": [{"name": var.name, **cast("dict[str, Json]", var.fields())} for var in variables],
         "symbols": [{"name": s.name, "rank": s.rank, "lower": s.lower, "upper": s.upper} for s in opaques],
         "nodes": nodes,
         "roots": [number[root] for root in roots],
@@ -63,7 +63,7 @@ def to_json(*roots: Expr | Cond) -> dict[str, Json]:
 
 
 def from_json(
-    table: Mapping[str, Any], variables: Mapping[str, Var] | Sequence[Var] | None = None
+    table: Mapping[str, object], variables: Mapping[str, Var] | Sequence[Var] | None = None
 ) -> tuple[Expr | Cond, ...]:
     """The expressions and conditions that `to_json` wrote, one for each root.
 

@@ -15,8 +15,9 @@ from intset.expr.node import Node
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 
-K = TypeVar("K")
+K = TypeVar("K")  # mappings are invariant in their keys
 S = TypeVar("S")
+S2 = TypeVar("S2")
 T = TypeVar("T")
 
 
@@ -99,16 +100,16 @@ class Converter(Generic[S, T]):
 
     def __init__(
         self,
-        table: Mapping[Any, Callable[..., T]],
+        table: Mapping[K, Callable[..., T]],
         var: Callable[[S], T] | None = None,
         opaque: Callable[..., T] | None = None,
         *,
         kind: Callable[[S], object] = kind_of,
         operands: Callable[[S], Sequence[S]] = operands_of,
         identity: Callable[[S], Hashable] = id,
-        variables: Mapping[Any, T] | None = None,
+        variables: Mapping[S2, T] | None = None,
     ) -> None:
-        self._table = dict(_table(table, "the table of Converter"))
+        self._table: dict[Any, Callable[..., T]] = {**_table(table, "the table of Converter")}
         self._var, self._opaque, self._kind, self._operands = var, opaque, kind, operands
         self._identity = identity
         self._results: dict[Hashable, tuple[S, T]] = {}  # the source is kept, so that no identity is reused
@@ -164,7 +165,7 @@ class Converter(Generic[S, T]):
                     break
         return handler
 
-    def _pair(self, source: S, target: T) -> None:
+    def _pair(self, source: Any, target: T) -> None:
         known = self.sources.setdefault(target, source)
         if known is not source and known != source:
             raise InputError(f"{shown(known)} and {shown(source)} would both become {shown(target)}")

@@ -132,7 +132,7 @@ class Interned:
     _operations: frozenset[Any]  # remembered by `operations`
     _order: tuple[int, ...]  # remembered by `linear.form`
     _partial: bool  # remembered by `definedness.is_partial`
-    glance: Any  # remembered by `simplify.shapes`
+    glance: object  # remembered by `simplify.shapes`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("expressions are immutable")

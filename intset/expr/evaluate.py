@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from intset.budgets import LONGEST_VALUE
 from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
@@ -19,8 +19,9 @@ from intset.expr.ops import Op, wrap
 from intset.expr.printer import number_text, short_number, shown
 
 if TYPE_CHECKING:
-    from intset.expr.node import Node, Var
+    from intset.expr.node import Cond, Expr, Node, Var
 
+Key = TypeVar("Key", bound=Hashable)  # mappings are invariant in their keys
 
 # States of a work item: a node to start, its arguments evaluated, or the deciding argument of a lazy node evaluated.
 _START, _APPLY, _DECIDE = 0, 1, 2
@@ -31,7 +32,13 @@ def settled(node: Node) -> Any:
     return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
-def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None = None) -> Any:
+@overload
+def evaluate(node: Expr, env: Mapping[Key, object] | None = None, bits: int | None = None) -> int: ...
+@overload
+def evaluate(node: Cond, env: Mapping[Key, object] | None = None, bits: int | None = None) -> bool: ...
+@overload
+def evaluate(node: Node, env: Mapping[Key, object] | None = None, bits: int | None = None) -> int | bool: ...
+def evaluate(node: Node, env: Mapping[Key, object] | None = None, bits: int | None = None) -> int | bool:
     """The value of an expression (`int`) or of a condition (`bool`) at a point.
 
     Parameters
@@ -98,7 +105,8 @@ def evaluate(node: Node, env: Mapping[Any, Any] | None = None, bits: int | None 
         else:
             value = _apply(op, top, values, point, width)
             values[top] = value if width is None else _fit(value, top, width)
-    return values[node]
+    answer: int | bool = values[node]
+    return answer
 
 
 _LONGEST = 1 << 31  # bits added by a shift

@@ -332,14 +332,14 @@ class Var(Expr):
         return (PlainVar if cls is Var else cls).new(name, ORIGIN.next_uid(), {})
 
     @classmethod
-    def created(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
+    def created(cls, name: str, uid: tuple[int, int], fields: Mapping[str, object]) -> Self:
         """The variable with this uid, created if none is alive."""
         with LOCK:
             known: Self | None = VARIABLES.get(uid)
             return cls.new(name, uid, fields) if known is None else known
 
     @classmethod
-    def new(cls, name: str, uid: tuple[int, int], fields: dict[str, Any]) -> Self:
+    def new(cls, name: str, uid: tuple[int, int], fields: Mapping[str, object]) -> Self:
         """A new variable. Precondition: `uid` is fresh."""
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
@@ -359,7 +359,7 @@ class Var(Expr):
     def free_vars(self) -> tuple[Var, ...]:
         return (self,)  # not cached: a self reference would keep it alive
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Mapping[str, object]:
         """The slots that pickling stores besides name and uid."""
         return {}
 
@@ -401,7 +401,7 @@ class ShapeVar(Var):
             raise InputError(f"{what} has no value: [{shown(low)}, {shown(high)}], step {shown(step)}")
         return cls.new(name, ORIGIN.next_uid(), {"lower": low, "upper": high, "multiple_of": step})
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Mapping[str, object]:
         return {"lower": self.lower, "upper": self.upper, "multiple_of": self.multiple_of}
 
     def declared(self) -> tuple[int | None, int | None, int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 
 class Op:
@@ -34,7 +34,7 @@ class Op:
         name: str,
         operands: str | None,
         doc: str,
-        meaning: Callable[..., Any] | None = None,
+        meaning: Callable[..., int] | None = None,
         boolean: bool = False,
     ) -> None:
         self.name: Final = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, overload
 
 from intset.errors import InputError, ParseError
 from intset.expr import build, ops
@@ -13,9 +13,15 @@ from intset.expr.node import Cond, Expr, IntLike, Node, as_expr, const, divide, 
 from intset.expr.printer import INFIX, KEYWORDS, Precedence, name_of, name_text, number_of, shown
 
 Name: TypeAlias = "Expr | Cond | Opaque"
+Known: TypeAlias = "IntLike | Cond | Opaque"
+Parsed = TypeVar("Parsed", Expr, Cond)
 
 
-def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -> Any:
+@overload
+def parse(text: str, env: Mapping[str, Known] | None = None) -> Expr | Cond: ...
+@overload
+def parse(text: str, env: Mapping[str, Known] | None = None, *, kind: type[Parsed]) -> Parsed: ...
+def parse(text: str, env: Mapping[str, Known] | None = None, *, kind: type[Node] | None = None) -> Expr | Cond:
     """The expression (`Expr`) or condition (`Cond`) that a text in Python's expression syntax denotes.
 
     Understood are the operators `+ - * // % << >> & ^ | ~`, comparisons and chains of them, `and`, `or`, `not`,
@@ -28,10 +34,12 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     text: what to read.
     env: what the names in the text mean: a variable or other expression, an `Opaque` symbol, or an integer. A name may
         contain dots, as `i.outer` does.
+    kind: `Expr` or `Cond`, what the text must denote and the type of the result; by default either.
 
     Raises
     ------
-    ParseError: the text is not an expression; the message shows the place, `position` is its offset.
+    ParseError: the text is not an expression, or not of this `kind`; the message shows the place, `position`
+        is its offset.
     InputError: `text` or a key of `env` is no `str`, or a value of `env` has another type.
 
     >>> parse("x * 2 + 1", {"x": 20})
@@ -39,7 +47,13 @@ def parse(text: str, env: Mapping[str, IntLike | Cond | Opaque] | None = None) -
     """
     if not isinstance(text, str):
         raise InputError(f"parse takes a text, not {shown(text)} of type {type(text).__name__}")
-    return ExprParser(text, _names({} if env is None else env)).run()
+    if kind not in (None, Expr, Cond):
+        raise InputError(f"kind is Expr or Cond, not {shown(kind)}")
+    reader = ExprParser(text, _names({} if env is None else env))
+    node: Expr | Cond = reader.run()
+    if kind is not None and not isinstance(node, kind):
+        raise reader.error(f"the text must denote {'an expression' if kind is Expr else 'a condition'}", 0)
+    return node
 
 
 def _names(env: Mapping[str, Any]) -> dict[str, Name]:

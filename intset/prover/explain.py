@@ -21,7 +21,7 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value
 from intset.expr.printer import number_text, shown, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
 
@@ -57,7 +57,7 @@ class Explanation:
         return str(self)
 
 
-def explain(ctx: Context, question: Any) -> Explanation:
+def explain(ctx: Context, question: Cond | Proof | IntLike) -> Explanation:
     """Explain the proof of a condition, or the bounds of an expression."""
     if isinstance(question, Cond):
         proof = ctx.prove(question)

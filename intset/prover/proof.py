@@ -29,7 +29,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
 from intset.prover.certify import certify
-from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided
+from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
 
 
@@ -61,10 +61,12 @@ class Proof:
         "status",
     )
 
+    status: Status
+
     def __init__(
         self,
         goal: Cond,
-        status: str,
+        status: Status,
         by: str,
         vacuous: bool = False,
         counterexample: Mapping[Expr, int] | None = None,

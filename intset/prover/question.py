@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from intset.config import Config
 from intset.domains.certified.witness import Point, complete, in_domain
@@ -20,7 +20,10 @@ from intset.expr.range import Range
 from intset.facts import Fact
 from intset.frame import Frame
 
-PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
+Status: TypeAlias = Literal["proved", "refuted", "unknown"]
+PROVED: Final = "proved"
+REFUTED: Final = "refuted"
+UNKNOWN: Final = "unknown"
 
 
 class Basis(NamedTuple):
@@ -50,7 +53,7 @@ class Decided(NamedTuple):
     vacuous: the tier found the domain empty; tiers need not look.
     """
 
-    status: str
+    status: Status
     by: str
     vacuous: bool = False
     counterexample: Mapping[Expr, int] | None = None

@@ -189,7 +189,7 @@ def folded(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
             value = op.meaning(*(arg.data for arg in args))
         except ZeroDivisionError:
             return None
-        return truth(value) if op.boolean else const(value)
+        return truth(bool(value)) if op.boolean else const(value)
     return make(op, args, data)
 
 

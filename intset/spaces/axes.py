@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from math import isqrt
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from intset.budgets import SPACE_VALUES
 from intset.errors import InputError
@@ -14,6 +14,7 @@ from intset.expr.node import Var
 from intset.expr.printer import shown
 
 SpaceValue: TypeAlias = "int | bool | str"
+VarKey = TypeVar("VarKey", bound=Var | str)  # mappings are invariant in their keys
 INTEGERS, TRUTHS, LABELS = "integers", "truth values", "strings"
 KINDS: Final = {int: INTEGERS, bool: TRUTHS, str: LABELS}
 

@@ -12,10 +12,17 @@ from intset.errors import CountError, InputError
 from intset.expr.arguments import a_name, as_count, as_int, listed, mapped, refusal
 from intset.expr.node import Cond, IntLike, Var, truth
 from intset.expr.printer import shown
-from intset.spaces.axes import LABELS, SpaceAxis, SpaceValue, read_axes
+from intset.spaces.axes import LABELS, SpaceAxis, read_axes
+from intset.spaces.axes import SpaceValue as SpaceValue
+from intset.spaces.axes import VarKey as VarKey
 from intset.spaces.conditions import contains, read_conditions, read_expression
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from intset.spaces.members import ListedRows, Members
 
 Rows: TypeAlias = "list[dict[str, SpaceValue]]"
@@ -50,7 +57,7 @@ class Space:
 
     def __init__(
         self,
-        values: Mapping[Any, Iterable[Any]],
+        values: Mapping[VarKey, Iterable[SpaceValue]],
         where: Cond | str | Iterable[Cond | str] = (),
         memory: int = SPACE_MEMORY,
     ) -> None:
@@ -148,7 +155,7 @@ class Space:
         for _, block in self._members.blocks(SPACE_BLOCK >> 4):
             yield from _questions().configurations(self._members, block)
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, NDArray[np.generic]]:
         """All members as numpy arrays, one a name: `int64` (`object` beyond), `bool`, or strings.
 
         Raises
@@ -157,7 +164,7 @@ class Space:
         """
         return self._plain(self._listed_columns("columns()"))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """All members as a table of pyarrow; InputError where it is not installed or an integer is too long."""
         module = _module("pyarrow", "to_arrow")
         try:
@@ -165,11 +172,11 @@ class Space:
         except OverflowError:
             raise InputError("Space.to_arrow takes integers of 64 bits; use columns() or to_pandas()") from None
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """All members as a data frame of pandas; InputError where it is not installed."""
         return _module("pandas", "to_pandas").DataFrame(self.columns())
 
-    def table(self, expressions: Mapping[str, IntLike | str]) -> dict[str, Any]:
+    def table(self, expressions: Mapping[str, IntLike | str]) -> dict[str, NDArray[np.generic]]:
         """The columns of all members, and of each expression its values there, by their names.
 
         Raises
@@ -229,7 +236,7 @@ class Space:
         return best
 
     def neighbours(
-        self, point: Sequence[SpaceValue] | Mapping[Any, SpaceValue], distance: int = 1
+        self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue], distance: int = 1
     ) -> list[dict[str, SpaceValue]]:
         """The members that differ from a configuration in at least one and at most `distance` names.
 
@@ -240,7 +247,7 @@ class Space:
         found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)
         return found
 
-    def nearest(self, point: Sequence[SpaceValue] | Mapping[Any, SpaceValue]) -> dict[str, SpaceValue] | None:
+    def nearest(self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue]) -> dict[str, SpaceValue] | None:
         """The member nearest to a configuration; `None` of an empty space.
 
         It differs in the fewest names; between equals it is fewer steps away along the sorted values of integers, then

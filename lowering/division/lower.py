@@ -10,7 +10,7 @@ from intset.context import Context
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, Node, Var, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import Proof
@@ -87,7 +87,7 @@ class Lowered(Configured):
         return f"<Lowered at {self.bits} bits: {self.expr}>"
 
 
-def lower_division(e: Any, ctx: Context | None = None, bits: int = 32) -> Lowered:
+def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32) -> Lowered:
     """Lower every floor and ceiling division and remainder of `e` to C operations of `bits` bits.
 
     Each division becomes the cheapest form, by `intset.simplify.cost.MACHINE_COST`, whose side condition is proved.

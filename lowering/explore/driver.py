@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import shown
 from intset.installation import library_version
+from intset.spaces.space import SpaceValue
 from lowering.errors import ExplorationError
 from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
 from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
@@ -22,12 +24,14 @@ from lowering.explore.identity import key_of, settings
 from lowering.explore.results import Exploration, first_value, is_better
 from lowering.explore.work import Measurement, Task
 
+Made = TypeVar("Made")
+
 
 def explore(
-    make: Callable[[dict[str, Any]], Any],
-    space: Iterable[Mapping[str, Any]],
-    measure: Callable[[Any], Mapping[str, Any]] | None = None,
-    executor: Any = None,
+    make: Callable[[dict[str, SpaceValue]], Made],
+    space: Iterable[Mapping[str, SpaceValue]],
+    measure: Callable[[Made], Mapping[str, float]] | None = None,
+    executor: Executor | int | None = None,
     *,
     out: str | PathLike[str],
     progress: bool = True,

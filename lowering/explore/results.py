@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import shown
+from intset.spaces.space import SpaceValue
 from lowering.explore.dataset import described, read_table, require
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Stored: TypeAlias = "SpaceValue | float | None"
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,11 @@ class Exploration:
     def _table(self) -> Any:
         return read_table(self.folder, self._described)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table: configuration, values, `error` (null where there is none), seconds, version."""
         return self._table
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """The same as a pandas data frame."""
         require("pandas", "sweep")
         return self._table.to_pandas()
@@ -84,7 +91,7 @@ class Exploration:
         seconds = sum(chunk.sum().as_py() or 0.0 for chunk in self._table.column("seconds").chunks)
         return Totals(len(errors), self._added, len(errors) - errors.null_count, seconds, self._elapsed)
 
-    def best(self, k: int = 10, by: str | None = None, largest: bool = False) -> list[dict[str, Any]]:
+    def best(self, k: int = 10, by: str | None = None, largest: bool = False) -> list[dict[str, Stored]]:
         """The `k` rows with the least value `by`, as dicts of configuration and values.
 
         Rows with an error, or without that value, are left out. Ties are in the order of the configuration's values.
@@ -108,7 +115,7 @@ class Exploration:
         order = [(column, "descending" if largest else "ascending")]
         order += [(name, "ascending") for name in self.names if name != column]
         table = table.take(compute.sort_indices(table, sort_keys=order)[:count])
-        rows: list[dict[str, Any]] = table.select([*self.names, *self.values]).to_pylist()
+        rows: list[dict[str, Stored]] = table.select([*self.names, *self.values]).to_pylist()
         return rows
 
     def checked_column(self, by: str | None) -> str:
@@ -125,11 +132,11 @@ class Exploration:
             raise InputError(f"unknown column {shown(by)}; known: {', '.join(known)}")
         return by
 
-    def failures(self, k: int = 10) -> list[dict[str, Any]]:
+    def failures(self, k: int = 10) -> list[dict[str, Stored]]:
         """The first `k` rows with an error, as dicts of configuration and `error`."""
         compute = require("pyarrow.compute")
         table = self._table.filter(compute.is_valid(self._table.column("error")))
-        rows: list[dict[str, Any]] = table.select([*self.names, "error"]).slice(0, as_int(k, "k")).to_pylist()
+        rows: list[dict[str, Stored]] = table.select([*self.names, "error"]).slice(0, as_int(k, "k")).to_pylist()
         return rows
 
     def __len__(self) -> int:

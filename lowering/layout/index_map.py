@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bound.dtypes import Array, Numeric
 from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.domains.sets.region import Region
@@ -25,9 +26,17 @@ from lowering.errors import LayoutError
 from lowering.layout.packing import packed, unpacked
 
 if TYPE_CHECKING:
-    import numpy as np
+    from numpy.typing import ArrayLike
 
 Extent = int | Expr
+NewIndices: TypeAlias = "IntLike | Sequence[IntLike]"
+LayoutFunction: TypeAlias = (
+    Callable[[Var], NewIndices]
+    | Callable[[Var, Var], NewIndices]
+    | Callable[[Var, Var, Var], NewIndices]
+    | Callable[[Var, Var, Var, Var], NewIndices]
+    | Callable[..., NewIndices]
+)
 
 
 @all_as_configured
@@ -66,7 +75,7 @@ class IndexMap(Configured):
     (15,)
     """
 
-    def __init__(self, fn: Callable[..., object], shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
+    def __init__(self, fn: LayoutFunction, shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
         about = Context() if ctx is None else ctx
         if not isinstance(about, Context):
             raise LayoutError(f"ctx must be a Context, not {shown(about)}")
@@ -301,7 +310,7 @@ class IndexMap(Configured):
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
-    def pack(self, array: Any, fill: Any, sizes: Mapping[Var, int] | None = None) -> np.ndarray[Any, Any]:
+    def pack(self, array: ArrayLike, fill: Numeric, sizes: Mapping[Var, int] | None = None) -> Array:
         """The array in the new layout, with `fill` in the padding.
 
         Parameters
@@ -316,7 +325,7 @@ class IndexMap(Configured):
         """
         return packed(self, array, fill, sizes)
 
-    def unpack(self, array: Any, sizes: Mapping[Var, int] | None = None) -> np.ndarray[Any, Any]:
+    def unpack(self, array: ArrayLike, sizes: Mapping[Var, int] | None = None) -> Array:
         """The array in the old layout. Guarantee: `unpack(pack(a, fill))` is `a`.
 
         Parameters

@@ -25,7 +25,7 @@ from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.errors import LayoutError
-from lowering.layout.index_map import IndexMap
+from lowering.layout.index_map import IndexMap, LayoutFunction
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
 from lowering.layout.relocation import (
     Contents,
@@ -54,7 +54,7 @@ from lowering.passes.simplify import shortened
 from lowering.passes.stores.reaching_values import ReachingValues
 
 
-def transform_layout(f: Function, name: str, map: Any, pad_value: Any = None) -> Function:
+def transform_layout(f: Function, name: str, map: IndexMap | LayoutFunction, pad_value: object = None) -> Function:
     """Move a tensor of a function to another layout.
 
     Guarantee: every access follows the map; loops stay as they are; padding of an earlier layout keeps its values.

@@ -252,9 +252,9 @@ class Function:
     scalars: tuple[Value, ...]
     body: Stmt
     ctx: Context = field(default_factory=Context)
-    labels: Mapping[Any, Tensor] = field(default_factory=dict)
+    labels: Mapping[Tensor | str, Tensor] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
-    forms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    forms: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     layouts: Mapping[str, IndexMap] = field(default_factory=dict)
     padding: Mapping[Tensor, Padding] = field(default_factory=dict)
     reassociate: bool = False

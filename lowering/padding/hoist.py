@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bound.dtypes import Array, Numeric
 from bound.tensor import Tensor
-from bound.tir.value import Operand
+from bound.tir.value import Number
 from intset.errors import BudgetError, InputError, IntSetError
 from intset.expr.build import logical_or
 from intset.expr.dag import substitute
@@ -26,7 +27,7 @@ from intset.expr.printer import shown
 from lowering.codegen.python_runtime import poison
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
-from lowering.interpreter import bound_values, by_tensor, checked_array, run
+from lowering.interpreter import Scalar, bound_values, by_tensor, checked_array, run
 from lowering.layout import IndexMap
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
 from lowering.layout.relocation import (
@@ -47,6 +48,9 @@ from lowering.padding.contract import contract
 from lowering.padding.copies import Copies, Copy, is_plain, uses
 from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue, number_of
 from lowering.passes.simplify import shortened
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class Border(NamedTuple):
@@ -86,11 +90,11 @@ class Hoisted:
 
     def run(
         self,
-        arrays: Mapping[str, Any],
-        sizes: Mapping[Operand, Operand] | None = None,
-        functions: Mapping[str, Callable[..., Operand]] | None = None,
-        undef: Callable[[str], Operand] | None = None,
-    ) -> dict[str, Any]:
+        arrays: Mapping[str, ArrayLike],
+        sizes: Mapping[Scalar, Numeric] | None = None,
+        functions: Mapping[str, Callable[..., object]] | None = None,
+        undef: Callable[[str], Numeric] | None = None,
+    ) -> dict[str, Array]:
         """Pad the inputs, run the packed function, crop the outputs in place.
 
         Raises
@@ -106,7 +110,7 @@ class Hoisted:
             if t.name in given
         }
         numbers, shapes = bound_values(self.f, passed, sizes)
-        values = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
+        values: dict[Number, Any] = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
         inner = {t.name: given[t.name] for t in self.packed.params if t in self.f.params and t.name in given}
         local = dict(zip(self.names, (*self.pads, *self.crops), strict=True))
         for name, border in list(local.items())[: len(self.pads)]:
@@ -391,15 +395,15 @@ def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Var, Any]
 
     value = border.value
     plain = value.number if isinstance(value, PadValue) else None
-    packed = border.map.pack(array, poison(tensor.dtype) if plain is None else plain, sizes)
+    filled: Any = border.map.pack(array, poison(tensor.dtype) if plain is None else plain, sizes)
     if value is None or plain is not None or (value is UNDEF and draw is None):
-        return packed
+        return filled
     mask = border.map.pack(np.zeros(array.shape, np.bool_), True, sizes)
     first = [int(substitute(as_expr(r.min), sizes).data) for r in border.map.ranges]
     for at in np.argwhere(mask):
         place = [int(k) + low for k, low in zip(at, first, strict=True)]
         if isinstance(value, PadValue):
-            packed[tuple(at)] = number_of(value.expr, dict(zip(PLACE, place, strict=False)), tensor.dtype)
+            filled[tuple(at)] = number_of(value.expr, dict(zip(PLACE, place, strict=False)), tensor.dtype)
         else:
-            packed[tuple(at)] = draw(tensor.dtype)
-    return packed
+            filled[tuple(at)] = draw(tensor.dtype)
+    return filled

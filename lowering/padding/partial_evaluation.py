@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from bound import dtypes
+from bound.dtypes import Numeric as Numeric
 from bound.tensor import Tensor
 from bound.tir.build import dtype_of
 from bound.tir.opaque import IntFunction
@@ -29,7 +30,6 @@ from lowering.nest.undef import is_undef
 MAX_NODES: Final = 256  # of a symbolic content; larger ones become `Data`
 MAX_TEXT: Final = 400  # characters of a compiled function, which repeats shared operands
 
-Numeric: TypeAlias = "int | float | bool"
 Element: TypeAlias = "tuple[Tensor, tuple[int, ...]]"
 
 

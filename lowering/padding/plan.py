@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bound.arrays import Functions
+from bound.dtypes import Array
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
@@ -42,6 +43,9 @@ from lowering.padding.states import (
     folded,
 )
 from lowering.passes.stores.assumptions import with_checked_claims
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class GraphTensor:
@@ -191,10 +195,10 @@ class Plan(Configured):
 
     def run(
         self,
-        arrays: Mapping[str, Any],
+        arrays: Mapping[str, ArrayLike],
         undef: Callable[[str], Numeric] | None = None,
         functions: Functions | None = None,
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Array, ...]:
         """Execute the plan and return its outputs as logical numpy arrays, in declaration order.
 
         Parameters

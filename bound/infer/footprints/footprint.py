@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import prod
+from typing import cast
 
 from bound.infer.footprints.box import (
     Box,
@@ -214,7 +215,7 @@ def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Ex
     ----------
     shape: the extents of the tensor.
     """
-    region = region.mentioned  # an instance without iterations reads nothing
+    region = cast(Region, region.mentioned)  # an instance without iterations reads nothing
     if isinstance(region, ShapeRegion):
         return footprint_of_shape(env, region.dims, region.shape, region.is_exact, region.notes)
     box = region.box

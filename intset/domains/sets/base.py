@@ -208,8 +208,17 @@ class IntSet(order.Ordered):
 class IntervalSet(IntSet):
     """All integers from `low` to `high`, both included; the ends may be symbolic or infinite."""
 
-    def __init__(self, low: End | int, high: End | int, by: str = "interval", **flags: Any) -> None:
-        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
+    def __init__(
+        self,
+        low: End | int,
+        high: End | int,
+        by: str = "interval",
+        is_tight: bool = False,
+        is_exact: bool = False,
+        notes: Sequence[str] = (),
+        where: Sequence[Cond] = (),
+    ) -> None:
+        super().__init__(by, is_tight, is_exact, notes, where)
         self.low, self.high = as_end(low), as_end(high)
         first, last = (constant_value(end) if isinstance(end, Expr) else None for end in (self.low, self.high))
         self._is_crossed = first is not None and last is not None and first > last

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeGuard, TypeVar
+from typing import ClassVar, TypeGuard, TypeVar
 
 from intset.config import Configured, as_configured
 from intset.domains.sets.bounds import Represented, own_budget, shape_of_conditions
@@ -82,12 +82,12 @@ class Ordered(Configured, ABC):
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         """The conditions of membership, on `point` and on parameters."""
 
-    def in_instances(self) -> Any:
+    def in_instances(self) -> Represented:
         """The set restricted to the parameter values of its known instances; empty elsewhere."""
         return self
 
     @property
-    def mentioned(self) -> Any:
+    def mentioned(self) -> Represented:
         """The set without the condition that its domain is not empty (`sets.where`)."""
         return self
 
