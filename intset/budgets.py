@@ -489,8 +489,9 @@ CHECK_CHARACTERS: Final = 2_000
 """`intset.check.__main__`: Characters of one expression that the command prints."""
 SPACE_MEMORY: Final = 256 << 20
 """`intset.spaces`: bytes that the members of a space may take; beyond it they are made anew each time they are read."""
-SPACE_VALUES: Final = 1 << 22
-"""`intset.spaces`: values of one name."""
+SPACE_VALUES: Final = 1 << 22  # of one name
+SPACE_CANDIDATES: Final = 1 << 31  # that one question tries, some 10 ns each
+SPACE_SOON: Final = 1 << 24  # candidates that are tried to list some members; beyond, the values of a name are divided
 SPACE_BLOCK: Final = 1 << 17
 """`intset.spaces`: candidates that one step of a join looks at together."""
 STORED_BYTES: Final = 256 << 20

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
+from intset.budgets import SPACE_BLOCK, SPACE_CANDIDATES
+from intset.errors import CountError
 from intset.expr.node import Var
 from intset.spaces.early import term_values
 from intset.spaces.join import Columns, JoinStep, ValueTable
@@ -22,6 +24,27 @@ from intset.spaces.vectors import Array, ArrayFunction
 _NUMBER: Any = np.int64
 _FEW = 1 << 10  # rows that are not worth merging
 _MANY = 1 << 20  # rows that are worth sorting
+
+
+class Trials:
+    """How many candidates a question may still try.
+
+    Guarantee: what a question costs is known in candidates, not in seconds, and the same on every machine.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = self.left = SPACE_CANDIDATES if most is None else most
+
+    def spend(self, number: int) -> None:
+        """Try some candidates.
+
+        Raises
+        ------
+        CountError: the question has tried too many.
+        """
+        self.left -= number
+        if self.left < 0:
+            raise CountError(f"more than {self.most:,} candidates would be tried: restrict the space first")
 
 
 class Layer(NamedTuple):
@@ -110,14 +133,14 @@ class Diagram:
         return columns
 
 
-def built(steps: Sequence[JoinStep], memory: int) -> Diagram | None:
+def built(steps: Sequence[JoinStep], memory: int, trials: Trials) -> Diagram | None:
     """The diagram of some steps; `None` if it takes more than `memory` bytes."""
     choices: list[tuple[Array, Array, Array]] = []  # of each layer: the state before, the row, the state after
     sizes: list[int] = [1]
     states: Columns = {}
     held, is_dirty = 0, False
     for step in steps:
-        before, row = _chosen(step, states, sizes[-1], (memory - held) // 48)
+        before, row = _chosen(step, states, sizes[-1], (memory - held) // 48, trials)
         if before is None or row is None:
             return None
         known = dict.fromkeys((*states, *step.source.columns))
@@ -136,29 +159,72 @@ def built(steps: Sequence[JoinStep], memory: int) -> Diagram | None:
     return Diagram([step.source for step in steps], _counted(choices, sizes))
 
 
-def distinct(steps: Sequence[JoinStep], kept: Sequence[Var], memory: int) -> Columns | None:
-    """The distinct rows of some columns that the members have; `None` if a step takes more than `memory` bytes."""
+def gathered(
+    steps: Sequence[JoinStep], kept: Sequence[Var], memory: int, trials: Trials
+) -> tuple[Columns, Array] | None:
+    """The distinct rows of some columns that the members have, and how many members have each.
+
+    States are merged while they are made, so that memory holds the states of one step, not the choices of all; `None`
+    if these take more than `memory` bytes.
+    """
     states: Columns = {}
-    number, is_dirty = 1, False
+    weights: Array = np.ones(1, _NUMBER)
     for k, step in enumerate(steps):
-        before, row = _chosen(step, states, number, memory // 48)
-        if before is None or row is None:
-            return None
         known = dict.fromkeys((*states, *step.source.columns))
         live = dict.fromkeys((*(var for var in known if var in kept), *step.live)) if k + 1 < len(steps) else kept
-        new = _carried(step, states, before, row, live)
-        is_dirty = is_dirty or bool(step.terms) or len(new) < len(known)
-        _, number, states = _merged(new, len(row), is_dirty)
-    if not number:
-        return {var: np.zeros(0, _NUMBER) for var in kept}
-    codes = [np.unique(column, return_inverse=True)[1] for column in states.values()]
-    rows = np.lexsort(codes)
-    differs = np.zeros(number, bool)
-    differs[0] = True
-    for code in codes:
-        differs[1:] |= code[rows][1:] != code[rows][:-1]
-    first = np.sort(rows[differs])
-    return {var: column[first] for var, column in states.items()}
+        waiting: list[tuple[Columns, Array]] = []
+        rows, merged = 0, 0
+        for before, row in _pairs(step, states, len(weights), trials):
+            if not len(row):
+                continue
+            waiting.append((_carried(step, states, before, row, live), weights[before]))
+            rows += len(row)
+            if rows > max(_GATHERED, 3 * merged):
+                waiting = [_summed(waiting)]
+                rows = merged = len(waiting[0][1])
+                if 8 * merged * (len(waiting[0][0]) + 1) * _MERGING > memory:
+                    return None
+        if not waiting:
+            return {var: np.zeros(0, _NUMBER) for var in kept}, np.zeros(0, _NUMBER)
+        states, weights = _summed(waiting)
+    return states, weights
+
+
+_GATHERED = SPACE_BLOCK << 2  # rows that are merged at once, at least
+_MERGING = 8  # how often the bytes of merged rows are held while more are merged with them
+
+
+def _summed(parts: Sequence[tuple[Columns, Array]]) -> tuple[Columns, Array]:
+    """Equal rows as one, in the order of keys, with the sums of their weights."""
+    columns = {var: np.concatenate([part[var] for part, _ in parts]) for var in parts[0][0]}
+    weights = np.concatenate([own for _, own in parts])
+    if weights.dtype != object and float(weights.sum(dtype=float)) > 2.0**62:
+        weights = weights.astype(object)
+    if not columns:
+        return {}, weights.sum(keepdims=True)
+    key, _ = _keys(columns)
+    order = np.argsort(key)
+    key = key[order]
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    return {var: column[order[first]] for var, column in columns.items()}, np.add.reduceat(weights[order], first)
+
+
+def _keys(columns: Columns) -> tuple[Array, int]:
+    """A number for each row, equal for equal rows alone, and an upper limit of these."""
+    key: Any = np.zeros(1, _NUMBER)
+    room = 1
+    for column in columns.values():
+        low, high = int(column.min()), int(column.max())
+        if high - low >= 1 << 31 and room > 1 or high - low >= 1 << 62:
+            values, column = np.unique(column, return_inverse=True)
+            low, high = 0, len(values) - 1
+        span = high - low + 1
+        if room * span >= 1 << 62:
+            values, key = np.unique(key, return_inverse=True)
+            room = len(values)
+        key = key * span + (column - low).astype(_NUMBER)
+        room *= span
+    return key, room
 
 
 def _carried(step: JoinStep, states: Columns, before: Array, row: Array, live: Iterable[Var]) -> Columns:
@@ -175,36 +241,39 @@ def _carried(step: JoinStep, states: Columns, before: Array, row: Array, live: I
     return carried
 
 
-def _chosen(step: JoinStep, states: Columns, number: int, most: int) -> tuple[Array | None, Array | None]:
+def _chosen(
+    step: JoinStep, states: Columns, number: int, most: int, trials: Trials
+) -> tuple[Array | None, Array | None]:
     """The pairs of a state and a row of the source that fulfil the conditions, states first; `None` beyond `most`."""
-    source = step.source
-    is_large = number * source.size > SPACE_BLOCK  # else what completions allow is found out by trying them
-    conditions = (*step.early.functions, *step.conditions) if is_large else step.conditions
-    width = min(source.size, SPACE_BLOCK)
-    height = max(1, SPACE_BLOCK // width)
     befores: list[Array] = []
     rows: list[Array] = []
     total = 0
-    for a in range(0, number, height):
-        part = {var: column[a : a + height, None] for var, column in states.items()}
-        tall = min(height, number - a)
-        here: list[tuple[Array, Array]] = []
-        for b in range(0, source.size, width):
-            across = {var: column[None, b : b + width] for var, column in source.columns.items()}
-            before, row = _fulfilling(step.shared, conditions, part, across, (tall, min(width, source.size - b)))
-            here.append((before + a, row + b))
-            total += len(row)
-        if len(here) > 1:  # several blocks of one state's rows: tall is 1
-            befores.append(np.concatenate([before for before, _ in here]))
-            rows.append(np.concatenate([row for _, row in here]))
-        else:
-            befores.append(here[0][0])
-            rows.append(here[0][1])
+    for before, row in _pairs(step, states, number, trials):
+        befores.append(before)
+        rows.append(row)
+        total += len(row)
         if total > most:
             return None, None
     if len(rows) == 1:
         return befores[0], rows[0]
     return np.concatenate(befores), np.concatenate(rows)
+
+
+def _pairs(step: JoinStep, states: Columns, number: int, trials: Trials) -> Iterator[tuple[Array, Array]]:
+    """The pairs of a state and a row of the source that fulfil the conditions, block by block, states first."""
+    source = step.source
+    is_large = number * source.size > SPACE_BLOCK  # else what completions allow is found out by trying them
+    conditions = (*step.early.functions, *step.conditions) if is_large else step.conditions
+    width = min(source.size, SPACE_BLOCK)
+    height = max(1, SPACE_BLOCK // width)
+    for a in range(0, number, height):
+        part = {var: column[a : a + height, None] for var, column in states.items()}
+        tall = min(height, number - a)
+        trials.spend(tall * source.size)
+        for b in range(0, source.size, width):
+            across = {var: column[None, b : b + width] for var, column in source.columns.items()}
+            before, row = _fulfilling(step.shared, conditions, part, across, (tall, min(width, source.size - b)))
+            yield before + a, row + b
 
 
 def _fulfilling(
@@ -241,18 +310,10 @@ def _merged(columns: Columns, size: int, is_dirty: bool) -> tuple[Array, int, Co
         return np.zeros(size, np.int32), min(size, 1), {}
     if not is_dirty or size < _FEW:
         return np.arange(size, dtype=np.int32), size, columns
-    spans: list[tuple[Array, int, int]] = []
-    room = 1
-    for column in columns.values():
-        low, high = int(column.min()), int(column.max())
-        room *= high - low + 1
-        spans.append((column, low, high - low + 1))
+    room = prod(int(column.max()) - int(column.min()) + 1 for column in columns.values())
     if room >= 1 << 62 or (room > 2 * size and size < _MANY):
         return np.arange(size, dtype=np.int32), size, columns
-    key = np.zeros(size, _NUMBER)
-    for column, low, span in spans:
-        key *= span
-        key += column.astype(_NUMBER) - low
+    key, room = _keys(columns)
     if room <= 2 * size:  # a table of all keys costs no more than one walk
         first = np.full(room, -1, np.int32)
         first[key[::-1]] = np.arange(size - 1, -1, -1, dtype=np.int32)

@@ -10,11 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
+from intset.budgets import SPACE_BLOCK, SPACE_SOON
+from intset.errors import CountError
 from intset.expr.node import Cond, Var
 from intset.spaces.axes import SpaceAxis
-from intset.spaces.diagram import Diagram, built
+from intset.spaces.diagram import Diagram, Trials, built, gathered
 from intset.spaces.join import Columns, JoinStep, ValueTable, ordered
+from intset.spaces.listing import NameOrder
 from intset.spaces.narrowing import contradicting, narrowed
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
 
@@ -69,74 +71,137 @@ class Factor:
 
     def __init__(self, sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction], memory: int) -> None:
         self.sources, self.conditions, self.memory = tuple(sources), tuple(conditions), memory
-        self._counts: list[tuple[tuple[JoinStep, ...], int]] = []
-        self._is_counted = False
 
     @cached_property
     def steps(self) -> tuple[JoinStep, ...]:
         return ordered(self.sources, self.conditions)
 
-    @property
+    @cached_property
     def variables(self) -> tuple[Var, ...]:
         """The names, as variables."""
         return tuple(dict.fromkeys(var for source in self.sources for var in source.columns))
 
+    def column(self, var: Var) -> Array:
+        """The values of a name, each at least once."""
+        return next(source.columns[var] for source in self.sources if var in source.columns)
+
+    def holding(self, var: Var, values: Array) -> Factor:
+        """The members that have one of some values in a name."""
+        sources = [
+            source.rows(np.flatnonzero(np.isin(source.columns[var], values))) if var in source.columns else source
+            for source in self.sources
+        ]
+        return Factor(sources, self.conditions if all(source.size for source in sources) else (), self.memory)
+
+    # -- how many ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def soon(self) -> Diagram | None:
+        """The diagram of all members; `None` if it takes long or is larger than the memory allows."""
+        if not all(source.size for source in self.sources):
+            return Diagram([], [])
+        try:
+            return built(self.steps, self.memory, Trials(SPACE_SOON))
+        except CountError:
+            return None
+
     @cached_property
     def whole(self) -> Diagram | None:
         """The diagram of all members; `None` if it is larger than the memory allows."""
-        return built(self.steps, self.memory)
+        return self.soon or built(self.steps, self.memory, Trials())
+
+    @property
+    def count_soon(self) -> int | None:
+        """The number of members; `None` if finding it takes long."""
+        if "count" in self.__dict__:
+            return self.count
+        if len(self.sources) == 1 and not self.conditions:
+            return self.sources[0].size
+        return None if self.soon is None else self.soon.count
+
+    @cached_property
+    def count(self) -> int:
+        """The number of members.
+
+        Raises
+        ------
+        CountError: too many candidates have to be tried.
+        """
+        if self.whole is not None:
+            return self.whole.count
+        found = gathered(self.steps, (), self.memory, Trials())
+        return sum(count for _, count in self.parts) if found is None else int(found[1].sum())
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether there are no members.
+
+        Raises
+        ------
+        CountError: too many candidates have to be tried.
+        """
+        if self.count_soon is not None:
+            return not self.count_soon
+        try:
+            return next(self._each_part(Trials(SPACE_SOON << 3)), None) is None
+        except CountError:
+            return not self.count
+
+    # -- which ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def parts(self) -> list[tuple[tuple[JoinStep, ...], int]]:
         """Parts of the rows, in order, whose diagrams the memory holds one at a time, with the numbers of members."""
         if self.whole is not None:
             return [(self.steps, self.whole.count)]
-        found: list[tuple[tuple[JoinStep, ...], int]] = []
+        return list(self._each_part(Trials()))
+
+    def _each_part(self, trials: Trials) -> Iterator[tuple[tuple[JoinStep, ...], int]]:
         waiting = _divided(self.steps)
         while waiting:
             steps = waiting.pop()
-            part = built(steps, self.memory)
+            part = built(steps, self.memory, trials)
             smaller = _divided(steps) if part is None else []
             if len(smaller) > 1:
                 waiting += smaller
-            else:
-                found.append((steps, (part or _built_at_all(steps)).count))
-        return [part for part in found if part[1]]
+                continue
+            count = (part or _built_at_all(steps)).count
+            if count:
+                yield steps, count
 
     def diagram(self, steps: tuple[JoinStep, ...]) -> Diagram:
         """The diagram of one of the parts."""
         return self.whole if self.whole is not None else _built_at_all(steps)
 
     @cached_property
-    def count(self) -> int:
-        return sum(count for _, count in self.parts)
-
-    @cached_property
     def listing(self) -> Columns | None:
         """The columns of all members; `None` if these take more than the memory."""
-        whole = self.whole
         width = sum(len(source.columns) for source in self.sources)
-        if whole is None or whole.count * width * _ROW_BYTES > self.memory:
-            return None
-        blocks = [columns for _, columns in whole.blocks(max(1, whole.count))]
+        return None if self.whole is None or self.whole.count * width * _ROW_BYTES > self.memory else self.rows()
+
+    def rows(self) -> Columns:
+        """The columns of all members, in the order of `at`."""
+        if len(self.sources) == 1 and not self.conditions:
+            return dict(self.sources[0].columns)
+        blocks = [columns for steps, count in self.parts for _, columns in self.diagram(steps).blocks(max(1, count))]
         if not blocks:
             return {var: column[:0] for source in self.sources for var, column in source.columns.items()}
         if len(blocks) == 1:
             return blocks[0]
         return {var: np.concatenate([columns[var] for columns in blocks]) for var in blocks[0]}
 
-    def blocks(self, limit: int) -> Iterator[tuple[int, Columns]]:
-        """All members in order, in blocks."""
-        if self.listing is not None:
-            for a in range(0, self.count, limit):
-                columns = {var: column[a : a + limit] for var, column in self.listing.items()}
-                yield min(limit, self.count - a), columns
-            return
-        for steps, _ in self.parts:
-            yield from self.diagram(steps).blocks(limit)
+    def distinct(self, kept: Sequence[Var]) -> Columns | None:
+        """The distinct rows of some names that the members have; `None` if they take more than the memory.
+
+        Raises
+        ------
+        CountError: too many candidates have to be tried.
+        """
+        found = gathered(self.steps, kept, self.memory, Trials())
+        return None if found is None else {var: found[0][var] for var in kept}
 
     def at(self, numbers: Array) -> Columns:
-        """The members with these numbers, in the order of `blocks`."""
+        """The members with these numbers, in an order that depends on the space and its memory alone."""
         if self.listing is not None:
             index = numbers.astype(np.int64)
             return {var: column[index] for var, column in self.listing.items()}
@@ -156,7 +221,7 @@ class Factor:
 
 
 def _built_at_all(steps: Sequence[JoinStep]) -> Diagram:
-    part = built(steps, 1 << 62)
+    part = built(steps, 1 << 62, Trials())
     assert part is not None
     return part
 
@@ -178,9 +243,9 @@ class Members:
     Attributes
     ----------
     axes: the names, with the values that the conditions of one name leave.
-    factors: independent; a member is one of each factor, and the first factor varies slowest.
+    factors: independent; a member is one of each factor.
 
-    Invariant: the order of members depends on the space alone.
+    Invariant: members are listed as nested loops over the values list them, the first name outermost.
     """
 
     def __init__(
@@ -218,7 +283,7 @@ class Members:
 
     @property
     def is_empty(self) -> bool:
-        return not self.factors or not all(factor.count for factor in self.factors)
+        return not self.factors or any(factor.is_empty for factor in self.factors)
 
     def contain(self, columns: Columns) -> Array:
         """Which rows of columns of values that the names take are members."""
@@ -242,62 +307,29 @@ class Members:
         """The conditions of which propagation finds that they exclude one another."""
         return contradicting({axis.var: column_of(axis) for axis in self.axes}, self.conditions)
 
+    @cached_property
+    def order(self) -> NameOrder:
+        """The order of the names and of their values, as far as single names keep them."""
+        return NameOrder(self.columns)
+
     def blocks(self, limit: int = SPACE_BLOCK) -> Iterator[tuple[int, Columns]]:
-        """All members in order, as columns of at most about `limit` rows, with their numbers of rows."""
-        if not self.is_empty:
-            yield from product(self.factors, limit)
+        """All members in the order of the names, as columns of at most `limit` rows, with their numbers of rows."""
+        if self.is_empty:
+            return
+        most = max(limit, self.memory // (4 * _ROW_BYTES * len(self.axes)))
+        for size, columns in self.order.blocks(self.factors, most):
+            for a in range(0, size, limit):
+                part = {var: column[a : a + limit] for var, column in columns.items()} if size > limit else columns
+                yield min(limit, size - a), part
 
     def at(self, numbers: Sequence[int]) -> Columns:
-        """The members with these numbers, in the order of `blocks`."""
+        """The members with these numbers, in an order that depends on the space and its memory alone."""
         columns: Columns = {}
         rest: Array = np.array(numbers, np.int64 if self.count < 1 << 62 else object)
         for factor in reversed(self.factors):
             columns.update(factor.at(rest % factor.count))
             rest = rest // factor.count
         return columns
-
-
-def product(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]]:
-    """The product of factors; the last ones that are short are combined at once."""
-    cut, width = len(factors), 1
-    while cut and factors[cut - 1].listing is not None and width * factors[cut - 1].count <= limit:
-        cut -= 1
-        width *= factors[cut].count
-    tail = _listed_product(factors[cut:])
-    if not cut:
-        yield width, tail
-        return
-    if not tail:
-        last = factors[cut - 1]
-        for _, outer in _rows(factors[: cut - 1], limit):
-            for size, inner in last.blocks(limit):
-                yield size, {**{var: np.broadcast_to(value, size) for var, value in outer.items()}, **inner}
-        return
-    for size, outer in product(factors[:cut], max(1, limit // width)):
-        columns = {var: np.repeat(column, width) for var, column in outer.items()}
-        yield size * width, columns | {var: np.tile(column, size) for var, column in tail.items()}
-
-
-def _rows(factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]]:
-    """The members of a product one by one; one empty row for no factors."""
-    if not factors:
-        yield 1, {}
-        return
-    for size, block in product(factors, limit):
-        for k in range(size):
-            yield 1, {var: column[k : k + 1] for var, column in block.items()}  # arrays keep the type of long integers
-
-
-def _listed_product(factors: Sequence[Factor]) -> Columns:
-    columns: Columns = {}
-    size = 1
-    for factor in factors:
-        own = factor.listing
-        assert own is not None
-        columns = {var: np.repeat(column, factor.count) for var, column in columns.items()}
-        columns |= {var: np.tile(column, size) for var, column in own.items()} if size > 1 else own
-        size *= factor.count
-    return columns
 
 
 def column_of(axis: SpaceAxis) -> Array:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +13,8 @@ from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError, InputError
 from intset.expr.node import Cond, Expr, Var
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
-from intset.spaces.diagram import distinct
-from intset.spaces.join import Columns
-from intset.spaces.members import ListedRows, Members, column_of, product, whole_numbers
+from intset.spaces.join import Columns, ValueTable
+from intset.spaces.members import Factor, ListedRows, Members, column_of, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
 _MOST_CANDIDATES = 8 * SPACE_BLOCK  # neighbours that are tried before all members are compared instead
@@ -81,55 +78,42 @@ def sampled(members: Members, k: int, seed: int | None) -> list[dict[str, SpaceV
 
 
 def best(members: Members, e: Expr, k: int) -> list[dict[str, SpaceValue]]:
-    """The `k` members with the least values, those of equal value in the order of the members."""
+    """The `k` members with the least values, those of equal value in the order of the names."""
     if members.is_empty or not k:
         return []
     read = set(e.free_vars())
-    inside = [not read.isdisjoint(factor.variables) for factor in members.factors]
-    asked = [factor for factor, is_read in zip(members.factors, inside, strict=True) if is_read]
-    others = [factor for factor, is_read in zip(members.factors, inside, strict=True) if not is_read]
-    found = _least_rows(members, asked, e, k)
-    free = min(k, prod(factor.count for factor in others))
-    ranked = []
-    for value, row in found:
-        own = _digits(row, [factor.count for factor in asked])
-        for other in range(free):
-            rest = _digits(other, [factor.count for factor in others])
-            digits = iter(own), iter(rest)
-            number = 0
-            for factor, is_read in zip(members.factors, inside, strict=True):
-                number = number * factor.count + next(digits[0 if is_read else 1])
-            ranked.append((value, number))
-    numbers = [number for _, number in heapq.nsmallest(k, ranked)]
-    return configurations(members, members.at(numbers))
+    asked = [factor for factor in members.factors if not read.isdisjoint(factor.variables)]
+    others = [factor for factor in members.factors if read.isdisjoint(factor.variables)]
+    columns, values = _least_rows(members, asked, e, k)
+    found: list[dict[str, SpaceValue]] = []
+    for value in np.unique(values):
+        rows = np.flatnonzero(values == value)
+        equal = [Factor([ValueTable(_rows_of(columns, rows), len(rows))], (), members.memory)] if asked else []
+        for _, block in members.order.blocks([*equal, *others], k - len(found)):
+            found += configurations(members, {var: column[: k - len(found)] for var, column in block.items()})
+            if len(found) == k:
+                return found
+    return found
 
 
-def _least_rows(members: Members, factors: Sequence[Any], e: Expr, k: int) -> list[tuple[int, int]]:
-    """The `k` least values over the product of factors, each with the number of its row."""
+def _least_rows(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tuple[Columns, Array]:
+    """The first `k` rows of a product of factors with the least values of an expression, and these."""
     if not factors:
-        return [(int(values_at(members, e, {axis.var: column_of(axis)[:1] for axis in members.axes})[0]), 0)]
-    kept: list[tuple[int, int]] = []
-    before = 0
-    for size, block in product(factors, SPACE_BLOCK):
+        return {}, values_at(members, e, {axis.var: column_of(axis)[:1] for axis in members.axes})
+    kept: tuple[Columns, Array] | None = None
+    for _, block in members.order.blocks(factors, SPACE_BLOCK):
         values = values_at(members, e, block)
-        rows = np.flatnonzero(values < kept[-1][0]) if len(kept) == k else np.arange(size)
-        if len(rows) > k:
-            limit = np.partition(values[rows], k - 1)[k - 1]
-            equal = rows[values[rows] == limit][:k]
-            rows = np.concatenate([rows[values[rows] < limit], equal])
-        kept += [(int(values[row]), before + int(row)) for row in rows]
-        kept = sorted(kept)[:k]
-        before += size
+        if kept is not None:  # earlier ones are first
+            block = {var: np.concatenate([kept[0][var], column]) for var, column in block.items()}
+            values = np.concatenate([kept[1], values])
+        if len(values) > k:
+            limit = np.partition(values, k - 1)[k - 1]
+            less = np.flatnonzero(values < limit)
+            rows = np.sort(np.concatenate([less, np.flatnonzero(values == limit)[: k - len(less)]]))
+            block, values = _rows_of(block, rows), values[rows]
+        kept = block, values
+    assert kept is not None, "the space has members"
     return kept
-
-
-def _digits(number: int, radices: Sequence[int]) -> list[int]:
-    """A number in a mixed radix, the first digit the most significant."""
-    digits: list[int] = []
-    for radix in reversed(radices):
-        number, digit = divmod(number, radix)
-        digits.append(digit)
-    return digits[::-1]
 
 
 def neighbours(members: Members, point: Sequence[int | None], distance: int) -> list[dict[str, SpaceValue]]:
@@ -194,7 +178,7 @@ def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceVal
     kinds = {axis.var: axis.kind for axis in members.axes}
     for factor in members.factors:
         least: tuple[int, int] | None = None
-        for _, block in factor.blocks(SPACE_BLOCK):
+        for _, block in members.order.blocks([factor], SPACE_BLOCK):
             apart, steps = _apart(block, own), np.zeros(len(next(iter(block.values()))), np.int64)
             for var, column in block.items():
                 number = own[var]
@@ -229,7 +213,7 @@ def projected(members: Members, kept: Sequence[SpaceAxis]) -> list[ListedRows] |
     for factor in members.factors:
         inside = own.intersection(factor.variables)
         if inside and len(inside) < len(factor.variables):
-            rows = distinct(factor.steps, [axis.var for axis in kept if axis.var in inside], members.memory)
+            rows = factor.distinct([axis.var for axis in kept if axis.var in inside])
             if rows is None:
                 raise CountError(f"the projection takes more than memory={members.memory} bytes: restrict it first")
             found.append(ListedRows(rows))

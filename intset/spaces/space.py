@@ -47,7 +47,9 @@ class Space:
         condition that is none or mentions an unknown name or a name of strings.
 
     Guarantee: the members are exactly the configurations at which every condition has a value and is true, by
-    arithmetic of integers without overflow. Their order is fixed: equal spaces list them alike.
+    arithmetic of integers without overflow. They are listed as nested loops over the values list them: the first name
+    outermost, the values of each in the order in which they were given. Questions try a bounded number of candidates
+    (`intset.budgets.SPACE_CANDIDATES`), and raise a `CountError` of one line beyond.
 
     >>> tile, threads = Var("tile"), Var("threads")
     >>> space = Space({tile: [8, 16, 32], threads: [32, 64], "pad": [False, True]}, where=[tile * threads <= 1024])
@@ -105,7 +107,12 @@ class Space:
         return Members(self._axes, self._conditions, self._listed, self._memory)
 
     def count(self) -> int:
-        """The number of members, found without listing them where names are independent or can be forgotten."""
+        """The number of members, found without listing them where names are independent or can be forgotten.
+
+        Raises
+        ------
+        CountError: too many candidates have to be tried.
+        """
         return self._members.count
 
     def __len__(self) -> int:
@@ -225,7 +232,7 @@ class Space:
     def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
         """The `k` members at which an expression is least, the least first; fewer where the space has fewer.
 
-        Members of equal value come in the order in which the space lists them.
+        Members of equal value come in the order in which the space lists them: by the first name, then the next.
 
         Raises
         ------
@@ -251,7 +258,7 @@ class Space:
         """The member nearest to a configuration; `None` of an empty space.
 
         It differs in the fewest names; between equals it is fewer steps away along the sorted values of integers, then
-        first in the order of the members. A member is nearest to itself.
+        first in the order of the names. A member is nearest to itself.
         """
         numbers = self._numbers(self._point(point))
         found: dict[str, SpaceValue] | None = _questions().nearest(self._members, numbers)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from intset import InputError, ShapeVar, Space, UndefinedError, Var, evaluate, select
-from intset.errors import EvaluationError
+from intset.errors import CountError, EvaluationError
 from tests.intset.spaces.test_space import Drawn, Point, rows
 
 MOST = 120  # spaces of each test
@@ -166,6 +166,43 @@ def test_late_conditions_bound_what_is_tried_before() -> None:
 def products(factors: int, limit: int) -> int:
     """How many tuples of positive numbers have a product up to a limit."""
     return 1 if not factors else sum(products(factors - 1, limit // k) for k in range(1, limit + 1))
+
+
+def test_disjunctions_over_many_names_are_counted_without_their_products() -> None:
+    names = "abcdef"
+    condition = "a + b <= 4 or a * b * c * d * e * f < 1"
+    assert Space({name: range(1, 101) for name in names}, condition).count() == 6 * 100**4
+    with_zero = Space({name: range(100) for name in names}, condition)
+    assert with_zero.count() == 100**6 - 99**6 + 6 * 99**4
+    drawn = with_zero.sample(200, seed=0)
+    assert all(d["a"] + d["b"] <= 4 or 0 in d.values() for d in drawn)
+    chosen = Space({name: range(1, 31) for name in names}, "(a * b if c < d else e * f) <= 20")
+    pairs = sum(a * b <= 20 for a in range(1, 31) for b in range(1, 31))
+    assert chosen.count() == 30 * 30 * pairs * 30 * 30  # c < d or not, one pair decides
+
+
+def test_what_needs_too_many_candidates_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum that separates all candidates, so that no two are one state."""
+    weights = (7919, 104729, 1299709, 15485863)
+    text = "(" + " + ".join(f"{weight} * x{k}" for k, weight in enumerate(weights)) + ") % 1000003 != 5"
+    space = Space({f"x{k}": range(60) for k in range(4)}, text, memory=1 << 16)
+    assert next(iter(space)) == {f"x{k}": 0 for k in range(4)} and bool(space)
+    monkeypatch.setattr("intset.spaces.diagram.SPACE_CANDIDATES", 1 << 18)
+    with pytest.raises(CountError, match="candidates would be tried"):
+        space.count()
+
+
+def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
+    values = {"a": [3, 1, 2, 9], "b": [5, 4, 7, 6, 0], "c": range(7), "d": ["x", "y"], "e": [2, 1]}
+    where = ["a * c <= 12 or c == 0", "b != e"]
+    points = itertools.product(*values.values())
+    expected = [p for p in points if (p[0] * p[2] <= 12 or p[2] == 0) and p[1] != p[4]]
+    for memory in (1, 3000, 1 << 20):
+        space = Space(values, where, memory=memory)
+        assert rows(space) == expected
+        least = sorted(expected, key=lambda p: p[1] % 3)
+        for k in (1, 7, 150, len(expected), 5000):
+            assert rows_of(space.minimize("b % 3", k)) == least[:k], (memory, k)
 
 
 def test_values_near_the_ends_of_machine_integers() -> None:
