@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import doctest
+import io
+import json
 import os
 import re
 import shutil
@@ -12,6 +16,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +24,9 @@ from intset import Config
 from intset.domains.registry import domain_names, unregister
 from tests import ROOT
 
-NEEDED = {"docs/guide-exploring.md": "pyarrow"}  # the optional library of a page
-SECTIONS = "docs/adapters.md"  # each section needs a library of its own: `tests/intset/adapters/documented.py` runs it
+NEEDED = {"docs/guide-exploring.md": "pyarrow", "docs/from-sympy.md": "sympy"}  # the optional library of a page
+ELSEWHERE = {"docs/adapters.md"}  # its sections run in the tests of the adapters, where their libraries are installed
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-PAGES.remove(SECTIONS)
 
 GUIDE = (ROOT / "docs" / "adding-a-domain.md").read_text(encoding="utf-8")
 BOXES = ROOT / "examples" / "boxes"
@@ -57,7 +61,9 @@ def test_each_block_of_the_readme_runs_alone() -> None:
     assert failures("README.md", codes) == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(">>>" in code for code in blocks(page))])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in ELSEWHERE and any(">>>" in code for code in blocks(page))]
+)
 def test_the_code_of_a_page_is_true(page: str) -> None:
     """The blocks of a page are one session, from its top to its end."""
     if page in NEEDED:
@@ -68,6 +74,38 @@ def test_the_code_of_a_page_is_true(page: str) -> None:
 def test_the_pages_with_code_are_these() -> None:
     guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
     assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
+
+
+def shown(outputs: list[dict[str, Any]]) -> str:
+    """The text that a cell of a notebook has as its outputs, without pictures."""
+    said = [output["text"] for output in outputs if output["output_type"] == "stream"]
+    values = [output["data"] for output in outputs if "data" in output]
+    return "".join("".join(part) for part in (*said, *(v["text/plain"] for v in values if "image/png" not in v)))
+
+
+def test_the_tutorial_shows_what_its_cells_print() -> None:
+    """Its cells are one session; the value of a last expression is printed, except for a picture."""
+    pytest.importorskip("matplotlib", reason="the tutorial has pictures").use("Agg")
+    notebook = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    session: dict[str, Any] = {}
+    pictures = 0
+    for cell in cells:
+        *statements, last = ast.parse("".join(cell["source"])).body
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(ast.Module(statements, []), "tutorial", "exec"), session)
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), "tutorial", "eval"), session)
+            else:
+                value = exec(compile(ast.Module([last], []), "tutorial", "exec"), session)
+        if type(value).__name__ == "Figure":
+            pictures += 1
+            assert any("image/png" in output["data"] for output in cell["outputs"])
+        elif value is not None:
+            said.write(repr(value))
+        assert shown(cell["outputs"]).split() == said.getvalue().split(), cell["source"]
+    assert len(cells) >= 15 and pictures >= 3
 
 
 def test_the_settings_in_the_guide_are_the_defaults() -> None:

@@ -1,0 +1,50 @@
+"""Markdown of the project's docstrings, for the site: griffe calls `Docstrings` for every object it reads.
+
+A section is a title underlined with hyphens; below it, `name: text` begins an item, and indented lines continue it. A
+doctest becomes a fenced block.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+TITLE = re.compile(r"-{3,}\s*")
+ITEM = re.compile(r"(`?[*\w][\w.*]*`?(?:, `?[*\w]+`?)*): (.*)")
+
+
+def markdown(text: str) -> str:
+    """The Markdown of a docstring."""
+    lines, written, listing = text.splitlines(), list[str](), False
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        if line.lstrip().startswith(">>>") and (number == 0 or not lines[number - 1].strip() or not _code(written)):
+            written += ["", "```python"]
+        if _code(written):
+            written += ["```", ""] if not line.strip() else [line.strip()]
+        elif TITLE.fullmatch(below) and line.strip():
+            listing = True
+            written += ["", f"**{line.strip()}**", ""]
+        elif TITLE.fullmatch(line):
+            continue
+        elif listing and (item := ITEM.fullmatch(line)):
+            written.append(f"- `{item[1].strip('`')}`: {item[2]}")
+        else:
+            listing = listing and (not line.strip() or line.startswith("    "))
+            written.append(line)
+    return "\n".join([*written, "```"] if _code(written) else written)
+
+
+def _code(written: list[str]) -> bool:
+    """Whether the last fence is open."""
+    return sum(line.startswith("```") for line in written) % 2 == 1
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites docstrings when the module or class around them is complete."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = markdown(obj.docstring.value)

@@ -1,0 +1,104 @@
+"""The site: its reference has every public name with an example, its navigation every page; links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.project.test_guide import PAGES, blocks
+
+DOCS = ROOT / "docs"
+MODULES = ("intset", "intset.check", "intset.testing", "bound", "bound.te", "bound.tir", "bound.replay", "lowering")
+ADAPTERS = sorted(
+    path
+    for folder in ("intset", "lowering")
+    for path in (ROOT / folder / "adapters").glob("*.py")
+    if path.name != "__init__.py"
+)
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+
+
+def names_in(code: str) -> set[str]:
+    """The identifiers that the examples of a piece of code use."""
+    sources = [example.source for example in doctest.DocTestParser().get_examples(code)]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
+
+
+def shown(text: str) -> set[str]:
+    """The names that a page documents: those of its directives, and those of its tables."""
+    directives = re.findall(r"^::: [\w.]*?(\w+)$", text, flags=re.MULTILINE)
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {*directives, *(name for row in rows for name in re.findall(r"`(\w+)`", row))}
+
+
+def page_of(module: str) -> str:
+    """The page of the reference with the names of a module."""
+    return f"docs/reference/{'te' if module == 'bound' else module.rpartition('.')[2]}.md"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> None:
+    text = TEXTS[page_of(module)]
+    modules = {"te", "tir", "replay"}  # they have pages of their own
+    public = set(importlib.import_module(module).__all__) - (modules if module == "bound" else set())
+    assert sorted(public - shown(text)) == []
+    used = set().union(*(names_in(code) for page in PAGES for code in blocks(page) if ">>>" in code))
+    assert sorted(public - used) == []
+
+
+def converts(path: Path) -> bool:
+    """Whether a module defines `from_x` or `to_x`; its library need not be installed."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return any(name.startswith(("from_", "to_")) for name in functions)
+
+
+@pytest.mark.parametrize("path", [path for path in ADAPTERS if converts(path)], ids=lambda path: path.stem)
+def test_every_adapter_is_in_the_documents(path: Path) -> None:
+    assert [page for page, text in TEXTS.items() if f"adapters.{path.stem}" in text]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w/-]+\.(?:md|ipynb)", config.partition("\nnav:")[2].partition("\nexclude_docs")[0]))
+    pages = {path.relative_to(DOCS).as_posix() for kind in ("*.md", "*.ipynb") for path in DOCS.rglob(kind)}
+    assert named == pages
+
+
+def text_of(path: Path) -> str:
+    """The text of a page, or of the Markdown cells of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        text = "\n".join(
+            "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"
+        )
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings of a page, as the site makes them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *PAGES, "docs/tutorial.ipynb"])
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    path, broken = ROOT / name, []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text_of(path)):
+        file, _, anchor = link.partition("#")
+        if link.startswith("http"):
+            continue
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
