@@ -19,6 +19,7 @@ GOOD = {
     "points": (0, "0", "0"),
     "z3_rlimit": (4321, " 4321 ", "4321"),
     "z3_timeout_ms": (250, "250", "250"),
+    "cache": ("answers.db", "answers.db", '"answers.db"'),
     "tiers": (("linear", "z3"), "linear, z3", '["linear", "z3"]'),
 }  # as an argument of `using`, as text of the environment, as TOML
 BAD = {
@@ -27,6 +28,7 @@ BAD = {
     "points": [-1, None, "x", 2.0, False, [], "1e3"],
     "z3_rlimit": [0, -5, None, "", 1.5, True, 2**32],
     "z3_timeout_ms": [-1, None, "", 1.5, True, 2**32],
+    "cache": [3, None, True, ["answers.db"], b"answers.db"],
     "tiers": [3, None, "magic", "", "linear,", ["magic"], [3], [None], True, {"linear": 1}, {"linear"}, 1.5],
 }
 

@@ -248,6 +248,7 @@ STATED: dict[str, Statement] = {
 checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
+    "bounds.stepped": "the ends are moved to a residue class: checked on every value of a window (test_bounds)",
     "bounds._bits": "the length of ends in bits, which decides how a product is bounded",
     "bounds._signed_parts": PART,
     "bounds._floordiv_signed": PART,

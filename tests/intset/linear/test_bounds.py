@@ -56,3 +56,17 @@ def test_sums_and_products(monkeypatch: pytest.MonkeyPatch) -> None:
     for a, b in itertools.product(INTERVALS, repeat=2):
         met = iv.meet(a, b)
         assert all(holds(met, value) is (holds(a, value) and holds(b, value)) for value in range(-FAR, FAR))
+
+
+def test_ends_are_moved_to_a_residue_class() -> None:
+    checked = 0
+    for low, high, m in itertools.product(range(-7, 8), range(-7, 8), range(1, 6)):
+        for r in range(m):
+            members = [x for x in range(low, high + 1) if x % m == r]
+            if members:
+                assert iv.stepped((low, high), m, r) == (members[0], members[-1])
+                assert iv.stepped((None, high), m, r) == (None, members[-1])
+                assert iv.stepped((low, None), m, r) == (members[0], None)
+                checked += 1
+    assert checked > 800
+    assert iv.stepped((2**70 + 1, 2**71), 8, 5) == (2**70 + 5, 2**71 - 3)
