@@ -19,6 +19,7 @@ from bound.infer.phases.stage_bounds import StageBounds
 from bound.operation import ComputeOp
 from bound.schedule import simple
 from bound.tensor import Tensor
+from intset.errors import BudgetError
 from intset.expr.node import as_expr
 from intset.expr.range import Range
 
@@ -47,7 +48,10 @@ def flat_storage(
     best = None
     for axes in fused_axes(state, bounds, tensor):
         footprint = flat_image(state, bounds, tensor, axes)
-        storage = _flattened(state, bounds, tensor, axes, footprint, axis)
+        try:
+            storage = _flattened(state, bounds, tensor, axes, footprint, axis)
+        except BudgetError:  # no ends: loops that overrun the tensor leave no other box
+            continue
         if bounds.stays_inside and bounds.region.box is None and footprint.box is not None and footprint.exact:
             return storage
         if _pays(state, storage, best or most()):

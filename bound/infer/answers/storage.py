@@ -247,9 +247,10 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
         with env.budget(CIRCULAR):
             run = instances(env, (*bounds.region.variables(), *bounds.fixed))
             computed = project_variables(bounds.region.shape(env).intersect_params(run), bounds.slid)
-            return footprint_of_shape(
-                env, len(shape), computed.union(required.shape(env)), required.exact, required.notes
-            )
+            both = computed.union(required.shape(env))
+            footprint = footprint_of_shape(env, len(shape), both, required.exact, required.notes)
+            footprint.limits = whole_tensor(env, shape)
+            return footprint
     except BudgetError as error:
         return Footprint(
             len(shape), whole_tensor(env, shape), None, False, (*required.notes, f"{error}: all of it is stored")

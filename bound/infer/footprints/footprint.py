@@ -91,7 +91,12 @@ class Footprint:
         return self._unguarded
 
     def hull(self, env: LoopEnvironment) -> Box:
-        """The bounding box of each nonempty instance."""
+        """The bounding box of each nonempty instance.
+
+        Raises
+        ------
+        BudgetError: neither ends nor numbers nor `limits` are known.
+        """
         if self._hull is None:
             try:
                 hull = _hull_of(env, self.unguarded)
@@ -267,14 +272,21 @@ def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
 
 
 def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
-    """The box around all instances of a shape; `limits` where that is infinite."""
+    """The box around all instances of a shape; the sides of `limits` where that is infinite or not known."""
+    try:
+        ends = shape.without(shape.atoms()).dim_bounds()
+    except BudgetError:
+        if limits is None:
+            raise
+        return limits
     sides = []
-    for low, high in shape.without(shape.atoms()).dim_bounds():
-        if isinstance(low, Infinity) or isinstance(high, Infinity):
-            if limits is None:
-                raise BudgetError("a region whose ends cannot be written")
-            return limits
-        sides.append(SymbolicInterval((constant(int(low)),), (constant(int(high)),)))
+    for k, (low, high) in enumerate(ends):
+        if not isinstance(low, Infinity) and not isinstance(high, Infinity):
+            sides.append(SymbolicInterval((constant(int(low)),), (constant(int(high)),)))
+        elif limits is not None:
+            sides.append(limits.sides[k])
+        else:
+            raise BudgetError("a region whose ends cannot be written")
     return Box(tuple(sides))
 
 

@@ -87,10 +87,10 @@ def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Ex
     """A footprint intersected with a tensor of extents `shape`."""
     ends = whole_tensor(env, shape)
     if footprint.box is None:
+        footprint.limits = ends
         if not ends.is_affine():
             return footprint
         around = env.shapes.box([(side.lows, side.highs) for side in ends.sides])
-        footprint.limits = ends
         if around.includes(footprint.unguarded):
             return footprint
         return footprint.with_shape(footprint.unguarded.intersect(around), footprint.exact, footprint.notes)
@@ -137,6 +137,7 @@ def gather_bound(
     else:
         footprints = list(dict.fromkeys(bounds.required.values()))
         footprint = unconditional or union_footprints(env, len(shape), [n for n in footprints if not _is_nothing(n)])
+        footprint.limits = whole_tensor(env, shape)
         footprint = new_elements(env, bounds, footprint, running)
         if isinstance(op, TensorComputeOp):
             footprint = _with_whole_tiles(env, footprint, op, shape)

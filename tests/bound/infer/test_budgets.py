@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import cProfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from benchmarks.growth import FAMILIES
 from bound import infer_bound, te, tir
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.schedule import Schedule
+from intset import ShapeVar, budgets
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
 from intset.regions.derived import Account
 from tests.bound.oracle import check
+from tests.lowering.lowered import check as check_nest
 
 
 def _hard(account: Account, operations: int) -> None:
@@ -84,6 +90,67 @@ def test_a_region_whose_condition_takes_long_to_write_is_answered() -> None:
     s[B].compute_at(s[partial], s[partial].leaf_iter_vars[-1])
     b = infer_bound(s)
     check(b, exact=not any(b.required(t).notes for stage in b.schedule.stages for t in stage.op.outputs))
+
+
+def _fused_tiles() -> Schedule:
+    """A reduction over a tensor of unknown size, its producer inside fused tiles; no end is a number."""
+    n, r = te.size_var("n"), te.reduce_axis((0, 2), "r")
+    A = te.placeholder((4, 4, n), name="A", dtype="int32")
+    P = te.compute((4, 4, n), lambda i, j, k: A[i, j, k] * 3, name="P")
+    C = te.compute((4, 4, n), lambda i, j, k: te.sum(P[(i + r) % 4, j, k], axis=r), name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(s[C].fuse(*C.op.axis[:2]), 3, tail="shrink")
+    s[P].compute_at(s[C], outer)
+    return s
+
+
+def _sliding_rows() -> Schedule:
+    """Rows of a tensor of unknown size that are kept for the next iterations."""
+    n = te.size_var("n")
+    A = te.placeholder((n + 4,), name="A", dtype="int32")
+    P = te.compute((n + 3,), lambda i: A[i] + A[i + 1], name="P")
+    Q = te.compute((n + 1,), lambda i: te.if_then_else(i > 1, P[i], P[i + 2]), name="Q")
+    C = te.compute((n,), lambda i: Q[i] + Q[i + 1] * P[i], name="C")
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(C.op.axis[0], 4)
+    s[P].compute_at(s[C], inner)
+    s[P].store_at(s[C], outer)
+    s[Q].compute_at(s[C], inner)
+    return s
+
+
+def _tiles_of_unknown_size() -> Schedule:
+    A = te.placeholder((13, 9), name="A", dtype="int32")
+    P = te.compute((13, 9), lambda i, j: A[i, j] + 1, name="P")
+    C = te.compute((12, 9), lambda i, j: P[i, j] + P[i + 1, 8 - j], name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], ShapeVar("n", lower=1))
+    s[P].compute_at(s[C], outer)
+    return s
+
+
+SPENT = [budgets.FOOTPRINT_ENDS, None]
+
+
+@pytest.mark.parametrize("spent", SPENT)
+@pytest.mark.parametrize("schedule", [_fused_tiles, _sliding_rows, _tiles_of_unknown_size])
+def test_a_budget_that_is_spent_leaves_an_answer(
+    schedule: Callable[[], Schedule], spent: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One operation in place of a budget, or of each of them: the nest computes what it should."""
+    whole = LoopEnvironment.budget
+
+    def budget_of(env: LoopEnvironment, operations: int) -> AbstractContextManager[None]:
+        return whole(env, 1 if spent is None or operations == spent else operations)
+
+    monkeypatch.setattr(LoopEnvironment, "budget", budget_of)
+    for compact in (False, True):
+        s = schedule()
+        b = infer_bound(s, compact=compact)
+        for stage in b.schedule.stages:
+            for t in stage.op.outputs:
+                assert b.explain(t) and len(b.required(t).box) == t.ndim
+        check_nest(s, {"n": 5}, bounds=b)
 
 
 def calls(name: str, n: int) -> int:
