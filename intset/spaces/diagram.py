@@ -179,7 +179,7 @@ def gathered(
                 continue
             waiting.append((_carried(step, states, before, row, live), weights[before]))
             rows += len(row)
-            if rows > max(_GATHERED, 3 * merged):
+            if rows > max(_GATHERED, 2 * merged):
                 waiting = [_summed(waiting)]
                 rows = merged = len(waiting[0][1])
                 if 8 * merged * (len(waiting[0][0]) + 1) * _MERGING > memory:
@@ -191,7 +191,7 @@ def gathered(
 
 
 _GATHERED = SPACE_BLOCK << 2  # rows that are merged at once, at least
-_MERGING = 8  # how often the bytes of merged rows are held while more are merged with them
+_MERGING = 16  # how often the bytes of merged rows are held while more are merged with them
 
 
 def _summed(parts: Sequence[tuple[Columns, Array]]) -> tuple[Columns, Array]:

@@ -17,7 +17,7 @@ from intset.spaces.join import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, column_of, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
-_MOST_CANDIDATES = 8 * SPACE_BLOCK  # neighbours that are tried before all members are compared instead
+_MOST_CANDIDATES = 16 * SPACE_BLOCK  # neighbours that are tried, or members that are compared instead
 
 
 def plain_column(axis: SpaceAxis, numbers: Array) -> Array:
@@ -126,7 +126,10 @@ def neighbours(members: Members, point: Sequence[int | None], distance: int) -> 
     distance = min(distance, len(axes))
     subsets = [some for d in range(1, distance + 1) for some in itertools.combinations(lists, d)]
     parts: list[Columns] = []
-    if sum(prod(len(others[var]) for var in some) for some in subsets) <= _MOST_CANDIDATES:
+    candidates = sum(prod(len(others[var]) for var in some) for some in subsets)
+    if candidates > _MOST_CANDIDATES < members.count:
+        raise CountError(f"a distance of {distance} has {candidates:,} candidates: restrict the space first")
+    if candidates <= _MOST_CANDIDATES:
         for some in subsets:
             if any(own[var] not in lists[var] for var in lists if var not in some):
                 continue

@@ -249,6 +249,10 @@ class Space:
 
         Those that differ in the fewest names come first, then the order is that of the lists of values. The
         configuration itself need not be a member.
+
+        Raises
+        ------
+        CountError: so many configurations are at this distance, in so large a space, that they are not tried.
         """
         reach = as_count(distance, "the distance")
         found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)

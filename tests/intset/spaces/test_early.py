@@ -8,7 +8,9 @@ import random
 import pytest
 
 from intset import Cond, Expr, Var, evaluate, logical_and, logical_or, maximum, minimum, select
-from intset.spaces.early import _deciding
+from intset.expr.range import Range
+from intset.frame import Frame
+from intset.spaces.early import _deciding, necessary
 
 X, Y, Z = (Var(name) for name in "xyz")
 ENDS = {X: (-20, 20), Y: (0, 3), Z: (-2, 2)}
@@ -51,3 +53,10 @@ def test_values_beyond_those_that_decide_are_as_good_as_the_nearest(first: int) 
                     same = evaluate(cond, {X: x, Y: y, Z: z}) == evaluate(cond, {X: nearest, Y: y, Z: z})
                     assert same, (seed, cond, x, nearest)
     assert narrower > 5
+
+
+def test_a_closed_comparison_bounds_what_follows() -> None:
+    known = Frame.of({var: Range(low, high - low + 1) for var, (low, high) in ENDS.items()}).known
+    cond = X.ne(0) | (Y * Z > 9)
+    early = necessary(known, cond, {X, Y})
+    assert not evaluate(early, {X: 0, Y: 3}) and evaluate(early, {X: 1, Y: 3})

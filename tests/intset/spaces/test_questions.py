@@ -192,6 +192,15 @@ def test_what_needs_too_many_candidates_says_so(monkeypatch: pytest.MonkeyPatch)
         space.count()
 
 
+def test_neighbours_of_a_large_space_are_tried_or_refused() -> None:
+    cube = Space({f"x{k}": range(1000) for k in range(5)})
+    assert len(cube.neighbours((5,) * 5)) == 5 * 999
+    with pytest.raises(CountError, match="a distance of 2 has 9,985,005 candidates"):
+        cube.neighbours((5,) * 5, 2)
+    thin = cube.restrict(["x0 == x1", "x1 == x2", "x2 == x3", "x3 == x4"])
+    assert thin.neighbours((5,) * 5, 2) == [] and len(thin.neighbours((5,) * 5, 5)) == 999
+
+
 def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
     values = {"a": [3, 1, 2, 9], "b": [5, 4, 7, 6, 0], "c": range(7), "d": ["x", "y"], "e": [2, 1]}
     where = ["a * c <= 12 or c == 0", "b != e"]
