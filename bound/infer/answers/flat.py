@@ -52,7 +52,7 @@ def flat_storage(
             storage = _flattened(state, bounds, tensor, axes, footprint, axis)
         except BudgetError:  # no ends: loops that overrun the tensor leave no other box
             continue
-        if bounds.stays_inside and bounds.region.box is None and footprint.box is not None and footprint.exact:
+        if bounds.stays_inside and bounds.region.box is None and footprint.box is not None:
             return storage
         if _pays(state, storage, best or most()):
             best = storage

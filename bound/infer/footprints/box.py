@@ -235,9 +235,9 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
     """
     if a.also != b.also:
         return None
-    if _includes(env, a, b):
+    if contains(env, a, b):
         return a
-    if _includes(env, b, a):
+    if contains(env, b, a):
         return b
     if not _same_side(a.where, b.where):
         return None
@@ -259,9 +259,11 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
     return Box((*a.sides[:k], interval_of_maxima(lows, highs), *a.sides[k + 1 :]), tuple(assumed), a.also)
 
 
-def _includes(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
+def contains(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
     """Whether `inner` is proved to be a subset of `outer` in every instance."""
-    assumed = inner.where
+    assumed = inner.nonempty_forms()
+    if any(cond not in inner.also for cond in outer.also):
+        return False
     if not all(env.is_nonneg(form, assumed) for form in outer.where):
         return False
     pairs = zip(outer.sides, inner.sides, strict=True)

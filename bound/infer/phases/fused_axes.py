@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from bound.infer.accesses import TensorAccess
-from bound.infer.footprints.box import Box, SymbolicInterval, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.box import contains, whole_tensor
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, propagation_of
 from bound.infer.phases.pass_down import overruns_unguarded
@@ -146,20 +145,6 @@ def _is_required(state: InferenceState, bounds: StageBounds, tensor: Tensor, axe
         access = request.access
         flat = TensorAccess(tensor, axes.numbers(access.indices), access.conditions, access.extra, access.before)
         needed = propagation_of(state, bounds, request.consumer, bounds.path).image(flat, shape)
-        if needed.exact and needed.box is not None and _contains(state.env, needed.box, own):
+        if needed.exact and needed.box is not None and contains(state.env, needed.box, own):
             return True
     return False
-
-
-def _contains(env: LoopEnvironment, outer: Box, inner: Box) -> bool:
-    """Whether a box is proved to contain another one."""
-    given = [*inner.where, *(form for side in inner.sides for form in side.extents())]
-    if outer.also or any(not env.is_nonneg(form) and not any(form.same(one) for one in given) for form in outer.where):
-        return False
-    return all(_is_within(env, a, b) for a, b in zip(inner.sides, outer.sides, strict=True))
-
-
-def _is_within(env: LoopEnvironment, inner: SymbolicInterval, outer: SymbolicInterval) -> bool:
-    return all(any(env.is_nonneg(a.minus(b)) for a in inner.lows) for b in outer.lows) and all(
-        any(env.is_nonneg(b.minus(a)) for a in inner.highs) for b in outer.highs
-    )

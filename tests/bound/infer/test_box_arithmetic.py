@@ -12,6 +12,7 @@ from bound import te
 from bound.infer.footprints.box import (
     Box,
     SymbolicInterval,
+    contains,
     hull,
     interval,
     is_empty,
@@ -112,6 +113,9 @@ def check(seed: int) -> int:
             assert set(span(both, at)) == set(span(first, at)) & set(span(second, at))
         inside = value(form, at) >= 0 and at[case.i] >= 1 and at[case.j] == at[case.n]
         assert elements(conditional, at) == (elements(one, at) if inside else set())
+    for outer, inner in product((*boxes, conditional), repeat=2):
+        if contains(env, outer, inner):
+            assert all(elements(inner, at) <= elements(outer, at) for at in case.points), (seed, outer, inner)
     plain = Box(one.sides, one.where)
     for k in (0, 1):
         most = max_extent(env, Footprint(2, plain), k, (case.i, case.j), case.n + 40)
@@ -125,6 +129,23 @@ def check(seed: int) -> int:
 @pytest.mark.parametrize("start", daily(range(0, 24_000, 150), 160))
 def test_drawn_boxes(start: int) -> None:
     assert sum(map(check, range(start, start + 150))) > 10
+
+
+def test_a_box_contains_those_with_more_conditions_and_closer_ends() -> None:
+    case = Drawn(0)
+    ends = [(0, 4), (0, 3), (1, 4), (1, 3)]
+    sides = [SymbolicInterval((Linear(low, {case.i: 1}),), (Linear(high, {case.i: 1}),)) for low, high in ends]
+    for (a, outer), (b, inner) in product(zip(ends, sides, strict=True), repeat=2):
+        assert contains(case.env, Box((outer,)), Box((inner,))) is (a[0] <= b[0] and a[1] >= b[1])
+    where, also = (Linear(-1, {case.n: 1}),), (case.i.eq(case.n),)
+    for some, more in (((), where), (where, where)):
+        for few, many in (((), also), (also, also)):
+            assert contains(case.env, Box((sides[0],), some, few), Box((sides[3],), more, many))
+    assert not contains(case.env, Box((sides[0],), where), Box((sides[3],)))
+    assert not contains(case.env, Box((sides[0],), (), also), Box((sides[3],)))
+    length = (Linear(-2, {case.n: 1}),)  # implied where the inner box has an element
+    guarded = SymbolicInterval((Linear(2, {}),), (Linear(0, {case.n: 1}),))
+    assert contains(case.env, Box((SymbolicInterval((Linear(0, {}),), guarded.highs),), length), Box((guarded,)))
 
 
 def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
