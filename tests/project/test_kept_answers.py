@@ -18,7 +18,7 @@ import bound
 import intset
 import lowering
 from bound import infer_bound, te
-from intset import Cond, Context, Range, ShapeVar, Var, using
+from intset import Cond, Context, Range, ShapeVar, Space, Var, using
 from lowering import Graph, IndexMap, Source, contract, dataflow, lower_division, parse_nest, with_layouts
 from tests.sweeps import daily
 
@@ -194,9 +194,19 @@ def bounds_map() -> Made:
         "attach_path",
     )
     given: dict[str, Any] = dict.fromkeys(names)
+    given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
     tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
     given |= dict.fromkeys((*tensors, "shared_path"), (b,)) | {"pieces": (b, 4)}
     return Made(infer_bound(s, ctx), [(ctx, n.eq(8))], given)
+
+
+def space() -> Made:
+    q, r = Var("q"), Var("r")
+    it = Space({q: range(1, 40), r: [2, 4, 8], "pad": [False, True]}, where=[q * r <= 64, "pad or q % 4 == 0"])
+    given: dict[str, Any] = dict.fromkeys(("to_arrow", "to_pandas"))
+    given |= {"minimize": (q - r * 3, 4), "nearest": ((7, 4, True),), "neighbours": ((8, 4, True), 2), "sample": (5, 1)}
+    given |= {"project": (("q", "pad"),), "restrict": (q % 3 > 0,), "table": ({"area": q * r},)}
+    return Made(it, [(Context({q: Range(0, 9)}), q < 4)], given)
 
 
 def stage_region() -> Made:
@@ -282,6 +292,7 @@ MAKERS: dict[str, Callable[[], Made]] = {
     "Simplified": simplified,
     "IndexMap": index_map(False),
     "IndexMap, inverse": index_map(True),
+    "Space": space,
     "BoundsMap": bounds_map,
     "StageRegion": stage_region,
     "Dataflow": flow,
@@ -298,7 +309,9 @@ INSIDE: dict[str, str] = {
         WhereNonempty ExprParser ScopedBlock
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
-        Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held""",
+        Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held
+        StoredQuestion Converter KernelTerms Decisions
+        Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser""",
     "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
@@ -308,7 +321,8 @@ INSIDE: dict[str, str] = {
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
-        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests""",
+        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
+        Exploration OwnPool Pace Prepared ResultFolder""",
 }
 
 
