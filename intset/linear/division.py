@@ -7,11 +7,9 @@
     x // c                    = k                           where k*c <= x < (k+1)*c
     x // d                    = -1                          where -d <= x < 0
     (x*h) // (x*d)            = h // d                      where x*d is nonzero
-
     truncdiv(x, c)            = 0                           where -c < x < c
 
 Ceiling division becomes floor division, and truncated division does where the signs are known.
-
 `x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x`. Regrouping finds such differences in a form
 and writes them as `r % c` again, for tighter bounds and shorter text.
 """
@@ -357,11 +355,9 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
 
 def has_quotient(monomial: Expr) -> bool:
     """Whether some factor of a monomial is a quotient with a remainder of its own."""
-    while monomial.op is ops.MUL:
-        if monomial.args[1].op in REMAINDER_OF:
-            return True
+    while monomial.op is ops.MUL and monomial.args[1].op not in REMAINDER_OF:
         monomial = monomial.args[0]
-    return monomial.op in REMAINDER_OF
+    return monomial.op is ops.MUL or monomial.op in REMAINDER_OF
 
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
@@ -441,7 +437,11 @@ def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
 
 def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Linear | None:
     for division in factors(monomial):
-        if division.op not in REMAINDER_OF or division.args[1].op is ops.CONST:
+        if division.op not in REMAINDER_OF:
+            continue
+        if division.args[1].op is ops.CONST:
+            if (step := _scaled_remainder(known, form, monomial, division)) is not None:
+                return step
             continue
         for base, divisor in _as_quotients_of(known, division, monomial):
             whole = known.product(divisor, atom(division))
@@ -453,6 +453,18 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
                 remainder = make(REMAINDER_OF[division.op], (known.atomized(base), known.atomized(divisor)))
                 return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None
+
+
+def _scaled_remainder(known: Normalizer, form: Linear, monomial: Expr, division: Expr) -> Linear | None:
+    """One step of regrouping for `m * (b // c)`, c a constant: `m*b - c*m*(b // c)` is `m * (b % c)`."""
+    c, k, beside = division.args[1].data, form.terms[monomial], factors(monomial)
+    if c < 1 or k % c or division.op is ops.TRUNCDIV or not take_out(beside, division) or not beside:
+        return None
+    outer, base, factor = atom(monomial_of(beside)), known.form(division.args[0]), -k // c
+    if not _dominates(form, part := known.product(outer, base), factor):
+        return None
+    remainder = atom(make(ops.FLOORMOD, (known.atomized(base), const(c))))
+    return form.plus(part, -factor).plus(atom(monomial), factor * c).plus(outer.times(remainder), factor)
 
 
 def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Iterator[tuple[Linear, Linear]]:
@@ -471,10 +483,8 @@ def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Itera
 
 
 def _add(terms: dict[Expr, int], e: Expr, k: int) -> None:
-    new = terms.get(e, 0) + k
-    if new:
-        terms[e] = new
-    else:
+    terms[e] = terms.get(e, 0) + k
+    if not terms[e]:
         del terms[e]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from intset import Context, Range, ShapeVar, Var
+from typing import Any
+
+import pytest
+
+from intset import Context, Range, ShapeVar, Var, evaluate
 
 i, j = Var("i"), Var("j")
 n, m = ShapeVar("n", 1), ShapeVar("m", 1)
@@ -24,3 +28,23 @@ def test_a_remainder_of_a_quotient_by_sizes_is_below_its_size() -> None:
         proof = ctx.prove(goal)
         assert proof.status == "proved" and proof.by == "linear"
     assert not ctx.prove(x // a % b < b - 1)
+
+
+PRODUCTS = [
+    (lambda a, b: (a % 3) * (b % 3), 0, 4),
+    (lambda a, b: (a % 3 + 1) * (b % 4), 0, 9),
+    (lambda a, b: 5 - (a % 3) * (b % 3) * 2, -3, 5),
+    (lambda a, b: ((a * b) % 4) * (a % 2), 0, 3),
+]
+
+
+@pytest.mark.parametrize(("product", "low", "high"), PRODUCTS)
+def test_products_of_remainders_of_unbounded_variables_have_bounds(product: Any, low: int, high: int) -> None:
+    a, b = Var("a"), Var("b")
+    e = product(a, b)
+    bounds = Context({a: None, b: None}).bounds(e)
+    values = [evaluate(e, {a: x, b: y}) for x in range(-12, 13) for y in range(-12, 13)]
+    first, last = (end.value for end in bounds)
+    assert low <= first <= min(values) and max(values) <= last <= high, bounds
+    assert not bounds.is_tight or (first, last) == (min(values), max(values))
+    assert Context().prove((e >= low) & (e <= high)).status == "proved"
