@@ -15,6 +15,8 @@ import pytest
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Storage
+from bound.infer.phases import fused_axes as phase
+from bound.infer.phases.fused_axes import flat_image
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import ShapeVar
@@ -123,6 +125,23 @@ def test_tails_of_the_split() -> None:
         assert extents(b.storage(P)) == [str(factor), "1"]
         places_are_right(b)
         check(s, bounds=b)
+
+
+def test_boxes_without_shared_loops_ask_nothing_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(phase, "flat_image", lambda *a: asked.append(a) or flat_image(*a))
+    n, m = 6, 4
+    A = te.placeholder((n, m), name="A")
+    P = te.compute((n, m), lambda i, j: A[i, j] * 3, name="P")
+    C = te.compute((n, m), lambda i, j: P[i, j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(s[C].fuse(*C.op.axis), 4)
+    s[P].compute_at(s[C], outer)
+    s[P].fuse(*P.op.axis)
+    infer_bound(s)
+    assert not asked
+    infer_bound(flattened((n, m), 4)[0])
+    assert asked
 
 
 def test_a_box_that_shared_loops_compute_less_than_is_not_exact() -> None:
