@@ -24,6 +24,7 @@ from lowering.cli.inputs import CorpusRow, Problem
 
 if TYPE_CHECKING:
     from benchmarks.enumeration import Array
+    from benchmarks.peers import Peer
 
 T = TypeVar("T")
 
@@ -134,6 +135,9 @@ class DomainScore:
             "sets_median_seconds": median(s.set_seconds for s in self.index) if self.index else None,
         }
 
+    def as_json(self) -> dict[str, object]:
+        return self.summary() | {"index": [_plain(s) for s in self.index], "sized": [_plain(s) for s in self.sized]}
+
 
 @dataclass(slots=True)
 class Comparison:
@@ -142,6 +146,7 @@ class Comparison:
     domains: list[DomainScore]
     predicates: list[PredicateScore]
     bound_predicates: list[PredicateScore]
+    peers: list[DomainScore] = field(default_factory=list)  # other analyzers; their wrong answers are theirs
 
     def violations(self) -> list[str]:
         found = [f"{d.domain}: {text}" for d in self.domains for text in d.violations()]
@@ -151,10 +156,8 @@ class Comparison:
 
     def as_json(self) -> dict[str, object]:
         return {
-            "domains": [
-                d.summary() | {"index": [_plain(s) for s in d.index], "sized": [_plain(s) for s in d.sized]}
-                for d in self.domains
-            ],
+            "domains": [d.as_json() for d in self.domains],
+            **({"peers": [d.as_json() for d in self.peers]} if self.peers else {}),
             "predicates": predicate_summary(self.predicates) | {"rows": [_plain(s) for s in self.predicates]},
             "bound_predicates": predicate_summary(self.bound_predicates)
             | {"rows": [_plain(s) for s in self.bound_predicates]},
@@ -173,8 +176,12 @@ def predicate_summary(scores: Sequence[PredicateScore]) -> dict[str, object]:
     }
 
 
-def compare_rows(rows: Sequence[CorpusRow], domains: Sequence[str], track: Track[Problem] = untracked) -> Comparison:
-    """Ask every domain about every index expression, and the prover about every condition."""
+def compare_rows(
+    rows: Sequence[CorpusRow], domains: Sequence[str], track: Track[Problem] = untracked, peers: Iterable[Peer] = ()
+) -> Comparison:
+    """Ask every domain and peer about every index expression, and the prover about every condition."""
+    from benchmarks.peers import peer_scores
+
     problems = [Problem(row) for row in rows]
     scores = []
     for domain in domains:
@@ -191,7 +198,14 @@ def compare_rows(rows: Sequence[CorpusRow], domains: Sequence[str], track: Track
             predicates += score_predicates(problem)
         elif not problem.sizes:
             bound_predicates += score_bound_predicates(problem)
-    return Comparison(scores, predicates, bound_predicates)
+    by_peers = [DomainScore(peer.name, peer_scores(peer, track(problems, len(problems), peer.name))) for peer in peers]
+    return Comparison(scores, predicates, bound_predicates, by_peers)
+
+
+def ratio_of(low: int | None, high: int | None, truth: tuple[int, int] | None) -> float | None:
+    if truth is None or low is None or high is None:
+        return None
+    return (high - low + 1) / (truth[1] - truth[0] + 1)
 
 
 def score_row(problem: Problem, score: DomainScore) -> None:
@@ -223,7 +237,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     bounds, seconds = _timed(lambda: problem.context(domain).bounds(expr))
     values, set_seconds = _timed(lambda: problem.context(domain).value_set(expr))
     elements = elements_of(problem, k)
-    truth = _true_ends(problem, k, elements)
+    truth = true_ends(problem, k, elements)
     low, high = numbers(bounds)
     found = list(_end_violations(low, high, truth, bounds))
     represented, contains = _against(values, truth, elements)
@@ -231,9 +245,6 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
         found.append("the value set lacks a true value")
     if values.is_exact and represented is False:
         found.append("the value set claims to be exact and is not")
-    ratio = None
-    if truth is not None and low is not None and high is not None:
-        ratio = (high - low + 1) / (truth[1] - truth[0] + 1)
     return IndexScore(
         row=row.number,
         op=row.op,
@@ -242,7 +253,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
         high=str(bounds[1]),
         truth=truth,
         tight=bounds.is_tight,
-        ratio=ratio,
+        ratio=ratio_of(low, high, truth),
         seconds=seconds,
         set_exact=represented,
         set_seconds=set_seconds,
@@ -252,7 +263,7 @@ def _score_index(problem: Problem, k: int, domain: str) -> IndexScore:
     )
 
 
-def _true_ends(problem: Problem, k: int, elements: Array | None) -> tuple[int, int] | None:
+def true_ends(problem: Problem, k: int, elements: Array | None) -> tuple[int, int] | None:
     """The row's recorded ends, else what enumeration or islpy says; `None` when the set is empty."""
     row = problem.row
     recorded = _recorded(row.truth[k])

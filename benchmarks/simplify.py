@@ -11,6 +11,8 @@ import argparse
 import gc
 import importlib
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import reduce
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -53,6 +55,18 @@ class Theirs:
             else:
                 self.made[e] = getattr(self.tirx, _NAMES[e.op])(*[self.made[arg] for arg in e.args])
         return self.made[root]
+
+    def entered(self, problem: Problem, e: Node) -> tuple[Any, Callable[[], Any], Any]:
+        """An analyzer with the ranges bound, what enters the conditions, and the expression."""
+        analyzer = self.sym.Analyzer()
+        for var, r in problem.ranges.items():
+            span = self.ir.Range.from_min_extent(self.of(as_expr(r.min)), self.of(as_expr(r.extent)))
+            analyzer.bind(self.of(var), span)
+        conditions = [self.of(cond) for cond in problem.conditions]
+        if not conditions:
+            return analyzer, nullcontext, self.of(e)
+        both = reduce(self.tirx.And, conditions)
+        return analyzer, lambda: analyzer.constraint_scope(both), self.of(e)
 
     def asking(self, problem: Problem, e: Node) -> Ask:
         ranges = [

@@ -30,6 +30,7 @@ from lowering.cli.arguments import (
 )
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
+from lowering.cli.tightness import write_report
 
 JSON_VERSION = 1
 
@@ -158,7 +159,8 @@ def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues,
 
 @app.command()
 @common(MANY_DOMAINS)
-def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: SizeValues) -> int:
+@click.option("--report", metavar="DIR", help="Write a row for each question and domain or peer, as Parquet and HTML.")
+def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: SizeValues, report: str | None) -> int:
     """Compare domains.
 
     On a corpus: the share of exact hulls, the mean ratio of the hull returned to the true one, the share of value sets
@@ -167,19 +169,28 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
 
     On a schedule: what each domain allocates, and what is really required.
 
+    --report writes DIR/tightness.parquet and DIR/tightness.html: a row for each index expression or tensor and each
+    domain, plug-ins included, with the ratio of its answer to the true one; TVM and Halide, where they are installed,
+    are asked about the index expressions at constant bounds. Needs pyarrow: pip install 'inferbound[sweep]'.
+
     \b
     Examples:
+      intset compare benchmarks/data/index_expressions.json --report results
       intset compare benchmarks/data/index_expressions.json
       intset compare --domain interval,auto examples/resnet_conv3x3.py
     """
+    every = () if report is None else reports.default_domains()
     found = _report(
         files,
         as_json,
         at,
-        lambda schedule, sizes: reports.schedule_comparison(schedule, sizes, domains),
-        lambda rows: reports.row_comparison(rows, domains),
+        lambda schedule, sizes: reports.schedule_comparison(schedule, sizes, domains or every),
+        lambda rows: reports.row_comparison(rows, domains, with_peers=report is not None),
         tables.show_comparison,
     )
+    if report is not None:
+        page, number = write_report(found, Path(report))
+        print(f"{page}: {number:,} rows", file=sys.stderr)
     return 1 if any(report.get("violations") for report in found) else 0
 
 

@@ -337,8 +337,16 @@ def row_explanations(rows: Sequence[CorpusRow], domain: str | None) -> JsonObjec
     }
 
 
-def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str]) -> JsonObject:
-    """The answers of several domains against the recorded truth; needs a checkout with `benchmarks/`."""
+def default_domains() -> list[str]:
+    """The domains of a comparison, plug-ins included."""
+    return [name for name in domain_names() if name not in _BY_NAME_ONLY]
+
+
+def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str], with_peers: bool = False) -> JsonObject:
+    """The answers of several domains against the recorded truth; needs a checkout with `benchmarks/`.
+
+    `with_peers` asks the other analyzers that are installed, too.
+    """
     try:
         scoring: Any = import_module("benchmarks.scoring")
     except ModuleNotFoundError as error:
@@ -347,5 +355,6 @@ def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str]) -> JsonObj
         raise InputError(
             "compare holds a corpus against the truth by the folder benchmarks/: run it in a checkout of the project"
         ) from None
-    names = domains or [name for name in domain_names() if name not in _BY_NAME_ONLY]
-    return {"rows": len(rows), **scoring.compare_rows(rows, names, track).as_json()}
+    names = domains or default_domains()
+    peers = list(import_module("benchmarks.peers").installed_peers()) if with_peers else []
+    return {"rows": len(rows), **scoring.compare_rows(rows, names, track, peers).as_json()}
