@@ -1,7 +1,7 @@
 """Draws the picture in `architecture.md` from the imports of the code: `python docs/draw.py`, or `--check` in CI.
 
-A box is a folder, or a file that lies in none but a package itself; an arrow says that one imports from the other, at
-the top of a file or inside a function. What follows from other arrows is left out, but among boxes that form a circle.
+Boxes are folders and the top-level files of packages. Arrows are imports, at the top of a file or inside a function;
+arrows implied by others are left out, except inside import cycles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _box(module: str) -> str:
 
 
 def reached(graph: Arrows) -> Arrows:
-    """Everything that each box imports from, also through others."""
+    """The transitive imports of each box."""
     found: Arrows = {}
     for start in graph:
         seen: set[str] = set()

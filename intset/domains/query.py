@@ -229,7 +229,7 @@ class Installable(Protocol):
 class TierVerdict:
     """The verdict of one tier of the prover: a status with a counterexample or a reason.
 
-    `vacuous`: the domain is empty. `by_clock`: a timeout ended the tier; a faster machine may decide.
+    `vacuous`: no point exists. `by_clock`: a timeout ended the tier; a faster machine may decide.
     """
 
     status: str

@@ -135,7 +135,7 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
     source = _DOMAINS.get(bounds.by, bounds.by)
     lines.append(f"From {bounds[0]} to {bounds[1]}, found by {source}.")
     if bounds.is_tight:
-        lines.append("Both ends are attained wherever the domain is not empty.")
+        lines.append("Both ends are attained wherever the set is not empty.")
     else:
         lines.append("The ends are sound, but were not shown to be attained.")
     lines += [f"Given up: {note}." for note in bounds.notes]
