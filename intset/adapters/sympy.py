@@ -41,6 +41,7 @@ from intset.expr.ops import Op
 from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
+from intset.simplify.cost import cost
 
 
 def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Expr | Cond:
@@ -209,6 +210,10 @@ class Environment:
     def simplify_index(self, term: Basic, functions: SympyFunctions | None = None) -> Basic:
         """A term that is equal wherever `term` is defined, and never larger by this library's cost."""
         simple = self.context.simplify(self._integer(term))
+        solved = self.context.frame.solved
+        if solved is not None and any(v in solved[1] for v in simple.free_vars()):
+            other = self.context.simplify(simple.substitute(solved[1]))  # with sizes that guards equate with terms
+            simple = other if cost(other) < cost(simple) else simple
         return exporter(self._symbols(), self._functions if functions is None else functions)(simple)
 
     def is_contiguous(self, sizes: Sequence[Basic], strides: Sequence[Basic]) -> bool | None:

@@ -181,6 +181,12 @@ def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() 
     assert env.value_range(s) == (8, 96)
 
 
+def test_guards_that_equate_sizes_make_terms_shorter() -> None:
+    env = Environment({s: (2, 128), t: (1, None), k: (8, 512)}, [sympy.Eq(k, 4 * s)])
+    assert env.simplify_index(k - 4 * s + t) == t
+    assert env.simplify_index(k * t) == k * t
+
+
 def test_answers_are_written_as_asked() -> None:
     floor_div, far = function("FloorDiv"), sympy.Symbol("far")
     env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
