@@ -1,7 +1,7 @@
 """Members of a scope: points that satisfy its assumptions, at which a claimed sign is refuted before it is derived.
 
-What is proved holds at every member, so a form that is negative at one of them is not pursued. Most questions about
-signs have the answer no, and a derivation finds that out only when all its ways are tried.
+A proved sign holds at every member, so a form that is negative at a member needs no derivation. Most questions about
+signs have the answer no, and a failing derivation is the dearest one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Member:
 
 
 class FoundMembers(NamedTuple):
-    """Members found so far, and what is left to try.
+    """The state of a search for members.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class FoundMembers(NamedTuple):
 
     @classmethod
     def of(cls, known: Normalizer) -> FoundMembers:
-        """The members of a scope, none of them found yet."""
+        """The search for members of a scope, before its first step."""
         if known.empty:
             return cls((), (), (), {}, (), len(known.ranges))
         order, solved = tuple(_outermost_first(known)), _solved(known)
@@ -109,7 +109,7 @@ class FoundMembers(NamedTuple):
         return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order, len(known.ranges))
 
     def with_next(self, known: Normalizer) -> FoundMembers:
-        """These with what the next pattern gives, which is no further member where the point is none or known."""
+        """Try the next pattern; its point is added unless it lies outside the scope or is known."""
         member = _member(known, self.sizes, self.solved, self.order, *self.left[0])
         if member is None or any(member.point == other.point for other in self.found):
             return self._replace(left=self.left[1:])

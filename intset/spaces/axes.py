@@ -1,4 +1,4 @@
-"""The axes of a space: each name with the values that it may take, as whole numbers in numpy or as codes of them."""
+"""The axes of a space: names with their values, coded as integers for numpy."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def read_axes(given: Mapping[Any, Iterable[Any]]) -> tuple[SpaceAxis, ...]:
 
     Raises
     ------
-    InputError: a key is no variable or name, two keys have one name, or the values of one are none, of mixed types, or
-        outside what a `ShapeVar` declares.
+    InputError: a key is neither a variable nor a name, two keys share a name, or the values of a name are missing, of
+        mixed types, or outside its `ShapeVar`.
     """
     axes: dict[str, SpaceAxis] = {}
     for key, values in mapped(given, "the names of a space", "a mapping {variable or name: values}").items():

@@ -16,14 +16,14 @@ from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis
 
 
 def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...]:
-    """The conjuncts that a condition, a text or a list of them states, without those that are constantly true.
+    """Read conditions or texts as a list of conjuncts, without constants.
 
-    A configuration satisfies them all exactly if it satisfies what was given: a conjunction holds where each part has
-    a value and is true.
+    Guarantee: the conjuncts hold at the same configurations as the given conditions; a conjunction holds where each
+    part has a value and is true.
 
     Raises
     ------
-    InputError: a part is no condition, or mentions what is no name of integers or truth values of the space.
+    InputError: a part is not a condition, or has a name that is unknown or stands for strings.
     """
     given: Iterable[Any] = (where,) if isinstance(where, (str, Node)) else _parts(where)
     parts: dict[Cond, None] = {}
@@ -59,7 +59,7 @@ def read_expression(axes: Sequence[SpaceAxis], item: object, what: str) -> Expr:
 
     Raises
     ------
-    InputError: it is none, or mentions what is no name of integers or truth values of the space.
+    InputError: `item` is not an expression, or has a name that is unknown or stands for strings.
     """
     node = _parsed(axes, item) if isinstance(item, str) else item
     if isinstance(node, Cond):

@@ -1,7 +1,7 @@
-"""What a condition says of a candidate of which some names are still open: it may hold for some of their values.
+"""Necessary conditions for partial candidates: reject a candidate that no values of the open names can complete.
 
-Each comparison is replaced by the least difference of its sides over the open names, an expression over the others by
-the linear tier; `and` and `or` join them. A candidate that fails has no completion that is a member.
+The linear tier bounds the difference of both sides of a comparison over the open names, as an expression over the bound
+names; `and` and `or` combine such bounds. Guarantee: no rejected candidate has a completion that is a member.
 """
 
 from __future__ import annotations

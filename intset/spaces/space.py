@@ -39,17 +39,16 @@ class Space:
     where: conditions, or one: expressions over the variables, or texts in Python's syntax over the names. A
         configuration at which a condition has no value is no member; `and`, `or` and `select` are lazy. Names of
         strings occur in no condition.
-    memory: bytes that the members may take while they are listed; a larger space is streamed.
+    memory: limit in bytes for listed members; a larger space is streamed.
 
     Raises
     ------
-    InputError: two variables of one name, no values, values of mixed types or outside what a `ShapeVar` declares, a
-        condition that is none or mentions an unknown name or a name of strings.
+    InputError: two variables share a name; a name has no values, values of mixed types, or values outside its
+        `ShapeVar`; a condition has another type, an unknown name, or a name of strings.
 
-    Guarantee: the members are exactly the configurations at which every condition has a value and is true, by
-    arithmetic of integers without overflow. They are listed as nested loops over the values list them: the first name
-    outermost, the values of each in the order in which they were given. Questions try a bounded number of candidates
-    (`intset.budgets.SPACE_CANDIDATES`), and raise a `CountError` of one line beyond.
+    Guarantee: the members are exactly the configurations at which every condition has a value and is true; integers
+    do not overflow. Members are listed as by nested loops, the first name outermost, values in the given order. A
+    question tries at most `intset.budgets.SPACE_CANDIDATES` candidates and raises a `CountError` beyond.
 
     >>> tile, threads = Var("tile"), Var("threads")
     >>> space = Space({tile: [8, 16, 32], threads: [32, 64], "pad": [False, True]}, where=[tile * threads <= 1024])
@@ -184,7 +183,7 @@ class Space:
         return _module("pandas", "to_pandas").DataFrame(self.columns())
 
     def table(self, expressions: Mapping[str, IntLike | str]) -> dict[str, NDArray[np.generic]]:
-        """The columns of all members, and of each expression its values there, by their names.
+        """The columns of all members, and a column of values for each expression.
 
         Raises
         ------
@@ -222,7 +221,7 @@ class Space:
 
         Parameters
         ----------
-        k: the number of members to draw, at most that of the space.
+        k: the number of members to draw; at most all members are drawn.
         seed: the same seed draws the same members, on every machine; `None` draws others each time.
         """
         number = as_count(k, "the number of members of a sample")
@@ -230,7 +229,7 @@ class Space:
         return drawn
 
     def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
-        """The `k` members at which an expression is least, the least first; fewer where the space has fewer.
+        """The `k` members with the least values of an expression, least first; all members if there are fewer.
 
         Members of equal value come in the order in which the space lists them: by the first name, then the next.
 
@@ -245,14 +244,14 @@ class Space:
     def neighbours(
         self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue], distance: int = 1
     ) -> list[dict[str, SpaceValue]]:
-        """The members that differ from a configuration in at least one and at most `distance` names.
+        """The members that differ from a configuration in 1 to `distance` names.
 
-        Those that differ in the fewest names come first, then the order is that of the lists of values. The
-        configuration itself need not be a member.
+        Members are sorted by the number of differing names, then as the space lists them. The configuration itself
+        need not be a member.
 
         Raises
         ------
-        CountError: so many configurations are at this distance, in so large a space, that they are not tried.
+        CountError: too many configurations lie within this distance.
         """
         reach = as_count(distance, "the distance")
         found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)
@@ -275,7 +274,7 @@ class Space:
         return self._like(self._axes, (*self._conditions, *read_conditions(self._axes, where)), self._listed)
 
     def __and__(self, other: object) -> Space:
-        """The join: configurations of the names of both, whose parts are members of both."""
+        """The natural join: each space's part of a configuration is a member of that space."""
         if not isinstance(other, Space):
             raise refusal("what a space is joined with", "a Space", other)
         own = {axis.name: axis for axis in self._axes}
@@ -317,10 +316,10 @@ class Space:
     # -- what is known before listing ----------------------------------------------------------------------------------
 
     def ranges(self) -> TakenValues:
-        """The values that each name still takes, before anything is listed: those that no single condition excludes.
+        """Propagate the conditions and return the values left for each name; nothing is listed.
 
-        A superset of the values of the members. Where a name has none left, `contradiction` of the answer has the
-        conditions that exclude one another.
+        Guarantee: a superset of the values of the members. If a name has no value left, `contradiction` of the answer
+        names the conflicting conditions.
         """
         left = {axis.var: set(numbers) for axis, numbers in zip(self._axes, self._members.left(), strict=True)}
         taken = {
@@ -331,17 +330,17 @@ class Space:
 
     @property
     def contradiction(self) -> tuple[Cond, ...]:
-        """Conditions that have no member together, none of them without need; `()` for a space that is not empty."""
+        """An irredundant set of conflicting conditions; `()` for a space with members."""
         found: tuple[Cond, ...] = _questions().contradiction(self._members)
         return found
 
 
 class TakenValues(dict[str, tuple[SpaceValue, ...]]):
-    """The values that each name of a space still takes.
+    """The values left for each name of a space after propagation.
 
     Attributes
     ----------
-    contradiction: where a name has no value, the conditions that exclude one another; else empty.
+    contradiction: the conflicting conditions if a name has no value left; else empty.
     """
 
     def __init__(self, values: Mapping[str, tuple[SpaceValue, ...]], contradiction: tuple[Cond, ...]) -> None:

@@ -1,8 +1,7 @@
 """`to_numpy`: an expression as a function of numpy arrays, with the values that `evaluate` gives.
 
-The operations are those of `intset.expr.ops`, by their meaning; numpy has its own word for few of them. Each operation
-is computed for every element, so what has no value gets a number of no importance: definedness is a condition, and the
-condition of a `select`, and what stands before an `and`, discard it.
+The table is `intset.expr.ops`; numpy names few of its operations. Arrays are computed eagerly, so undefined elements
+hold arbitrary numbers; the masks of `select`, `and` and definedness discard these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Definedness of operands at a position of a nest; guards of what a nest evaluates though it may have no value.
+"""Definedness of operands at a position of a nest, and guards for partial operands.
 
-An end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)`. It has a value wherever something is
-to be computed, but it is evaluated at a size of 0, too.
+The end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)`. At a size of 0 nothing is computed,
+but the end is still evaluated.
 """
 
 from __future__ import annotations
@@ -72,14 +72,13 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
 
 
 def with_total_ends(f: Function) -> Function:
-    """Guard what may have no value although nothing decides whether it is evaluated: at sizes of 0, nothing runs.
+    """Guard partial operands that every run evaluates, so that a nest does nothing at sizes of 0.
 
         for i in [0, x // n):     becomes     if n != 0:
             S                                     for i in [0, x // n):
                                                       S
 
-    Ends of loops and conditions are guarded; an extent of an allocation and a name have some value where their operands
-    have none.
+    Loop ends and conditions get guards; extents of allocations and names get a default value instead.
 
     Guarantee: the same stores wherever the nest it was given is defined.
     """
