@@ -40,3 +40,7 @@ def make(config):
 
 
 measure = Footprints() + ModelledCost()
+
+if __name__ == "__main__":
+    print(space.count(), "tilings, for instance", space.sample(3))
+    print("measured at the first:", measure(make(next(iter(space)))))

@@ -7,9 +7,13 @@
 """
 
 from bound import te, tir
+from lowering import lower
 
 n = te.size_var("n")
 A = te.placeholder((n, n), name="A")
 B = te.compute((n * n,), lambda i: A[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
 
 s = te.create_schedule(B.op)
+
+if __name__ == "__main__":
+    print(lower(s, [A, B]))

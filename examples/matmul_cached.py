@@ -7,6 +7,7 @@
 """
 
 from bound import te
+from lowering import lower
 
 M, N, K = 128, 100, 96
 TILE, STEP = 32, 16
@@ -23,3 +24,6 @@ io, jo, ii, ji = s[C].tile(i, j, TILE, TILE)
 ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=STEP)
 s[C].reorder(io, jo, ko, ii, ki, ji)
 s[cached].compute_at(s[C], ko)
+
+if __name__ == "__main__":
+    print(lower(s, [A, B, C]))

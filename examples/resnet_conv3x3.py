@@ -6,7 +6,8 @@ Each 14x14 tile of the output needs a 16x16 tile of the padded input, for 8 chan
     intset lower examples/resnet_conv3x3.py
 """
 
-from bound import te, tir
+from bound import infer_bound, te, tir
+from lowering import lower
 
 CHANNELS, FILTERS, SIZE, KERNEL, PAD = 64, 64, 56, 3, 1
 TILE, CHANNEL_TILE = 14, 8
@@ -39,3 +40,7 @@ yo, xo, yi, xi = s[conv].tile(y, x, TILE, TILE)
 rco, rci = s[conv].split(rc, factor=CHANNEL_TILE)
 s[conv].reorder(n, yo, xo, rco, f, rci, ry, rx, yi, xi)
 s[pad].compute_at(s[conv], rco)
+
+if __name__ == "__main__":
+    print(infer_bound(s).explain(pad))
+    print(lower(s, [data, weight, conv]))

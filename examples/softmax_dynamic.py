@@ -5,6 +5,7 @@ intset bounds --at rows=32 --at n=1000 examples/softmax_dynamic.py
 """
 
 from bound import te
+from lowering import lower
 
 rows = te.size_var("rows")
 n = te.size_var("n")
@@ -22,3 +23,6 @@ i, j = softmax.op.axis
 jo, ji = s[softmax].split(j, factor=64)
 for stage in (largest, power, total):
     s[stage].compute_at(s[softmax], i)
+
+if __name__ == "__main__":
+    print(lower(s, [x, softmax]))

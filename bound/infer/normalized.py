@@ -71,8 +71,8 @@ class Sharing:
     added: dict[Stage, tuple[IterVar, ...]] = field(default_factory=dict)
 
     def name(self, stage: Stage, iv: IterVar) -> str:
-        """The name of a loop, qualified by its stage or all sharing stages."""
-        return f"{'+'.join(s.name for s in self.stages.get(iv, (stage,)))}.{iv.name}"
+        """The name of a loop, qualified by its stage; for a shared loop by the last stage that shares it."""
+        return f"{self.stages.get(iv, (stage,))[-1].name}.{iv.name}"
 
 
 def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:

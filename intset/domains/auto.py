@@ -74,6 +74,7 @@ class AutoDomain:
     """
 
     name: ClassVar[str] = "auto"
+    exact_on: ClassVar[str] = "whatever one of the ranked domains is exact on"
 
     def strongest(self) -> Regions:
         return strongest()

@@ -21,6 +21,7 @@ class IntervalDomain:
     """
 
     name: ClassVar[str] = "interval"
+    exact_on: ClassVar[str] = "single points; ends are attained for independent variables"
 
     def image(self, query: Query) -> IntSet:
         if query.is_empty:

@@ -58,6 +58,7 @@ class StridedDomain(ValueDomain[Strided]):
     congruences, 1989."""
 
     name: ClassVar[str] = "interval*modular"
+    exact_on: ClassVar[str] = "one independent variable, scaled and shifted"
     transfer: Mapping[ops.Op, Callable[..., Strided]] = strided_bits.TRANSFER
 
     def constant(self, x: int) -> Strided:
@@ -96,6 +97,7 @@ class ModularDomain(StridedDomain):
     """
 
     name: ClassVar[str] = "modular"
+    exact_on: ClassVar[str] = "single points and residue classes"
     transfer: Mapping[ops.Op, Callable[..., Strided]] = TRANSFER
 
     def between(self, low: int | None, high: int | None) -> Strided:

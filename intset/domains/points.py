@@ -68,6 +68,7 @@ class PointsDomain:
     """
 
     name: ClassVar[str] = "points"
+    exact_on: ClassVar[str] = "every operation on small boxes without symbolic sizes"
 
     def image(self, query: Query) -> IntSet:
         if query.is_empty:

@@ -130,6 +130,8 @@ class GuardedRegions:
             self.strength = getattr(domain, "strength", 0)
         if isinstance(cost := getattr(domain, "cost", None), int):
             self.cost = cost
+        if isinstance(exact_on := getattr(domain, "exact_on", None), str):
+            self.exact_on = exact_on
 
     def _everything(self, dims: int) -> Shape:
         answer = self._call("everything", dims)

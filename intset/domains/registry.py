@@ -52,6 +52,8 @@ class IslDomain(AnswersByPoints, Isl):
     Guarantee: exact unless a term is not affine (a fresh bounded variable replaces it) or the budget ends.
     """
 
+    exact_on: ClassVar[str] = "affine expressions and conditions, with divisions by constants"
+
 
 _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
     "auto": AutoDomain,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,18 +23,21 @@ from lowering.cli.arguments import (
     AT,
     MANY_DOMAINS,
     ONE_DOMAIN,
+    TRACEBACK,
     checked,
     common,
     domain_list,
     integers,
     listed,
     readable,
+    traceback_option,
 )
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 from lowering.cli.tightness import write_report
 
 JSON_VERSION = 1
+_KEYWORD = re.compile(r"\b(unsafe|compact|reassociate|strength)=True\b")
 
 _MANUAL = """
 Bounds, regions, proofs and division lowering for tensor compilers.
@@ -78,7 +83,7 @@ Domains:
   interval*modular  their reduced product; 'a*b' is one for any two
   isl               exact Presburger sets
   points            enumeration of small boxes
-  Plugins may add more. The environment variable INTSET_DOMAIN, or 'domain'
+  Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain'
   in the table [tool.intset] of pyproject.toml, sets the default.
 
 An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside, 'lower'
@@ -404,6 +409,28 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
     return 0 if is_good else 1
 
 
+@app.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+def domains(as_json: bool) -> None:
+    """List the domains: where each comes from, and what it is exact on.
+
+    Domains of other packages are plugins; one that fails to import is named with the reason, and skipped.
+
+    \b
+    Example:
+      intset domains
+    """
+    report = reports.all_domains()
+    if as_json:
+        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+    else:
+        tables.show_domains(report)
+
+
+for _command in (app, *app.commands.values()):
+    _command.params.append(traceback_option())
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -418,22 +445,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    asked: dict[str, bool] = {}
     try:
-        status = app.main(words, prog_name="intset", standalone_mode=False)
+        status = app.main(words, prog_name="intset", standalone_mode=False, obj=asked)
         sys.stdout.flush()
+        return status if isinstance(status, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         return 2
-    except click.ClickException as error:
-        return _fail(error.format_message())
-    except IntSetError as error:
-        return _fail(str(error))
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except BrokenPipeError:  # stdout was closed: `intset bounds ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return status if isinstance(status, int) else 0
+    except (click.ClickException, IntSetError, OSError) as error:
+        if asked.get(TRACEBACK):
+            traceback.print_exc()
+        return _fail(_in_options(error.format_message() if isinstance(error, click.ClickException) else str(error)))
+
+
+def _in_options(message: str) -> str:
+    """`message` with the arguments of `lower` and `infer_bound` as options of the command line."""
+    return _KEYWORD.sub(lambda found: f"--{found[1]}", message)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -28,11 +28,13 @@ def listed(texts: Sequence[str]) -> list[str]:
 
 def integers(texts: Sequence[str], option: str) -> SizeValues:
     """The values of texts such as `n=1024`."""
-    values = {}
+    values: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals or not value.strip().removeprefix("-").isdecimal():
             raise InputError(f"{option} takes NAME=VALUE with an integer, not {shown(text)}")
+        if name.strip() in values:
+            raise InputError(f"{option} {name.strip()} is given twice: {values[name.strip()]} and {value.strip()}")
         values[name.strip()] = int(value)
     return values
 
@@ -58,6 +60,20 @@ def readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
 def domain_list(texts: str | Sequence[str] | None) -> tuple[str, ...]:
     parts = listed([texts] if isinstance(texts, str) else texts or ())
     return tuple(check_name(part, "--domain") for part in parts)
+
+
+TRACEBACK: Final = "traceback"
+
+
+def traceback_option() -> click.Option:
+    """The option that prints where an error comes from, before its line."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().obj[TRACEBACK] = True
+
+    words = "Print where an error comes from, before its line."
+    return click.Option(["--traceback"], is_flag=True, is_eager=True, expose_value=False, callback=note, help=words)
 
 
 AT = click.option(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -130,11 +130,19 @@ def picture_of(
         tuple(name for k, name in enumerate(names) if k not in drawn),
         tuple(zip(labels, values, strict=True)),
         tuple(sizes.items()),
-        tuple(
+        _merged(
             _panel(bounds, name, _find(bounds, chosen.name), values, drawn)
             for name, bounds in zip(domains, answers, strict=True)
         ),
     )
+
+
+def _merged(panels: Iterable[Panel]) -> tuple[Panel, ...]:
+    """Panels that show different pictures; equal ones become one, under the names of all their domains."""
+    merged: dict[Panel, list[str]] = {}
+    for panel in panels:
+        merged.setdefault(replace(panel, domain=""), []).append(panel.domain)
+    return tuple(replace(panel, domain=", ".join(domains)) for panel, domains in merged.items())
 
 
 # -- names --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from math import prod
 from typing import Any, TypeAlias, TypeVar
 
@@ -19,15 +20,20 @@ from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset import Context, Expr, InputError, IntSetError, Range, domain_names, using
 from intset.config import current
+from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
+from intset.errors import DomainError
 from intset.expr.node import Cond, Var
 from intset.infinity import Infinity
+from intset.names import BUILT_IN, announced, entry_points
 from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
 from lowering.cli.tables import track
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
 from lowering.lower import arguments_of, before_divisions, lower
-from lowering.passes import lowered_parts
+from lowering.nest.ir import Allocate, Assert, For, Function
+from lowering.nest.walk import statements
+from lowering.passes import lowered_parts, narrow
 
 T = TypeVar("T")
 JsonObject: TypeAlias = "dict[str, Any]"
@@ -219,7 +225,48 @@ def schedule_nest(schedule: Schedule, sizes: SizeValues, domain: str | None, opt
         text = program_text(function, sizes)
     else:
         text = to_c(function) if options.emit == "c" else str(function)
-    return {"emit": options.emit, "text": text}
+    return {"emit": options.emit, "text": text, **_function_fields(function)}
+
+
+def _function_fields(f: Function) -> JsonObject:
+    """What a function takes, gives, allocates and asserts."""
+    allocated = [stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)]
+    return {
+        "name": f.name,
+        "parameters": [_storage(tensor) | {"output": tensor in f.outputs} for tensor in f.params],
+        "sizes": [size.name for size in f.sizes],
+        "allocated": [_storage(tensor) for tensor in allocated],
+        "asserts": [str(stmt.cond) for stmt in statements(f.body) if isinstance(stmt, Assert)],
+        "loops": [_loop(stmt) for stmt in statements(f.body) if isinstance(stmt, For)],
+        "index_bits": narrow(f).bits,
+    }
+
+
+def _loop(loop: For) -> JsonObject:
+    return {"variable": loop.var.name, **_range(loop.range), "kind": str(loop.kind), "thread": loop.thread}
+
+
+def _storage(tensor: Tensor) -> JsonObject:
+    return {"tensor": tensor.name, "dtype": tensor.dtype, "shape": [_value(extent) for extent in tensor.extents]}
+
+
+def all_domains() -> JsonObject:
+    """Every domain: its name, the package that it comes from, what it is exact on, and why it cannot be loaded."""
+    found: list[JsonObject] = []
+    for name in announced():
+        origin = (
+            "intset" if name in BUILT_IN else next((_origin(p) for p in entry_points() if p.name == name), "a call")
+        )
+        try:
+            exact_on, failure = str(getattr(domain_named(name), "exact_on", "not stated")), ""
+        except DomainError as error:
+            exact_on, failure = "", str(error).splitlines()[0]
+        found.append({"name": name, "origin": origin, "exact_on": exact_on, "failure": failure})
+    return {"domains": found}
+
+
+def _origin(point: EntryPoint) -> str:
+    return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | None) -> JsonObject:
@@ -231,17 +278,33 @@ def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | No
     is_refused = any(access.depends == ALWAYS for access in bounds.outside)
     function, bits = before_divisions(schedule, arguments_of(schedule), bounds=bounds, unsafe=is_refused)
     return {
-        "tensors": [{"tensor": tensor.name, "text": str(bounds.explain(tensor))} for tensor in tensors],
+        "tensors": [
+            {**_tensor(bounds, tensor), **_made(bounds, tensor), "text": str(bounds.explain(tensor))}
+            for tensor in tensors
+        ],
         "divisions": [
             {
                 "expr": str(part.asked[0]),
                 "lowered": str(part.expr),
                 "missing": [str(missing.fact) for missing in part.missing],
+                "rules": list(dict.fromkeys(str(step.rule) for step in part.steps)),
+                "requires": [str(condition) for condition in part.requires],
+                "bits": part.bits,
                 "text": part.explain(),
             }
             for part in lowered_parts(function, bits)
         ],
         "outside": [_outside(access) for access in bounds.outside],
+    }
+
+
+def _made(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
+    """Where a tensor is computed, the loops around it, what its stage guards, and its forms that were considered."""
+    stage = bounds.stage(tensor)
+    return {
+        "kind": "placeholder" if isinstance(stage.op, PlaceholderOp) else _KINDS[stage.attach_type],
+        "attach": [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)],
+        "forms": [str(form) for form in bounds.forms.get(tensor.name, ())],
     }
 
 
@@ -332,6 +395,7 @@ def row_explanations(rows: Sequence[CorpusRow], domain: str | None) -> JsonObjec
     return {
         "rows": [
             {"row": row.number, "op": row.op, "expr": text, "text": str(ctx.explain(expr))}
+            | (_verdict(ctx, expr) if isinstance(expr, Cond) else _ends(ctx, expr))
             for row, ctx, text, expr in _problems(rows, domain, "explaining")
         ]
     }

@@ -1,50 +1,108 @@
-"""Output of the commands: tables of reports, drawn on a terminal and plain columns when piped; progress on stderr."""
+"""Output of the commands: tables and sentences within the width of the output; progress on stderr."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, TypeVar
 
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 T = TypeVar("T")
 
+_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")
 _MIN_ITEMS = 20  # fewer items show no progress bar
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
-    """Print a table, with the columns in `right` right-aligned."""
+    """Print a table within the width of the output, with the columns in `right` right-aligned; no word is broken."""
     listed = [["" if cell is None else visible(str(cell), keep="") for cell in row] for row in rows]
-    say(title)
-    if sys.stdout.isatty():
-        _draw(columns, listed, right)
-    else:
-        _write(columns, listed, right)
+    prose(title)
+    for line in _table_lines(columns, listed, right, output_width()):
+        say(line)
     say("")
 
 
-def _draw(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int]) -> None:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for k, column in enumerate(columns):
-        drawn.add_column(Text(column), justify="right" if k in right else "left", overflow="fold")
+def output_width() -> int | None:
+    """The columns of the output: those of the terminal, or what the environment variable COLUMNS says; else `None`."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], width: int | None
+) -> Iterator[str]:
+    """Lines of at most `width` characters, unless a word is longer.
+
+    Cells are wrapped between words, the widest columns first. A table whose longest words do not stand side by side is
+    written as one block of lines for each row.
+    """
+    every = [columns, *rows]
+    widths = [max(len(row[k]) for row in every) for k in range(len(columns))]
+    least = [max(_longest_word(row[k]) for row in every) for k in range(len(columns))]
+    gaps = 2 * (len(columns) - 1)
+    if width is not None and sum(least) + gaps > width:
+        yield from _blocks(columns, rows, width)
+        return
+    while width is not None and sum(widths) + gaps > width:
+        k = max((k for k in range(len(widths)) if widths[k] > least[k]), key=lambda k: widths[k])
+        widths[k] = max(least[k], widths[k] - (sum(widths) + gaps - width))
+    for row in every:
+        cells = [_wrapped(cell, w) for cell, w in zip(row, widths, strict=True)]
+        for line in zip_longest(*cells, fillvalue=""):
+            parts = [
+                part.rjust(w) if k in right else part.ljust(w)
+                for k, (part, w) in enumerate(zip(line, widths, strict=True))
+            ]
+            yield "  ".join(parts).rstrip()
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    indent = max(map(len, columns)) + 2
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(drawn)
+        for column, cell in zip(columns, row, strict=True):
+            lines = _wrapped(cell, max(width - indent, 1)) if cell else []
+            yield from ((column if not k else "").ljust(indent) + line for k, line in enumerate(lines))
+        yield ""
 
 
-def _write(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    """Print aligned columns, one line per row of any length."""
-    widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
-    for row in (columns, *rows):
-        cells = [
-            cell.rjust(w) if k in right else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        say("  ".join(cells).rstrip())
+def _words(text: str) -> list[str]:
+    """The parts of a text that stay on one line: words, with what stands in square brackets as one."""
+    return _WORD.findall(text)
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, _words(text)), default=0)
+
+
+def _wrapped(text: str, width: int, later: str = "") -> list[str]:
+    """Lines of at most `width` characters, unless a word is longer; later lines begin with `later`."""
+    if len(text) <= width:
+        return [text]
+    lines = [text[: len(text) - len(text.lstrip())]]
+    for word in _words(text):
+        gap = " " if lines[-1].strip() else ""
+        if gap and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(later + word)
+        else:
+            lines[-1] += gap + word
+    return lines
+
+
+def prose(text: str) -> None:
+    """Print sentences, wrapped between words at the width of the output; a line's indentation is kept."""
+    width = output_width()
+    for line in visible(text).split("\n"):
+        margin = line[: len(line) - len(line.lstrip())]
+        for part in [line] if width is None else _wrapped(line, width, f"{margin}  "):
+            say(part)
 
 
 def say(text: str) -> None:
@@ -120,7 +178,7 @@ def _headed(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
         at = ", ".join(f"{name}={value}" for name, value in schedule.get("at", {}).items())
         say(f"{report['file']}: {schedule['name']}{f' at {at}' if at else ''}")
         if "refused" in schedule:
-            say(f"refused: {schedule['refused']}\n")
+            prose(f"refused: {schedule['refused']}\n")
         else:
             yield schedule
 
@@ -150,8 +208,17 @@ def _show_outside(schedule: dict[str, Any]) -> None:
     if schedule["outside"]:
         say("accesses outside their tensors")
         for entry in schedule["outside"]:
-            say(f"  {entry['text']}")
+            prose(f"  {entry['text']}")
         say("")
+
+
+def show_domains(report: dict[str, Any]) -> None:
+    """Print the report of `intset domains`."""
+    rows = [
+        (d["name"], d["origin"], d["exact_on"] if not d["failure"] else f"skipped: {d['failure']}")
+        for d in report["domains"]
+    ]
+    table("domains", ("name", "from", "exact on"), rows)
 
 
 def show_comparison(report: dict[str, Any]) -> None:
@@ -217,11 +284,11 @@ def show_explained(report: dict[str, Any]) -> None:
     """Print the report of `intset explain`."""
     if report["kind"] == "corpus":
         for entry in report["rows"]:
-            say(f"row {entry['row']} ({entry['op']}): {entry['expr']}\n{entry['text']}\n")
+            prose(f"row {entry['row']} ({entry['op']}): {entry['expr']}\n{entry['text']}\n")
         return
     for schedule in _headed(report):
         for entry in schedule["tensors"]:
-            say(f"{entry['text']}\n")
+            prose(f"{entry['text']}\n")
         for entry in schedule["divisions"]:
-            say(f"in the loop nest, {entry['text']}\n")
+            prose(f"in the loop nest, {entry['text']}\n")
         _show_outside(schedule)

@@ -140,7 +140,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_the_commands_need_what_is_declared() -> None:
-    assert PROJECT["project"]["scripts"] == {"intset": "lowering.cli:main"}
+    assert PROJECT["project"]["scripts"] == {"intset": "intset.__main__:main"}
     assert {"test", "dev"} <= set(PROJECT["project"]["optional-dependencies"])
     assert (
         (ROOT / PROJECT["project"]["license-files"][0]).read_text(encoding="utf-8").strip().startswith("Apache License")

@@ -39,7 +39,7 @@ _ADVICE: Final = (  # part of a note, advice
 
 
 class _LoopNames:
-    """Names of loops, qualified by their stage or by all stages that share them."""
+    """Names of loops, qualified by their stage; `Sharing.name` names shared ones."""
 
     def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
         self.sharing = sharing
@@ -115,7 +115,15 @@ def _attach_point(bounds: StageBounds, words: _LoopNames) -> str:
     path = [iv for _, iv in reversed(bounds.path)]
     relaxed = [iv for iv in path if iv not in bounds.fixed]
     shared = f"; the threads of {words.loops(relaxed)} share its storage" if relaxed else ""
-    return f"computed inside {words.loops(path)}{shared}"
+    return f"computed inside {words.loops(path)}{shared}{_sharing_stages(path, words)}"
+
+
+def _sharing_stages(path: Sequence[IterVar], words: _LoopNames) -> str:
+    """The stages that share loops of the path, for each loop that several stages run."""
+    shared = [(words.loop(iv), [s.name for s in words.sharing.stages.get(iv, ())]) for iv in path]
+    return "".join(
+        f"; {', '.join(names[:-1])} and {names[-1]} share {loop}" for loop, names in shared if len(names) > 1
+    )
 
 
 def _instances(bounds: StageBounds, words: _LoopNames) -> str:

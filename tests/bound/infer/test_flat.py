@@ -195,7 +195,7 @@ def test_reports_and_pictures_of_flat_storage() -> None:
     (tensor,) = stages["P"]["tensors"]
     assert tensor["flat_axes"] == [0, 1] and tensor["allocated_elements"] == 4
     assert stages["C"]["tensors"][0]["flat_axes"] == []
-    shown = picture_of(ScriptSchedule("s", s), {}, ("auto",), stage="P", instance={"P+C.i0.i1.fused.outer": 1})
+    shown = picture_of(ScriptSchedule("s", s), {}, ("auto",), stage="P", instance={"C.i0.i1.fused.outer": 1})
     (panel,) = shown.panels
     assert shown.axes == ("i0", "i1") and panel.box == panel.required.box == ((0, 2), (0, 5))
 

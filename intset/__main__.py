@@ -1,0 +1,21 @@
+"""The command line: `python -m intset`, and the command `intset`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+
+def main() -> int:
+    """Run the command line; an interrupt while it is imported is one line too."""
+    try:
+        command_line = import_module("lowering.cli.app")  # by name: the command line is in a layer above
+    except KeyboardInterrupt:
+        print("intset: error: interrupted", file=sys.stderr)
+        return 130
+    status: int = command_line.run()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
