@@ -76,7 +76,7 @@ def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[
     assert picture.instance == (("C.i.outer", at.get("i.outer", 0)), ("C.j.outer", at.get("j.outer", 0)))
     values = [value for _, value in picture.instance]
     sizes = []
-    for name, panel in ((name, panel) for panel in picture.panels for name in panel.domain.split(", ")):
+    for name, panel in [(name, one) for one in picture.panels for name in one.domain.split(", ")]:
         b = infer_bound(s, domain=name, compute=compute)
         fixed = dict(zip(b.required(B).fixed, values, strict=True))
         for elements, region in ((panel.required, b.required(B)), (panel.computed, b.computed(B))):
