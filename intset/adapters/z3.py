@@ -75,11 +75,21 @@ def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z
         _FROM_Z3,
         var=_variable,
         opaque=element,
-        kind=lambda term: term.decl().kind() if z3.is_app(term) else type(term),
-        operands=lambda term: term.children(),
+        kind=_kind,
+        operands=lambda term: () if isinstance(term, z3.QuantifierRef) else term.children(),
         identity=lambda term: term.get_id(),
         variables=variables,
     )
+
+
+def _kind(term: Any) -> object:
+    """z3's number of the operation; asked of its C interface, for the wrappers check every argument."""
+    if isinstance(term, z3.QuantifierRef):
+        return z3.QuantifierRef
+    try:
+        return z3.Z3_get_decl_kind(term.ctx_ref(), z3.Z3_get_app_decl(term.ctx_ref(), term.as_ast()))
+    except (z3.Z3Exception, AttributeError):  # a bound variable, or no term at all
+        return type(term)
 
 
 def _floor_quotient(a: Any, b: Any) -> Any:

@@ -54,8 +54,9 @@ def fold(root: Node, table: Mapping[Op, Callable[..., T]]) -> T:
 
 
 def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callable[..., T]]:
-    for kind, handler in mapped(table, what, "a mapping from kinds of terms to functions").items():
-        a_function(handler, f"{what} for {shown(kind)}")
+    if not all(map(callable, mapped(table, what, "a mapping from kinds of terms to functions").values())):
+        for kind, handler in table.items():
+            a_function(handler, f"{what} for {shown(kind)}")
     return table
 
 
@@ -76,7 +77,7 @@ class Converter(Generic[S, T]):
     Either side may be this one: expressions to foreign terms, or foreign terms to expressions. A call converts a term
     with all terms below it; those converted before are looked up by their identity.
 
-    Invariant: `variables` is one-to-one. Two sources never share a target, so results convert back.
+    Invariant: no two leaves have one target unless the caller said so in `variables`, so results convert back.
 
     Parameters
     ----------
@@ -90,6 +91,7 @@ class Converter(Generic[S, T]):
     identity: a key that is equal for occurrences of one term, by default that of the Python object; libraries that wrap
         their terms anew at each access have another one.
     variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
+        Several may share a target, whose source is then the first.
 
     >>> from intset import Converter, Var, ops
     >>> i = Var("i")
@@ -116,7 +118,8 @@ class Converter(Generic[S, T]):
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
-            self._pair(source, target)
+            self.variables[source] = target
+            self.sources.setdefault(target, source)
 
     def __call__(self, root: S) -> T:
         """The converted term."""

@@ -261,8 +261,8 @@ def test_private_names_stay_private() -> None:
 
 # What `bound` and `lowering` stand on; see "What is public" in docs/architecture.md.
 PUBLIC = re.compile(
-    r"intset(\.(budgets|config|configured|context|deprecation|errors|facts|infinity|installation|names|expr(\.\w+)?|linear(\.\w+)?"
-    r"|regions(\.\w+)?"
+    r"intset(\.(adapters\.\w+|budgets|config|configured|context|deprecation|errors|facts|infinity|installation|names"
+    r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
     r"|itermap(\.\w+)?|spaces\.space|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry"
     r"|certified\.consistency|sets\.(answers|base|bounds|region))))?"
 )

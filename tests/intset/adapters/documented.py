@@ -18,4 +18,4 @@ def check_examples(module: ModuleType, name: str = "") -> None:
     runner.run(doctest.DocTestParser().get_doctest(section.replace("```", ""), {}, name, "docs/adapters.md", 0))
     assert runner.tries >= 3 and runner.failures == 0
     ran = doctest.testmod(module)
-    assert ran.attempted >= 3 and ran.failed == 0
+    assert ran.attempted >= 2 and ran.failed == 0

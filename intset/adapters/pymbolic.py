@@ -1,0 +1,284 @@
+"""pymbolic's expressions, both ways; those of loopy's kernels are such expressions.
+
+`//` and `%` are Python's there. Elements of arrays, `a[i, j]`, are opaque terms. `1 << e` where `e` is negative, and
+any quotient by 0, have no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import pymbolic.primitives as p
+
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.arguments import as_int
+from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
+from intset.expr.convert import Converter
+from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.ops import Op
+from intset.expr.printer import shown
+
+PymbolicExpression: TypeAlias = "p.ExpressionNode | int | bool"
+ArrayOf: TypeAlias = Callable[[str, int], Opaque]
+
+
+def from_pymbolic(term: PymbolicExpression, variables: Mapping[str, Node] | None = None) -> Expr | Cond:
+    """An integer expression or a condition of pymbolic; the parameters and errors are those of `importer`.
+
+    >>> from pymbolic import parse
+    >>> from_pymbolic(parse("(4*i + j) // 8 if i < 3 else a[i] % 2"))
+    select(i < 3, (4 * i + j) // 8, a[i] % 2)
+    """
+    converted = importer(variables)(term)
+    assert isinstance(converted, (Expr, Cond))
+    return converted
+
+
+def to_pymbolic(node: Expr | Cond, names: Mapping[Var, str] | None = None) -> PymbolicExpression:
+    """An expression or a condition in pymbolic; the parameters and errors are those of `exporter`."""
+    return exporter(names)(node)
+
+
+def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None = None) -> Converter[Any, Node]:
+    """The converter from pymbolic; `sources` maps variables back.
+
+    Parameters
+    ----------
+    variables: variables or expressions by name; any other name becomes a new variable.
+    array: the symbol of an array's elements, of its name and number of indices, asked once an array; by default an
+        `Opaque` of that name.
+
+    Raises
+    ------
+    InputError: a true division, a number that is no integer, or a function other than `min`, `max` and `abs`.
+    """
+    known = {} if variables is None else variables
+    arrays: dict[tuple[str, int], Opaque] = {}
+
+    def element(term: Any, *indices: Node) -> Expr:
+        if not isinstance(term.aggregate, p.Variable):
+            raise InputError(f"{shown(str(term))} is no element of a named array")
+        key = term.aggregate.name, len(indices)
+        if key not in arrays:
+            arrays[key] = Opaque(*key) if array is None else array(*key)
+        return arrays[key](*map(_integer, indices))
+
+    def variable(term: Any) -> Node:
+        return Var(term.name) if isinstance(term, p.Variable) else _refused(term)
+
+    return Converter(
+        {**_FROM_PYMBOLIC, p.Subscript: element},
+        var=variable,
+        opaque=_refused,
+        kind=type,
+        operands=_operands,
+        variables={p.Variable(name): target for name, target in known.items()},
+    )
+
+
+def exporter(names: Mapping[Var, str] | None = None) -> Converter[Node, PymbolicExpression]:
+    """The converter to pymbolic.
+
+    Parameters
+    ----------
+    names: names of variables; any other one keeps its own. Opaque terms are elements of arrays of their name.
+
+    Raises
+    ------
+    InputError: two variables of one name.
+    """
+    given = {} if names is None else names
+    return Converter(_TO_PYMBOLIC, var=lambda v: p.Variable(given.get(v, v.name)))
+
+
+def _operands(term: Any) -> Sequence[Any]:
+    kind = type(term)
+    if kind not in _OPERANDS:
+        _OPERANDS[kind] = next((_OPERANDS[base] for base in kind.__mro__ if base in _OPERANDS), _nothing)
+    return _OPERANDS[kind](term)
+
+
+def _nothing(term: Any) -> Sequence[Any]:
+    return ()
+
+
+def _children(term: Any) -> Sequence[Any]:
+    children: Sequence[Any] = term.children
+    return children
+
+
+_OPERANDS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {
+    **dict.fromkeys(
+        (p.Sum, p.Product, p.Min, p.Max, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.LogicalAnd, p.LogicalOr), _children
+    ),
+    **dict.fromkeys((p.FloorDiv, p.Remainder, p.Quotient), lambda term: (term.numerator, term.denominator)),
+    **dict.fromkeys((p.LeftShift, p.RightShift), lambda term: (term.shiftee, term.shift)),
+    **dict.fromkeys((p.BitwiseNot, p.LogicalNot, p.CommonSubexpression), lambda term: (term.child,)),
+    p.Power: lambda term: (term.base, term.exponent),
+    p.Comparison: lambda term: (term.left, term.right),
+    p.If: lambda term: (term.condition, term.then, term.else_),
+    p.Subscript: lambda term: term.index_tuple,
+    p.Call: lambda term: term.parameters,
+}
+
+
+def _refused(term: Any, *operands: Node) -> Node:
+    if isinstance(term, p.Quotient):
+        raise InputError(f"{shown(str(term))} is a fraction: // is the integer quotient")
+    raise InputError(f"no conversion of {shown(str(term))} of type {type(term).__name__}")
+
+
+def _integer(node: Node) -> Expr:
+    """An operand as an integer; a truth value is 0 or 1, as in Python and C."""
+    if isinstance(node, Cond):
+        return select(node, 1, 0)
+    assert isinstance(node, Expr)
+    return node
+
+
+def _truth(node: Node) -> Cond:
+    if isinstance(node, Cond):
+        return node
+    assert isinstance(node, Expr)
+    return node.ne(0)
+
+
+def _joined(op: Op) -> Callable[..., Expr]:
+    """The row of an operation with any number of operands, from left to right."""
+
+    def row(term: Any, *parts: Node) -> Expr:
+        value, *others = [part if isinstance(part, Expr) else _integer(part) for part in parts]
+        for other in others:
+            value = make(op, (value, other))
+        return value
+
+    return row
+
+
+def _of_integers(function: Callable[..., Node]) -> Callable[..., Node]:
+    return lambda term, *parts: function(*map(_integer, parts))
+
+
+def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:
+    return lambda term, *parts: function(*map(_truth, parts))
+
+
+def _number(term: Any) -> Node:
+    return const(as_int(term, "a number of pymbolic"))
+
+
+_COMPARED: Final[dict[str, Callable[[Expr, Expr], Cond]]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a.eq(b),
+    "!=": lambda a, b: a.ne(b),
+}
+
+_FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {"min": minimum, "max": maximum, "abs": abs}
+
+
+def _called(term: Any, *parts: Node) -> Node:
+    function = _FUNCTIONS.get(getattr(term.function, "name", ""))
+    if function is None or (function is abs and len(parts) != 1):
+        return _refused(term)
+    return function(*map(_integer, parts))
+
+
+def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
+    condition = _truth(c)
+    if isinstance(a, Cond) and isinstance(b, Cond):
+        return (condition & a) | (~condition & b)
+    return select(condition, _integer(a), _integer(b))
+
+
+_FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
+    bool: lambda term: truth(term),
+    int: lambda term: const(term),
+    float: _number,
+    p.Sum: _joined(ops.ADD),
+    p.Product: _joined(ops.MUL),
+    p.Min: _joined(ops.MIN),
+    p.Max: _joined(ops.MAX),
+    p.FloorDiv: _of_integers(lambda a, b: a // b),
+    p.Remainder: _of_integers(lambda a, b: a % b),
+    p.Power: _of_integers(lambda a, b: a**b),
+    p.LeftShift: _of_integers(lambda a, b: a << b),
+    p.RightShift: _of_integers(lambda a, b: a >> b),
+    p.BitwiseNot: _of_integers(lambda a: ~a),
+    p.BitwiseAnd: _joined(ops.BITAND),
+    p.BitwiseOr: _joined(ops.BITOR),
+    p.BitwiseXor: _joined(ops.BITXOR),
+    p.Comparison: lambda term, a, b: _COMPARED[term.operator](_integer(a), _integer(b)),
+    p.LogicalAnd: _of_truths(logical_and),
+    p.LogicalOr: _of_truths(logical_or),
+    p.LogicalNot: _of_truths(lambda a: ~a),
+    p.If: _chosen,
+    p.CommonSubexpression: lambda term, a: a,
+    p.Call: _called,
+}
+
+
+def _comparison(sign: str) -> Callable[..., Any]:
+    return lambda e, a, b: p.Comparison(a, sign, b)
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    floor = p.FloorDiv(a, b)
+    return p.If(p.Comparison(floor, "<", 0), -p.FloorDiv(-a, b), floor)
+
+
+def _wrapped(e: Expr, a: Any) -> Any:
+    bits, signed = e.data
+    low = 1 << (bits - 1) if signed else 0
+    return p.Remainder(a + low, 1 << bits) - low
+
+
+def _element(e: Expr, *indices: Any) -> Any:
+    symbol: Opaque = e.data
+    if not indices:
+        return p.Variable(symbol.name)
+    return p.Subscript(p.Variable(symbol.name), indices if len(indices) > 1 else indices[0])
+
+
+_TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
+    ops.CONST: lambda e: e.value,
+    ops.BOOL: lambda e: bool(e.data),
+    ops.LOAD: _element,
+    ops.ADD: lambda e, a, b: a + b,
+    ops.SUB: lambda e, a, b: a - b,
+    ops.MUL: lambda e, a, b: a * b,
+    ops.NEG: lambda e, a: -a,
+    ops.FLOORDIV: lambda e, a, b: p.FloorDiv(a, b),
+    ops.FLOORMOD: lambda e, a, b: p.Remainder(a, b),
+    ops.CEILDIV: lambda e, a, b: -p.FloorDiv(-a, b),
+    ops.TRUNCDIV: lambda e, a, b: _truncated(a, b),
+    ops.TRUNCMOD: lambda e, a, b: a - b * _truncated(a, b),
+    ops.MIN: lambda e, a, b: p.Min((a, b)),
+    ops.MAX: lambda e, a, b: p.Max((a, b)),
+    ops.ABS: lambda e, a: p.Max((a, -a)),
+    ops.BITAND: lambda e, a, b: p.BitwiseAnd((a, b)),
+    ops.BITOR: lambda e, a, b: p.BitwiseOr((a, b)),
+    ops.BITXOR: lambda e, a, b: p.BitwiseXor((a, b)),
+    ops.BITNOT: lambda e, a: p.BitwiseNot(a),
+    ops.SHL: lambda e, a, b: p.LeftShift(a, b),
+    ops.SHR: lambda e, a, b: p.RightShift(a, b),
+    ops.CAST: _wrapped,
+    ops.SELECT: lambda e, c, a, b: p.If(c, a, b),
+    ops.ASSERTING: lambda e, c, a: a,
+    ops.LT: _comparison("<"),
+    ops.LE: _comparison("<="),
+    ops.GT: _comparison(">"),
+    ops.GE: _comparison(">="),
+    ops.EQ: _comparison("=="),
+    ops.NE: _comparison("!="),
+    ops.AND: lambda e, a, b: p.LogicalAnd((a, b)),
+    ops.OR: lambda e, a, b: p.LogicalOr((a, b)),
+    ops.NOT: lambda e, a: p.LogicalNot(a),
+}
+
+
+__all__ = ["exporter", "from_pymbolic", "importer", "to_pymbolic"]
