@@ -118,8 +118,7 @@ class Converter(Generic[S, T]):
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
-            self.variables[source] = target
-            self.sources.setdefault(target, source)
+            self._know(source, target)
 
     def __call__(self, root: S) -> T:
         """The converted term."""
@@ -167,6 +166,10 @@ class Converter(Generic[S, T]):
                     handler = self._table[kind] = self._table[base]
                     break
         return handler
+
+    def _know(self, source: Any, target: T) -> None:
+        self.variables[source] = target
+        self.sources.setdefault(target, source)
 
     def _pair(self, source: Any, target: T) -> None:
         known = self.sources.setdefault(target, source)
