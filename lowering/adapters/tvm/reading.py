@@ -1,0 +1,385 @@
+"""Statements of a `PrimFunc` as statements of a nest, by a table of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir.stmt import SBlockRealize
+from tvm.tirx import stmt as tir
+
+from bound import dtypes
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor, element
+from bound.tir import build
+from bound.tir.value import Operand, Value, parameter
+from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.errors import InputError
+from intset.expr.build import ceildiv, logical_and
+from intset.expr.dag import opaque_terms, substitute
+from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
+from intset.expr.printer import shown
+from intset.expr.range import Range
+from lowering.adapters.tvm import terms
+from lowering.adapters.tvm.terms import call_name, dtype_of, lanes_of
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Stmt,
+    Store,
+    seq,
+)
+from lowering.nest.tensors import Indices
+from lowering.nest.walk import statements
+
+PrimFunc: TypeAlias = "tirx.PrimFunc"
+
+_KINDS: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD)
+
+
+def from_tvm(func: PrimFunc) -> Function:
+    """A function of TVM as a nest.
+
+    Iteration variables of blocks become their bindings, predicates become branches, and the initialization of a
+    reduction runs in its first iteration. Loops on threads run one after another, as TensorIR defines them before
+    threads are launched. A buffer is the array of its elements: strides, offsets and alignment are the caller's, and
+    `to_tvm(..., like=func)` gives them back. Parallel, vectorized, unrolled and thread-bound loops keep their kinds,
+    buffers their storage scopes; a store of vectors becomes a vectorized loop. Annotations are dropped.
+
+    Raises
+    ------
+    InputError: `func` is no `PrimFunc`, or it has a part without a counterpart, which is named.
+    """
+    if not isinstance(func, tirx.PrimFunc):
+        raise InputError(f"from_tvm takes a PrimFunc of TVM, not {shown(func)}")
+    return PrimFuncReader(func).function()
+
+
+class BufferView(NamedTuple):
+    """What a buffer of TVM stands for: elements of a tensor, by a function of the buffer's indices."""
+
+    tensor: Tensor
+    place: Callable[[Indices], Indices]
+
+
+class PrimFuncReader:
+    """The conversion of one function.
+
+    Attributes
+    ----------
+    tensors: the parameters that are buffers, by TVM's variables; scalars: the other parameters.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.tensors: dict[Any, Tensor] = {}
+        self.scalars: dict[Any, Operand] = {}
+        self._known: dict[Any, Operand] = {}
+        self._views: dict[Any, BufferView] = {}
+        self._lane: tuple[Var, int] | None = None
+        self._terms = self._converter()
+        self.sizes: dict[Any, Var] = {}
+        self._parameters()
+
+    def function(self) -> Function:
+        """The nest."""
+        body = self._stmt(self.func.body)
+        written = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Store)}
+        tensors = tuple(self.tensors.values())
+        attrs = self.func.attrs
+        name = str(attrs["global_symbol"]) if attrs and "global_symbol" in attrs else "main"
+        floats = tuple(value for value in self.scalars.values() if isinstance(value, Value))
+        outputs = tuple(t for t in tensors if t in written)
+        return Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body)
+
+    def _parameters(self) -> None:
+        buffers = [p for p in self.func.params if tirx.is_buffer_var(p)]
+        extents = [extent for buffer in buffers for extent in buffer.ty.shape]
+        for extent in extents:
+            if isinstance(extent, tvm.ir.Var) and extent not in self._known:
+                self._size(extent, ShapeVar(extent.name))
+        others = [p for p in self.func.params if not tirx.is_buffer_var(p)]
+        for p in others:
+            if not isinstance(p.ty, tvm.ir.PrimType):
+                raise InputError(f"the parameter {p.name} is a {type(p.ty).__name__}, neither a buffer nor a number")
+            dtype = dtype_of(p)
+            if p not in self._known and dtypes.is_int(dtype):
+                self._size(p, Var(p.name))
+            elif p not in self._known:
+                self._known[p] = parameter(p.name, dtype)
+            self.scalars[p] = self._known[p]
+        for buffer in buffers:
+            self.tensors[buffer] = self._tensor(buffer)
+
+    def _size(self, var: Any, target: Var) -> None:
+        self._known[var] = self.sizes[var] = target
+
+    def _tensor(self, buffer: Any) -> Tensor:
+        """The tensor of a buffer with storage of its own."""
+        extents = tuple(self._integer(e) for e in buffer.ty.shape)
+        tensor = PlaceholderOp(buffer.name, extents, dtype_of(buffer)).output(0)
+        self._views[buffer] = BufferView(tensor, lambda indices: indices)
+        return tensor
+
+    # -- terms ------------------------------------------------------------------------------------------------------
+
+    def _converter(self) -> Any:
+        rows: dict[object, terms.Row] = {
+            tvm.ir.Var: self._variable,
+            TensorLoad: self._load,
+            tirx.Ramp: self._ramp,
+            tirx.Broadcast: self._broadcast,
+            tirx.Let: self._named,
+        }
+        return terms.converter(rows, terms.operands_of)
+
+    def _bind(self, var: Any, value: Operand) -> None:
+        """Let a variable stand for an operand from here on."""
+        if self._known.get(var, value) is not value:
+            self._terms = self._converter()  # what was converted mentions the former operand
+        self._known[var] = value
+
+    def _integer(self, term: Any) -> Expr:
+        return as_expr(self._terms(term), f"what TVM writes as {str(term).splitlines()[-1][:60]}")
+
+    def _truth(self, term: Any) -> Any:
+        return build.truth_value(self._terms(term), "a condition of TVM")
+
+    def _variable(self, term: Any) -> Operand:
+        if term not in self._known:
+            raise InputError(
+                f"the variable {term.name} of TVM is bound neither by a loop nor by a shape or a parameter"
+            )
+        return self._known[term]
+
+    def _load(self, term: Any, *indices: Operand) -> Operand:
+        view = self._view(term.source)
+        return element(view.tensor, view.place(tuple(as_expr(i, "an index") for i in indices)))
+
+    def _view(self, buffer: Any) -> BufferView:
+        if buffer not in self._views:
+            raise InputError(
+                f"the buffer {getattr(buffer, 'name', buffer)} of TVM is neither a parameter nor allocated"
+            )
+        return self._views[buffer]
+
+    def _ramp(self, term: Any, base: Operand, stride: Operand) -> Operand:
+        lane, start, step = self._lane_of(term, term.base), as_expr(base), as_expr(stride)
+        offset = lane if step is const(1) else lane * step
+        return offset if start is const(0) else start + offset
+
+    def _broadcast(self, term: Any, value: Operand) -> Operand:
+        self._lane_of(term, term.value)
+        return value
+
+    def _lane_of(self, term: Any, inner: Any) -> Var:
+        if self._lane is None or lanes_of(inner) != 1 or lanes_of(term) != self._lane[1]:
+            raise InputError(
+                f"TVM's vector {term} has no counterpart here: one vector of the lanes that are stored has"
+            )
+        return self._lane[0]
+
+    def _named(self, term: Any, value: Operand) -> Operand:
+        self._bind(term.var, value)
+        answer: Operand = self._terms(term.body)
+        return answer
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def _stmt(self, stmt: Any) -> Stmt:
+        rule = _STATEMENTS.get(type(stmt))
+        if rule is None:
+            raise InputError(f"TVM's statement {type(stmt).__name__} has no counterpart")
+        return rule(self, stmt)
+
+    def sequence(self, stmt: Any) -> Stmt:
+        return seq(*[self._stmt(part) for part in stmt.seq])
+
+    def loop(self, stmt: Any) -> Stmt:
+        low, extent = self._integer(stmt.min), self._integer(stmt.extent)
+        var = Var(stmt.loop_var.name)
+        step = const(1) if stmt.step is None else self._integer(stmt.step)
+        if step is const(1):
+            self._bind(stmt.loop_var, var)
+        else:
+            extent, low, first = ceildiv(extent, step), const(0), low
+            self._bind(stmt.loop_var, first + var * step)
+        tag = "" if stmt.thread_binding is None else str(stmt.thread_binding.thread_tag)
+        kind = LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
+        return For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
+
+    def attribute(self, stmt: Any) -> Stmt:
+        key = str(stmt.attr_key)
+        if key in ("thread_extent", "virtual_thread"):
+            axis = stmt.node
+            var = Var(axis.var.name)
+            self._bind(axis.var, var)
+            tag = str(axis.thread_tag)
+            kind = LoopKind.VTHREAD if key == "virtual_thread" else LoopKind.THREAD
+            return For(var, _range(const(0), self._integer(stmt.value)), self._stmt(stmt.body), kind, tag)
+        if key.startswith("pragma_"):
+            return self._stmt(stmt.body)
+        raise InputError(f"TVM's attribute {key} has no counterpart")
+
+    def branch(self, stmt: Any) -> Stmt:
+        cond = self._truth(stmt.condition)
+        then = self._stmt(stmt.then_case)
+        return If(cond, then, None if stmt.else_case is None else self._stmt(stmt.else_case))
+
+    def store(self, stmt: Any) -> Stmt:
+        lanes = max(lanes_of(term) for term in (stmt.value, *stmt.indices))
+        if lanes == 1:
+            return self._store(stmt)
+        lane = Var("lane")
+        outside = self._terms
+        self._terms, self._lane = self._converter(), (lane, lanes)  # terms of vectors are converted for this lane
+        one = self._store(stmt)
+        self._terms, self._lane = outside, None
+        assert isinstance(one, Store)
+        each = _range(const(0), const(lanes))
+        if not any(loaded_tensor(n) is one.tensor and read_indices(n) != one.indices for n in nodes(one.value)):
+            return For(lane, each, one, LoopKind.VECTORIZED)
+        held = PlaceholderOp(f"{one.tensor.name}_lanes", (const(lanes),), one.tensor.dtype).output(0)
+        first = For(lane, each, Store(held, (lane,), one.value), LoopKind.VECTORIZED)
+        again = Var("lane")
+        indices = tuple(substitute(index, {lane: again}) for index in one.indices)
+        after = For(again, each, Store(one.tensor, indices, element(held, (again,))), LoopKind.VECTORIZED)
+        return seq(Allocate(held, (each,)), first, after)
+
+    def _store(self, stmt: Any) -> Stmt:
+        view = self._view(stmt.buffer)
+        indices = tuple(self._integer(index) for index in stmt.indices)
+        return Store(view.tensor, view.place(indices), self._terms(stmt.value))
+
+    def allocation(self, stmt: Any) -> Stmt:
+        return self._allocate(stmt.buffer)
+
+    def _allocate(self, buffer: Any) -> Stmt:
+        tensor = self._tensor(buffer)
+        scope = str(buffer.ty.storage_scope)
+        return Allocate(tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope)
+
+    def declaration(self, stmt: Any) -> Stmt:
+        """Another shape for the elements of a buffer: the row-major numbers of the elements agree."""
+        data, buffer = stmt.data, stmt.buffer
+        base = data.args[0] if isinstance(data, Call) and data.args else None
+        if base is None or base not in self._views or dtype_of(buffer) != dtype_of(base):
+            raise InputError(f"the view {buffer.name} of TVM is not that of one known buffer of its type")
+        known = self._views[base]
+        if any(not _is_compact(b) for b in (base, buffer)):
+            raise InputError(f"the view {buffer.name} of TVM has strides or an offset")
+        shape = [self._integer(e) for e in buffer.ty.shape]
+        whole = [self._integer(e) for e in base.ty.shape]
+
+        def place(indices: Indices) -> Indices:
+            if shape == whole:
+                return known.place(indices)
+            number = const(0)
+            for index, extent in zip(indices, shape, strict=True):
+                number = number * extent + index
+            found: list[Expr] = []
+            for extent in reversed(whole[1:]):
+                found.append(number % extent)
+                number = number // extent
+            return known.place((number, *reversed(found)) if whole else ())
+
+        self._views[buffer] = BufferView(known.tensor, place)
+        return seq()
+
+    def name(self, stmt: Any) -> Stmt:
+        value = self._terms(stmt.value)
+        return self._let(stmt.var, value)
+
+    def _let(self, var: Any, value: Operand) -> Stmt:
+        own = Var(var.name) if isinstance(value, Expr) else parameter(var.name, dtype_of(var))
+        self._bind(var, own)
+        return Let(own, value)
+
+    def check(self, stmt: Any) -> Stmt:
+        cond = self._truth(stmt.condition)
+        if not isinstance(cond, Cond):
+            raise InputError(f"TVM asserts {stmt.condition}, which is no condition on integers")
+        return Assert(cond, "".join(str(part.value) for part in stmt.message_parts))
+
+    def evaluation(self, stmt: Any) -> Stmt:
+        value = stmt.value
+        if isinstance(value, tirx.IntImm):
+            return seq()
+        if isinstance(value, Call) and call_name(value) == "assume":
+            return Assume(self._truth(value.args[0]))
+        what = f"call of {call_name(value)}" if isinstance(value, Call) else type(value).__name__
+        raise InputError(f"TVM's statement that evaluates a {what} has no counterpart")
+
+    def block(self, stmt: Any) -> Stmt:
+        block = stmt.block
+        names: list[Stmt] = []
+        for axis, term in zip(block.iter_vars, stmt.iter_values, strict=True):
+            value = self._integer(term)
+            if opaque_terms(value):  # read once, before the block stores
+                names.append(self._let(axis.var, value))
+            else:
+                self._bind(axis.var, value)
+        predicate = self._truth(stmt.predicate)
+        for match in block.match_buffers:
+            self._match(match)
+        inside: list[Stmt] = [self._allocate(buffer) for buffer in block.alloc_buffers]
+        if block.init is not None:
+            inside.append(self._initialization(block))
+        inside.append(self._stmt(block.body))
+        whole = seq(*inside)
+        return seq(*names, whole if predicate is truth(True) else If(predicate, whole))
+
+    def _initialization(self, block: Any) -> Stmt:
+        """What runs in the first iteration of a reduction."""
+        axes = [axis for axis in block.iter_vars if int(axis.iter_type) == tirx.IterVar.CommReduce]
+        first = [self._integer(axis.var).eq(self._integer(axis.dom.min)) for axis in axes]
+        init = self._stmt(block.init)
+        return If(logical_and(*first), init) if first else init
+
+    def _match(self, match: Any) -> None:
+        """A buffer that is a part of another one."""
+        whole = self._view(match.source.source)
+        lows = tuple(self._integer(r.min) for r in match.source.region)
+        dims = len(match.buffer.ty.shape)
+        if dtype_of(match.buffer) != whole.tensor.dtype or dims > len(lows):
+            raise InputError(f"the buffer {match.buffer.name} of TVM is no part of {whole.tensor.name} of its type")
+        added = len(lows) - dims  # leading axes of one index
+
+        def place(indices: Indices) -> Indices:
+            offsets = (const(0),) * added + indices
+            return whole.place(tuple(low + offset for low, offset in zip(lows, offsets, strict=True)))
+
+        self._views[match.buffer] = BufferView(whole.tensor, place)
+
+
+def _is_compact(buffer: Any) -> bool:
+    offset = buffer.ty.elem_offset
+    return not buffer.ty.strides and isinstance(offset, tirx.IntImm) and int(offset) == 0
+
+
+def _range(low: Expr, extent: Expr) -> Range:
+    return Range(low, const(0) if extent.is_const and extent.data < 0 else extent)
+
+
+_STATEMENTS: Final[dict[type, Callable[[PrimFuncReader, Any], Stmt]]] = {
+    tir.SeqStmt: PrimFuncReader.sequence,
+    tir.For: PrimFuncReader.loop,
+    tir.AttrStmt: PrimFuncReader.attribute,
+    tir.IfThenElse: PrimFuncReader.branch,
+    tir.BufferStore: PrimFuncReader.store,
+    tir.AllocBuffer: PrimFuncReader.allocation,
+    tir.DeclBuffer: PrimFuncReader.declaration,
+    tir.Bind: PrimFuncReader.name,
+    tir.AssertStmt: PrimFuncReader.check,
+    tir.Evaluate: PrimFuncReader.evaluation,
+    SBlockRealize: PrimFuncReader.block,
+}

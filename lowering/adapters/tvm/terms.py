@@ -1,0 +1,218 @@
+"""Expressions of TVM as operands: a table by class, and one of calls by name.
+
+Integers of 32 and 64 bits with a sign are mathematical: their overflow is undefined in the code that TVM writes. Other
+integers wrap at each step. Quotients keep their rounding: `Div` and `Mod` are C's, `FloorDiv` and `FloorMod` floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tvm.ir import Call, TensorLoad, Var
+from tvm.tirx import expr as tirx
+
+from bound import dtypes
+from bound.tir import build
+from bound.tir.calls import FUNCTIONS, popcount, power
+from bound.tir.value import Operand, ValueOp, constant
+from intset.errors import InputError
+from intset.expr import build as ints
+from intset.expr.convert import Converter
+from intset.expr.node import Expr, const, truth
+from lowering.nest.undef import undef
+
+_MATHEMATICAL: Final = ("int32", "int64", "bool")
+Row = Callable[..., Operand]
+
+
+def dtype_of(term: Any) -> str:
+    """The element type of a term or a buffer; that of a vector is that of its lanes.
+
+    Raises
+    ------
+    InputError: a type that tensors do not hold here.
+    """
+    found = getattr(term.ty, "dtype", None)
+    name = str(found).partition("x")[0]
+    try:
+        dtype = dtypes.check(name)
+    except InputError:
+        dtype = ""
+    if not dtype or dtype == "uint64":
+        raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
+    return dtype
+
+
+def lanes_of(term: Any) -> int:
+    """The lanes of a vector; 1 of a scalar."""
+    found = getattr(getattr(term.ty, "dtype", None), "lanes", 1)
+    return int(found)
+
+
+def in_type(term: Any, value: Operand) -> Operand:
+    """What an operation gives in the type of its term: integers that are not indices wrap."""
+    if not isinstance(value, Expr):
+        return value
+    dtype = dtype_of(term)
+    return value if dtype in _MATHEMATICAL else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+
+
+def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Converter[Any, Operand]:
+    """The converter of terms.
+
+    Parameters
+    ----------
+    rows: those of variables, elements, vectors and names, which depend on the place.
+    operands: the operands of a term.
+    """
+    return Converter(
+        {**_ROWS, **rows},
+        opaque=lambda term, *_: _refused(term),
+        operands=operands,
+        identity=lambda term: term.__chandle__(),
+    )
+
+
+def operands_of(term: Any) -> tuple[Any, ...]:
+    """The operands of a term, in the order of its constructor; of a `let` the value alone."""
+    if isinstance(term, Call) and call_name(term) not in _CALLS:
+        return ()  # it is refused by its name, whatever it is given
+    return tuple(part for name in _OPERANDS.get(type(term), ()) for part in _listed(getattr(term, name)))
+
+
+def _listed(part: Any) -> tuple[Any, ...]:
+    return (part,) if hasattr(part, "ty") else tuple(part)
+
+
+def _refused(term: Any) -> Operand:
+    raise InputError(f"TVM's {type(term).__name__} has no counterpart: {str(term).splitlines()[-1][:80]}")
+
+
+def _arithmetic(op: ValueOp) -> Row:
+    return lambda term, a, b: in_type(term, build.arithmetic(op, a, b))
+
+
+def _comparison(op: ValueOp) -> Row:
+    return lambda term, a, b: build.binary(op, a, b)
+
+
+def _function(f: Callable[..., Operand]) -> Row:
+    return lambda term, *args: f(*args)
+
+
+def _bitwise(op: Callable[[Any, Any], Any], logical: ValueOp | None = None) -> Row:
+    def row(term: Any, a: Operand, b: Operand) -> Operand:
+        if logical is not None and build.is_truth(a) and build.is_truth(b):
+            return build.logical(logical, a, b)
+        return in_type(term, op(a, b))
+
+    return row
+
+
+def _literal(term: Any) -> Operand:
+    return truth(bool(term.value)) if dtype_of(term) == "bool" else const(int(term.value))
+
+
+def _cast(term: Any, value: Operand) -> Operand:
+    dtype = dtype_of(term)
+    if isinstance(value, Expr) and dtypes.is_int(dtype):
+        return in_type(term, value)
+    return build.cast(dtype, value)
+
+
+def _selected(term: Any, cond: Operand, a: Operand, b: Operand) -> Operand:
+    """A selection; of truth values as `and` and `or`, lazy as they are."""
+    if b is truth(False) and build.is_truth(a):
+        return build.logical(ValueOp.AND, cond, a)
+    if a is truth(True) and build.is_truth(b):
+        return build.logical(ValueOp.OR, cond, b)
+    return build.select(cond, a, b)
+
+
+def _popcount(term: Any, value: Any) -> Operand:
+    dtype = dtype_of(term.args[0])
+    return popcount(ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype)))
+
+
+_CALLS: Final[dict[str, Row]] = {
+    **{name: _function(f) for name, f in FUNCTIONS.items() if name != "ldexp"},
+    "pow": lambda term, a, b: power(a, b),
+    "abs": lambda term, a: in_type(term, build.unary(ValueOp.ABS, a)),
+    "fabs": lambda term, a: build.unary(ValueOp.ABS, a),
+    "if_then_else": _selected,
+    "likely": lambda term, a: a,
+    "popcount": _popcount,
+    "undef": lambda term: undef(dtype_of(term)),
+    "bitwise_and": _bitwise(lambda a, b: a & b, ValueOp.AND),
+    "bitwise_or": _bitwise(lambda a, b: a | b, ValueOp.OR),
+    "bitwise_xor": _bitwise(lambda a, b: a ^ b),
+    "bitwise_not": lambda term, a: build.negation(a) if build.is_truth(a) else in_type(term, ~a),
+    "shift_left": _bitwise(lambda a, b: a << b),
+    "shift_right": _bitwise(lambda a, b: a >> b),
+}
+
+
+def call_name(term: Any) -> str:
+    """The name of what a call calls, without TVM's dialect in front."""
+    return str(getattr(term.op, "name", term.op)).rpartition(".")[2]
+
+
+def _call(term: Any, *args: Operand) -> Operand:
+    row = _CALLS.get(call_name(term))
+    if row is None:
+        raise InputError(f"TVM's call of {call_name(term)} has no counterpart")
+    return row(term, *args)
+
+
+_BINARY: Final[dict[object, Row]] = {
+    tirx.Add: _arithmetic(ValueOp.ADD),
+    tirx.Sub: _arithmetic(ValueOp.SUB),
+    tirx.Mul: _arithmetic(ValueOp.MUL),
+    tirx.Div: lambda term, a, b: in_type(
+        term, build.arithmetic(ValueOp.TRUNCDIV if isinstance(a, Expr) else ValueOp.DIV, a, b)
+    ),
+    tirx.Mod: _arithmetic(ValueOp.TRUNCMOD),
+    tirx.FloorDiv: _arithmetic(ValueOp.FLOORDIV),
+    tirx.FloorMod: _arithmetic(ValueOp.FLOORMOD),
+    tirx.Min: _arithmetic(ValueOp.MIN),
+    tirx.Max: _arithmetic(ValueOp.MAX),
+    tirx.LT: _comparison(ValueOp.LT),
+    tirx.LE: _comparison(ValueOp.LE),
+    tirx.GT: _comparison(ValueOp.GT),
+    tirx.GE: _comparison(ValueOp.GE),
+    tirx.EQ: _comparison(ValueOp.EQ),
+    tirx.NE: _comparison(ValueOp.NE),
+    tirx.And: lambda term, a, b: build.logical(ValueOp.AND, a, b),
+    tirx.Or: lambda term, a, b: build.logical(ValueOp.OR, a, b),
+    tirx.BitwiseAnd: _CALLS["bitwise_and"],
+    tirx.BitwiseOr: _CALLS["bitwise_or"],
+    tirx.BitwiseXor: _CALLS["bitwise_xor"],
+    tirx.LShift: _CALLS["shift_left"],
+    tirx.RShift: _CALLS["shift_right"],
+}
+
+_ROWS: Final[dict[object, Row]] = {
+    **_BINARY,
+    tirx.IntImm: _literal,
+    tirx.FloatImm: lambda term: constant(float(term.value), dtype_of(term)),
+    tirx.BitwiseNot: _CALLS["bitwise_not"],
+    tirx.Not: lambda term, a: build.negation(a),
+    tirx.Select: _selected,
+    tirx.Cast: _cast,
+    Call: _call,
+}
+
+_OPERANDS: Final[dict[object, tuple[str, ...]]] = {
+    **dict.fromkeys(_BINARY, ("a", "b")),
+    tirx.BitwiseNot: ("a",),
+    tirx.Not: ("a",),
+    tirx.Select: ("condition", "true_value", "false_value"),
+    tirx.Cast: ("value",),
+    tirx.Ramp: ("base", "stride"),
+    tirx.Broadcast: ("value",),
+    tirx.Let: ("value",),
+    TensorLoad: ("indices",),
+    Call: ("args",),
+    Var: (),
+}

@@ -1,0 +1,407 @@
+"""A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import tvm
+from tvm import tirx
+from tvm.tirx import stmt as tir
+
+from bound import dtypes
+from bound.tensor import Tensor
+from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.opaque import IntFunction, TensorElement
+from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.walk import nodes
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.convert import Converter
+from intset.expr.dag import substitute, without_assertions
+from intset.expr.node import Expr, Var
+from intset.expr.printer import shown
+from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
+from lowering.nest.driver import Descent, Synthesis, synthesized
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Seq,
+    ShapeOf,
+    Stmt,
+    Store,
+    checked_function,
+)
+from lowering.nest.undef import Undef, is_undef
+from lowering.nest.walk import range_ends, replaced
+
+TirTerm: TypeAlias = "Any"
+TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
+
+_INDEX: Final = "int64"
+_KINDS: Final = {
+    LoopKind.SERIAL: tirx.ForKind.SERIAL,
+    LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
+    LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
+    LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
+    LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
+    LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
+}
+_THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
+
+
+def to_tvm(f: Function, like: PrimFunc | None = None) -> PrimFunc:
+    """A nest as a function of TVM, without blocks, that TVM compiles.
+
+    Integers are computed in 64 bits, as the interpreter does, and converted to the type of the tensor where they are
+    stored. `and`, `or` and `select` whose later operands read elements or divide are `if_then_else`, so they stay lazy.
+    Parameters are the tensors, then the sizes that no shape tells, then the scalars. Assumptions become `T.assume`, and
+    `undef()` becomes `T.undef`, whose stores TVM's `RemoveStoreUndef` removes; padding declarations are dropped.
+
+    Parameters
+    ----------
+    like: the function that the nest was read from. Parameters keep its order and, where name, type and shape are the
+        same, its buffers with strides, offsets and alignment; its attributes stay.
+
+    Raises
+    ------
+    InputError: a statement or an operation that TVM does not have, which is named.
+    """
+    checked_function(f, "to_tvm")
+    if like is not None and not isinstance(like, tirx.PrimFunc):
+        raise InputError(f"like must be a PrimFunc of TVM, not {shown(like)}")
+    return PrimFuncWriter(f, like).function()
+
+
+class PrimFuncWriter:
+    """The conversion of one nest."""
+
+    def __init__(self, f: Function, like: PrimFunc | None) -> None:
+        self.f, self.like = f, like
+        self._variables: dict[Any, TirTerm] = {}
+        self._buffers: dict[Tensor, TirTerm] = {}
+        self._starts: dict[Tensor, tuple[Expr, ...]] = {}
+        self._terms = self._converter()
+
+    def function(self) -> PrimFunc:
+        """The function of TVM."""
+        params = self._parameters()
+        body = synthesized(self.f.body, Descent(), self._rules())
+        func = tirx.PrimFunc(params, body)
+        attrs = {} if self.like is None or self.like.attrs is None else dict(self.like.attrs.items())
+        for key, value in {**attrs, "global_symbol": self.f.name}.items():
+            if str(key) != "s_tir":  # there are no blocks any more
+                func = func.with_attr(str(key), value)
+        return func
+
+    # -- parameters -------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> list[TirTerm]:
+        read = None if self.like is None else PrimFuncReader(self.like)
+        old: dict[str, TirTerm] = {} if read is None else {v.name: v for v in (*read.sizes, *read.scalars)}
+        for size in self.f.sizes:
+            self._variables[size] = old[size.name] if size.name in old else tirx.Var(size.name, _INDEX)
+        for scalar in self.f.scalars:
+            name = str(scalar.data[0])
+            self._variables[scalar] = old[name] if name in old else tirx.Var(name, scalar.dtype)
+        for tensor in self.f.params:
+            buffer = None if read is None else self._same(tensor, read)
+            self._buffers[tensor] = self._declared(tensor) if buffer is None else buffer
+        named = {tensor.name: self._buffers[tensor] for tensor in self.f.params}
+        kept = [] if self.like is None else [named.get(p.name, p) for p in self.like.params]
+        told = {without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
+        added = [self._buffers[tensor] for tensor in self.f.params]
+        added += [self._variables[v] for v in (*(s for s in self.f.sizes if s not in told), *self.f.scalars)]
+        return [*kept, *(p for p in added if not any(p.same_as(q) for q in kept))]
+
+    def _same(self, tensor: Tensor, read: PrimFuncReader) -> TirTerm | None:
+        """The buffer of the former function that has the name, the type and the shape of a tensor."""
+        named = {v.name: v for v in self.f.sizes}
+        renamed = {v: named[v.name] for v in read.sizes.values() if v.name in named}
+        here = tuple(without_assertions(e) for e in tensor.extents)
+        for buffer, old in read.tensors.items():
+            there = tuple(substitute(e, renamed) for e in old.extents)
+            if (old.name, old.dtype, there) == (tensor.name, tensor.dtype, here):
+                return buffer
+        return None
+
+    def _declared(self, tensor: Tensor, extents: Any = None, scope: str = "") -> TirTerm:
+        shape = [self._extent(e) for e in (tensor.extents if extents is None else extents)]
+        return tirx.decl_buffer(shape, tensor.dtype, name=tensor.name, scope=scope or "global")
+
+    def _extent(self, e: Expr) -> TirTerm:
+        e = without_assertions(e)
+        return self._variables[e] if isinstance(e, Var) and e in self._variables else self._terms(e)
+
+    # -- terms ------------------------------------------------------------------------------------------------------
+
+    def _converter(self) -> Converter[Any, TirTerm]:
+        return Converter(
+            {
+                **_ROWS,
+                ops.VAR: self._variable,
+                ValueOp.PARAM: self._variable,
+                ops.LOAD: self._opaque,
+                ValueOp.LOAD: lambda e, *indices: self._element(e.data, indices),
+            },
+            opaque=lambda e, *_: _refused(e),
+            kind=lambda e: e.op,
+            operands=self._operands,
+        )
+
+    def _bound(self, var: Any, term: TirTerm) -> TirTerm:
+        """The variable of TVM for one that a statement binds; copies of loops bind one again."""
+        if var in self._variables:
+            self._terms = self._converter()  # what was converted mentions the former one
+        self._variables[var] = term
+        return term
+
+    def _operands(self, e: Any) -> Any:
+        if e.op is not ops.LOAD:
+            return e.args
+        if isinstance(e.data, IntFunction):
+            return (replaced(e.data.body, dict(zip(e.data.params, e.args, strict=True))),)
+        if isinstance(e.data, ShapeOf) and e.args[0].is_const:
+            return (e.data.tensor.extents[e.args[0].data],)
+        return e.args
+
+    def _variable(self, e: Any) -> TirTerm:
+        if e not in self._variables:
+            raise InputError(f"the nest binds no {e.name if isinstance(e, Var) else e}")
+        found = self._variables[e]
+        return found if not isinstance(e, Var) or found.ty == _INDEX else tirx.Cast(_INDEX, found)
+
+    def _opaque(self, e: Any, *args: TirTerm) -> TirTerm:
+        """An integer that depends on data, in 64 bits."""
+        if isinstance(e.data, TensorElement):
+            return _index(self._element(e.data.tensor, args))
+        if isinstance(e.data, Undef):
+            return _undef(_INDEX)
+        if isinstance(e.data, (IntFunction, ShapeOf)):
+            return _index(args[0])
+        return _refused(e)
+
+    def _element(self, tensor: Tensor, indices: Any) -> TirTerm:
+        return tirx.BufferLoad(self._buffer(tensor), self._places(tensor, indices))
+
+    def _buffer(self, tensor: Tensor) -> TirTerm:
+        if tensor not in self._buffers:
+            raise InputError(f"the nest neither takes nor allocates {tensor.name}")
+        return self._buffers[tensor]
+
+    def _places(self, tensor: Tensor, indices: Any) -> list[TirTerm]:
+        """Places in the storage of a tensor, which counts from the start of its allocated range."""
+        starts = self._starts.get(tensor)
+        if starts is None:
+            return list(indices)
+        return [
+            i if start.is_const and start.data == 0 else tirx.Sub(i, self._terms(start))
+            for i, start in zip(indices, starts, strict=True)
+        ]
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def _rules(self) -> dict[type[Stmt], Callable[[Any, Descent], Any]]:
+        return {
+            Seq: self._seq,
+            For: self._for,
+            If: self._if,
+            Store: self._store,
+            Let: self._let,
+            Allocate: self._allocate,
+            Assert: self._assert,
+            Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
+            Evaluate: _no_call,
+        }
+
+    def _seq(self, stmt: Seq, descent: Descent) -> TirStmt:
+        parts = []
+        for inner in stmt.stmts:
+            parts.append((yield inner, descent))  # noqa: PERF401  # a comprehension cannot yield
+        if len(parts) == 1:
+            return parts[0]
+        return tir.SeqStmt(parts) if parts else tir.Evaluate(_integer(0))
+
+    def _for(self, stmt: For, descent: Descent) -> TirStmt:
+        if stmt.carried:
+            raise InputError(
+                f"the loop over {stmt.var.name} carries variables: convert the nest before strength_reduce"
+            )
+        low, extent = (self._terms(end) for end in range_ends(stmt.range))
+        var = self._bound(stmt.var, tirx.Var(stmt.var.name, _INDEX))
+        binding = None
+        if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
+            binding = tirx.IterVar(None, tirx.Var(stmt.thread, _INDEX), _THREAD_AXIS, stmt.thread)
+        body = yield stmt.body, descent
+        return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding)
+
+    def _if(self, stmt: If, descent: Descent) -> TirStmt:
+        then = yield stmt.then, descent
+        orelse = None
+        if stmt.orelse is not None:
+            orelse = yield stmt.orelse, descent
+        return tir.IfThenElse(self._terms(stmt.cond), then, orelse)
+
+    def _store(self, stmt: Store, _: Descent) -> TirTerm:
+        dtype = stmt.tensor.dtype
+        value = _undef(dtype) if is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
+        indices = [self._terms(e) for e in stmt.indices]
+        return tir.BufferStore(self._buffer(stmt.tensor), value, self._places(stmt.tensor, indices))
+
+    def _let(self, stmt: Let, _: Descent) -> TirTerm:
+        value = self._terms(stmt.value)
+        name = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
+        return tir.Bind(self._bound(stmt.var, tirx.Var(name, value.ty)), value)
+
+    def _allocate(self, stmt: Allocate, _: Descent) -> TirTerm:
+        ends = [range_ends(r) for r in stmt.ranges]
+        if stmt.tensor in self._buffers:
+            self._terms = self._converter()
+        self._starts[stmt.tensor] = tuple(low for low, _ in ends)
+        buffer = self._declared(stmt.tensor, [extent for _, extent in ends], stmt.scope)
+        self._buffers[stmt.tensor] = buffer
+        return tir.AllocBuffer(buffer)
+
+    def _assert(self, stmt: Assert, _: Descent) -> TirTerm:
+        made = tvm.get_global_func("tirx.AssertStmt")
+        kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
+        return made(self._terms(stmt.cond), kind, [message], None)
+
+
+def _no_call(stmt: Evaluate, _: Descent) -> TirTerm:
+    raise InputError(f"the nest calls {stmt.call.name}, a function of the host")
+
+
+def _refused(e: Operand) -> TirTerm:
+    raise InputError(f"TVM has no {e.op if isinstance(e, Value) else e.op.name}: {shown(e)}")
+
+
+def _integer(value: int) -> TirTerm:
+    low, high = dtypes.int_range(_INDEX)
+    if not low <= value <= high:
+        raise InputError(f"{shown(value)} has no 64 bits in TVM")
+    return tirx.IntImm(_INDEX, value)
+
+
+def _truth(value: bool) -> TirTerm:
+    return tirx.IntImm("bool", int(value))
+
+
+def _as(dtype: str, term: TirTerm) -> TirTerm:
+    if isinstance(term, tirx.IntImm) and dtypes.is_int(dtype):
+        return tirx.IntImm(dtype, ops.wrap(int(term.value), dtypes.bits(dtype), dtypes.signed(dtype)))
+    return term if term.ty == dtype else tirx.Cast(dtype, term)
+
+
+def _index(term: TirTerm) -> TirTerm:
+    return _as(_INDEX, term)
+
+
+def _undef(dtype: str) -> TirTerm:
+    return tvm.ir.Call("tirx.undef", [], ret_ty=dtype)
+
+
+def _wrapped(e: Any, a: TirTerm) -> TirTerm:
+    bits, signed = e.data
+    return _index(_as(f"{'' if signed else 'u'}int{bits}", a))
+
+
+def _is_eager(e: Any) -> bool:
+    """Whether an operand may be computed where its value does not matter: it reads nothing and divides by nothing."""
+    return not any(node.op in _PARTIAL for node in nodes(e))
+
+
+_PARTIAL: Final = frozenset(
+    (
+        *(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR),
+        *(ValueOp.LOAD, ValueOp.CALL),
+    )
+)
+
+
+def _and(e: Any, a: TirTerm, b: TirTerm) -> TirTerm:
+    return tirx.And(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, b, _truth(False))
+
+
+def _or(e: Any, a: TirTerm, b: TirTerm) -> TirTerm:
+    return tirx.Or(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, _truth(True), b)
+
+
+def _select(e: Any, c: TirTerm, a: TirTerm, b: TirTerm) -> TirTerm:
+    dtype = e.dtype if isinstance(e, Value) and not dtypes.is_int(e.dtype) else _INDEX
+    a, b = _as(dtype, a), _as(dtype, b)
+    return tirx.Select(c, a, b) if all(map(_is_eager, e.args[1:])) else tirx.if_then_else(c, a, b)
+
+
+def _constant(e: Any) -> TirTerm:
+    if isinstance(e, Expr):
+        return _integer(e.data)
+    return _truth(e.data) if e.dtype == "bool" else tirx.FloatImm(e.dtype, e.data)
+
+
+def _number(dtype: str, value: float) -> TirTerm:
+    return tirx.FloatImm(dtype, value)
+
+
+def _call(e: Any, *args: TirTerm) -> TirTerm:
+    if e.data == "popcount":
+        return _index(tirx.popcount(_as(e.dtype, args[0])))
+    if e.data not in _CALLS:
+        raise InputError(f"TVM has no function {e.data} here")
+    return getattr(tirx, e.data)(*args)
+
+
+_CALLS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS, *FLOAT_PAIRS, *PREDICATES, "pow"} - {"ldexp"}
+
+
+def _binary(make: Any) -> Callable[..., TirTerm]:
+    return lambda e, a, b: make(a, b)
+
+
+_ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
+    ops.CONST: _constant,
+    ops.BOOL: lambda e: _truth(e.data),
+    ops.NEG: lambda e, a: tirx.Sub(_integer(0), a),
+    ops.CEILDIV: lambda e, a, b: tirx.Sub(_integer(0), tirx.FloorDiv(tirx.Sub(_integer(0), a), b)),
+    ops.ABS: lambda e, a: tirx.Max(a, tirx.Sub(_integer(0), a)),
+    ops.BITNOT: lambda e, a: tirx.bitwise_not(a),
+    ops.CAST: _wrapped,
+    ops.SELECT: _select,
+    ops.ASSERTING: lambda e, c, a: a,
+    ops.NOT: lambda e, a: tirx.Not(a),
+    ops.AND: _and,
+    ops.OR: _or,
+    **{
+        op: _binary(make)
+        for op, make in (
+            *((ops.ADD, tirx.Add), (ops.SUB, tirx.Sub), (ops.MUL, tirx.Mul), (ops.MIN, tirx.Min), (ops.MAX, tirx.Max)),
+            *((ops.FLOORDIV, tirx.FloorDiv), (ops.FLOORMOD, tirx.FloorMod)),
+            *((ops.TRUNCDIV, tirx.Div), (ops.TRUNCMOD, tirx.Mod)),
+            *((ops.BITAND, tirx.bitwise_and), (ops.BITOR, tirx.bitwise_or), (ops.BITXOR, tirx.bitwise_xor)),
+            *((ops.SHL, tirx.shift_left), (ops.SHR, tirx.shift_right)),
+            *((ops.LT, tirx.LT), (ops.LE, tirx.LE), (ops.GT, tirx.GT), (ops.GE, tirx.GE)),
+            *((ops.EQ, tirx.EQ), (ops.NE, tirx.NE)),
+            *((ValueOp.ADD, tirx.Add), (ValueOp.SUB, tirx.Sub), (ValueOp.MUL, tirx.Mul), (ValueOp.DIV, tirx.Div)),
+            *((ValueOp.MIN, tirx.Min), (ValueOp.MAX, tirx.Max)),
+            *((ValueOp.LT, tirx.LT), (ValueOp.LE, tirx.LE), (ValueOp.GT, tirx.GT), (ValueOp.GE, tirx.GE)),
+            *((ValueOp.EQ, tirx.EQ), (ValueOp.NE, tirx.NE)),
+        )
+    },
+    ValueOp.CONST: _constant,
+    ValueOp.UNDEF: lambda e: _undef(e.dtype),
+    ValueOp.NEG: lambda e, a: tirx.Mul(a, _number(e.dtype, -1.0)),
+    ValueOp.ABS: lambda e, a: tirx.abs(a),
+    ValueOp.NOT: lambda e, a: tirx.Not(a),
+    ValueOp.AND: _and,
+    ValueOp.OR: _or,
+    ValueOp.SELECT: _select,
+    ValueOp.CAST: lambda e, a: _as(e.dtype, a),
+    ValueOp.CALL: _call,
+}
