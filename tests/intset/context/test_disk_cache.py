@@ -164,3 +164,22 @@ def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     for wrong in (3, None, b"x", "a\0b"):
         with pytest.raises(InputError, match="cache must name a file"):
             using(cache=wrong)
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from tests.intset.context.test_disk_cache import shown
+plain = [shown(k) for k in range(12)]
+assert [shown(k, cache="/proc/nowhere/answers.db") for k in range(12)] == plain
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+assert [shown(k, cache=sys.argv[1]) for k in range(12)] == plain
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as a full disk does")
+def test_a_full_disk_and_a_folder_that_is_none_are_misses(path: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", FULL, path], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(path).stat().st_size <= 20_000
