@@ -69,6 +69,7 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:
+    __version__: str
     from intset.context import Context
     from intset.domains.protocols import Domain
     from intset.domains.registry import domain_names, register
@@ -101,6 +102,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Load names that answer questions on first use; `intset.check` never needs them."""
+        if name == "__version__":
+            return import_module("intset.installation").library_version()
         if name not in _WHAT_ANSWERS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_WHAT_ANSWERS[name]), name)
