@@ -97,3 +97,12 @@ def _run(command: Sequence[str], folder: Path, status: int = 0) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    import intset
+    from intset.installation import library_version
+
+    assert intset.__version__ == library_version()
+    with pytest.raises(AttributeError):
+        intset.no_such_name  # type: ignore[attr-defined]  # noqa: B018
