@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -118,8 +119,21 @@ def _report(
         if not as_json:
             show(report)
     if as_json:
-        print(json.dumps({"version": JSON_VERSION, "files": found}, indent=1))
+        _print_json({"files": found})
     return found
+
+
+def _print_json(report: JsonObject) -> None:
+    print(json.dumps(_finite({"version": JSON_VERSION, **report}), indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """A report without numbers that JSON lacks: not a number and the infinities are null."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagonals out of the storage.")
@@ -373,7 +387,7 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
     """
     report = exploring.space_report(file, sample, seed, best, by)
     if as_json:
-        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+        _print_json(report)
     else:
         exploring.show_space(report)
 
@@ -403,7 +417,7 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
     """
     report, is_good = exploring.explored(file, **options)
     if as_json:
-        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+        _print_json(report)
     else:
         exploring.show_explored(report)
     return 0 if is_good else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +36,8 @@ class ScriptFunction:
         return source_of(_namespace(self.path, self.text)[self.name])
 
     def __call__(self, given: Any) -> Any:
-        return _namespace(self.path, self.text)[self.name](given)
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is the report's
+            return _namespace(self.path, self.text)[self.name](given)
 
 
 @lru_cache(maxsize=4)

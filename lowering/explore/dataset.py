@@ -10,8 +10,10 @@ rewritten one by one; the next run completes that if it was cut short.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +22,12 @@ from typing import Any, Final
 from intset.errors import InputError
 from intset.expr.printer import shown
 from intset.installation import DISTRIBUTION
-from lowering.explore.work import RESERVED, Measurement, Row
+from lowering.explore.work import RESERVED, Measurement, Row, is_text
 
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
 _FORMAT: Final = 1
 _MAX_INT64: Final = 2**63
+_PART: Final = re.compile(r"part-\d{8}\.parquet")
 Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
 
 
@@ -59,8 +62,8 @@ def joined(one: str, other: str) -> str:
 
 
 def parts(folder: Path) -> list[Path]:
-    """The files of rows, in the order of their numbers."""
-    return sorted(folder.glob("part-*.parquet"))
+    """The files of rows, in the order of their numbers; copies of them under other names are none."""
+    return sorted(file for file in folder.glob("part-*.parquet") if _PART.fullmatch(file.name))
 
 
 def described(folder: Path) -> dict[str, Any] | None:
@@ -86,16 +89,29 @@ def _meta(pq: Any, file: Path) -> dict[str, Any]:
         text = (pq.read_schema(file).metadata or {}).get(_META)
     except (OSError, ValueError) as error:
         raise _unreadable(file, error) from None
-    meta = None if text is None else json.loads(text)
-    if meta is None or meta["format"] != _FORMAT:
+    try:
+        meta = None if text is None else json.loads(text)
+    except ValueError:
+        meta = None
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT or not all(map(_is_table, map(meta.get, _PARTS))):
         raise InputError(f"{file} is no file of an exploration (of format {_FORMAT}): name another folder")
-    found: dict[str, Any] = meta
-    return found
+    return meta
 
 
-def _unreadable(file: Path, error: Exception) -> InputError:
+_PARTS: Final = ("key", "names", "values")  # of the metadata
+
+
+def _is_table(part: object) -> bool:
+    return isinstance(part, dict) and all(isinstance(value, str) for value in part.values())
+
+
+class DamagedResultsError(InputError):
+    """A file of results that pyarrow cannot read."""
+
+
+def _unreadable(file: Path, error: Exception) -> DamagedResultsError:
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InputError(f"{file} cannot be read: {first}; delete it, and its rows are measured again")
+    return DamagedResultsError(f"{file} cannot be read: {first}; delete it, and its rows are measured again")
 
 
 def read_table(folder: Path, described_as: Mapping[str, Any]) -> Any:
@@ -160,8 +176,8 @@ class ResultFolder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock: Any = _locked(folder)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+            raise InputError(f"{folder} cannot be used: {getattr(error, 'strerror', None) or error}") from None
         try:
             self.values = self._opened(fresh)
             existing = parts(folder)
@@ -186,16 +202,29 @@ class ResultFolder:
         """The types of the values that are there; temporary files and, if `fresh`, all results are deleted."""
         for file in self.folder.glob(".part-*.tmp"):
             file.unlink(missing_ok=True)
+        if fresh:
+            self._delete()
         found = described(self.folder)
-        if found is not None and fresh:
-            for file in parts(self.folder):
-                file.unlink()
-        if found is None or fresh:
+        if found is None:
             return {}
         self._check(found)
         values: Types = found["values"]
         self._conform(values)
         return values
+
+    def _delete(self) -> None:
+        """Delete the results, damaged ones included; a file that is no result is refused before anything is deleted."""
+        files = parts(self.folder)
+        for file in files:
+            try:
+                _meta(self._pq, file)
+            except DamagedResultsError:
+                continue
+        for file in files:
+            try:
+                file.unlink()
+            except OSError as error:
+                raise InputError(f"{file} cannot be deleted: {error.strerror or error}") from None
 
     def _check(self, meta: Mapping[str, Any]) -> None:
         stored = {**meta["key"], "names": ", ".join(f"{name}: {kind}" for name, kind in meta["names"].items())}
@@ -225,10 +254,7 @@ class ResultFolder:
             lists.append(column if kind != "double" else [None if v is None else _float(v) for v in column])
         lists += [[o.error for o in outcomes], [o.seconds for o in outcomes], [version] * len(rows)]
         schema = schema_of(self.names, self.values)
-        try:
-            arrays = [self._pa.array(values, field.type) for values, field in zip(lists, schema, strict=True)]
-        except OverflowError:
-            raise InputError("a value of a configuration does not fit into 64 bits") from None
+        arrays = [self._pa.array(values, field.type) for values, field in zip(lists, schema, strict=True)]
         self._write(self._pa.table(arrays, schema=schema), self.folder / f"part-{self.number:08d}.parquet", self.values)
         self.number += 1
 
@@ -255,11 +281,16 @@ class ResultFolder:
         meta = {"format": _FORMAT, "key": self._key, "names": self.names, "values": values}
         table = table.replace_schema_metadata({_META: json.dumps(meta)})
         target = file.with_name(f".{file.name}.tmp")
-        with target.open("wb") as sink:
-            self._pq.write_table(table, sink)
-            sink.flush()
-            os.fsync(sink.fileno())
-        target.replace(file)
+        try:
+            with target.open("wb") as sink:
+                self._pq.write_table(table, sink)
+                sink.flush()
+                os.fsync(sink.fileno())
+            target.replace(file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                target.unlink()
+            raise InputError(f"{file} cannot be written: {error.strerror or error}; run again to go on") from None
 
 
 def _float(value: float) -> float:
@@ -321,11 +352,17 @@ def named_rows(space: Iterable[Any], names: Types) -> Iterator[Row]:
 
 def plain_value(value: Any) -> Any:
     """A value of a configuration as a Python integer, boolean or string."""
-    kind = type(value)
-    if kind is int or kind is bool or kind is str:
-        return value
-    if hasattr(value, "item") and isinstance(item := value.item(), (int, bool, str)):
-        return item
+    plain = value
+    if type(value) not in (int, bool, str) and hasattr(value, "item"):
+        plain = value.item()
+    if type(plain) is int:
+        if -_MAX_INT64 <= plain < _MAX_INT64:
+            return plain
+        raise InputError(f"a value of a configuration does not fit into 64 bits: {shown(plain)}")
+    if type(plain) is bool or is_text(plain):
+        return plain
+    if isinstance(plain, str):
+        raise InputError(f"a value of a configuration is no text of UTF-8: {shown(plain)}")
     raise InputError(f"a configuration has integers, booleans and strings, not {shown(value)}")
 
 
@@ -333,12 +370,9 @@ def checked_names(first: Mapping[Any, Any]) -> Types:
     """The names of a configuration with the types of their columns."""
     names: Types = {}
     for name, value in first.items():
-        if not isinstance(name, str) or not name or name in RESERVED:
+        if not is_text(name) or not name or name in RESERVED:
             raise InputError(f"a configuration's name must be a text other than {', '.join(RESERVED)}: {shown(name)}")
-        kind = type_of(plain := plain_value(value))
-        if kind == "double":
-            raise InputError(f"the value of {name} does not fit into 64 bits: {shown(plain)}")
-        names[name] = kind
+        names[name] = type_of(plain_value(value))
     if not names:
         raise InputError("a configuration must have a name")
     return names

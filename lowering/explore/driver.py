@@ -16,7 +16,7 @@ from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import shown
 from intset.installation import library_version
-from intset.spaces.space import SpaceValue
+from intset.spaces.space import Space, SpaceValue
 from lowering.errors import ExplorationError
 from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
 from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
@@ -84,7 +84,10 @@ def explore(
     with ResultFolder(folder, names, key_of(make, measure), fresh) as results:
         done = results.done()
         pace = Pace(max(total - len(done), 0), batch)
-        feed = Feed(row for row in named_rows(configs, names) if row not in done)
+        found_rows = named_rows(configs, names)
+        if not isinstance(space, Space):
+            found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
+        feed = Feed(row for row in found_rows if row not in done)
         running: Iterator[Finished]
         if engine is None:
             running = in_this_process(task, feed, pace)
@@ -134,7 +137,7 @@ def _check(make: Any, measure: Any, out: Any, workers: Any, batch: Any) -> None:
         raise InputError(f"out must name a folder, not {shown(out)}")
     if workers is not None and as_int(workers, "workers") < 1:
         raise InputError(f"workers must be at least 1: {shown(workers)}")
-    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, (int, float)) or not batch > 0):
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, (int, float)) or not 0 < batch < 1e9):
         raise InputError(f"batch must be a positive number of seconds, not {shown(batch)}")
 
 

@@ -127,8 +127,8 @@ class _Sized(Measure):
 
 
 class Footprints(_Sized):
-    """The storage that bounds inference allocates: `bytes` of all intermediate tensors, `bytes_T` of each, and
-    `elements_T`, the elements of `T` computed over all instances."""
+    """The storage that bounds inference allocates: `bytes`, what lives at once, `b.bytes()`; `bytes_T`, of each tensor
+    `T` alone; and `elements_T`, the elements of `T` computed over all instances."""
 
     def numbers(self, subject: Prepared) -> dict[str, float]:
         bounds = subject.bounds
@@ -141,18 +141,17 @@ class Footprints(_Sized):
             for tensor in stage.op.outputs:
                 if tensor in outputs:
                     continue
-                extents = [_constant(side.extent, tensor) for side in bounds.allocated(tensor)]
-                size = prod(extents) * max(dtypes.bits(tensor.dtype) // 8, 1)
-                found["bytes"] += size
-                found[f"bytes_{tensor.name}"] = size
-                found[f"elements_{tensor.name}"] = _constant(bounds.computed(tensor).count_total(), tensor)
+                extents = [_constant(side.extent, tensor.name) for side in bounds.allocated(tensor)]
+                found[f"bytes_{tensor.name}"] = prod(extents) * dtypes.storage_bytes(tensor.dtype)
+                found[f"elements_{tensor.name}"] = _constant(bounds.computed(tensor).count_total(), tensor.name)
+        found["bytes"] = _constant(bounds.bytes(), "the storage")
         return found
 
 
-def _constant(value: Any, tensor: Tensor) -> int:
+def _constant(value: Any, what: str) -> int:
     if isinstance(value, int) or getattr(value, "is_const", False):
         return int(value)
-    raise InputError(f"{tensor.name} depends on sizes, {value}: give their values as sizes={{name: value}}")
+    raise InputError(f"{what} depends on sizes, {value}: give their values as sizes={{name: value}}")
 
 
 class ModelledCost(_Sized):

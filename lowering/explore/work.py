@@ -52,7 +52,7 @@ class Task:
     settings: Mapping[str, Any]
 
     def outcomes(self, rows: Sequence[Row]) -> Iterator[Measurement]:
-        """The outcome of each row, in order. An exception of `make` or `measure` is an outcome; an interrupt is not."""
+        """The outcome of each row, in order. What `make` or `measure` raises is an outcome; an interrupt is not."""
         with using(**self.settings) if self.settings else nullcontext():
             for row in rows:
                 yield self.outcome(row)
@@ -64,8 +64,10 @@ class Task:
         try:
             result: Any = self.make(dict(zip(self.names, row, strict=True)))
             values = _numbers(result if self.measure is None else self.measure(result), self.names)
-        except (Exception, SystemExit) as failure:
-            error = error_text(failure)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as failure:  # some libraries' panics, and SystemExit, are no Exception
+            values, error = {}, error_text(failure)
         return Measurement(values, error, perf_counter() - begin)
 
     def pickled(self) -> bytes:
@@ -87,9 +89,23 @@ class Task:
 
 
 def error_text(error: BaseException) -> str:
-    """The type and the message of an error, at most `MAX_TEXT` characters."""
-    message = str(error).strip()
-    return (f"{type(error).__name__}: {message}" if message else type(error).__name__)[:MAX_TEXT]
+    """The type and the message of an error, at most `MAX_TEXT` characters, such as UTF-8 can hold."""
+    try:
+        message = str(error).strip()
+    except Exception as failure:
+        message = f"its message raised {type(failure).__name__}"
+    text = (f"{type(error).__name__}: {message}" if message else type(error).__name__)[:MAX_TEXT]
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _numbers(result: object, names: tuple[str, ...]) -> Numbers:
@@ -98,7 +114,7 @@ def _numbers(result: object, names: tuple[str, ...]) -> Numbers:
         raise InputError(f"measure must return a dict of numbers, not {shown(result)}")
     numbers: Numbers = {}
     for name, value in result.items():
-        if not isinstance(name, str) or not name or name in RESERVED or name in names:
+        if not is_text(name) or not name or name in RESERVED or name in names:
             raise InputError(f"measure: {shown(name)} cannot name a value: it is taken, or no text")
         kind = type(value)
         if kind is float or kind is int or kind is bool or value is None:

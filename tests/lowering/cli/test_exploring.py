@@ -144,3 +144,13 @@ def test_the_pareto_front_equals_pairwise_comparison() -> None:
 
 def test_the_example_of_the_manual_has_a_space(capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(capsys, "space", ROOT / "examples" / "conv_tilings.py", "--json")["count"] == 60
+
+
+def test_a_script_that_prints_leaves_the_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the script prints goes to stderr; numbers that JSON lacks are null."""
+    (tmp_path / "chatty.py").write_text(
+        "space = [{'a': k} for k in range(3)]\n"
+        "def make(config):\n    print('here')\n    return {'x': config['a'], 'far': float('inf'), 'no': float('nan')}\n"
+    )
+    report = answered(capsys, "explore", tmp_path / "chatty.py", "--out", tmp_path / "out", "--json", "--best", 1)
+    assert report["best"] == [{"a": 0, "x": 0, "far": None, "no": None}]

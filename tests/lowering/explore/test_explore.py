@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from intset import InputError, using
 from lowering import Exploration, ExplorationError, explore
+from lowering.explore.identity import source_of
 from tests import ROOT
 from tests.lowering.explore.programs import SPACE, Logged, deadly, logged, same
 
@@ -226,6 +228,8 @@ def test_two_drivers_of_one_folder_are_refused(tmp_path: Path) -> None:
         ([{"a": 1}, {"a": 1, "b": 1}], "must map a, not"),
         ([{"a": 1}, {"a": 2**63}], "does not fit into 64 bits"),
         ([{"a": -(2**63) - 1}], "does not fit into 64 bits"),
+        ([{"a": 1}, {"a": "\ud800"}], "no text of UTF-8"),
+        ([{"\ud800": 1}], "a text other than error, seconds, version"),
         ([{"a": 1.5}], r"integers, booleans and strings, not 1\.5"),
         ([{"error": 1}], "a text other than error, seconds, version"),
         ([{}], "must have a name"),
@@ -244,6 +248,9 @@ def test_configurations_of_other_shapes_are_refused(space: Any, message: str, tm
         ({"x": "text"}, "must be a number, not 'text'"),
         ({"a": 1}, "'a' cannot name a value"),
         ({"error": 1}, "'error' cannot name a value"),
+        ({"\ud800": 1}, "cannot name a value"),
+        (None, "must return a dict of numbers, not None"),
+        ({"x": {"y": 1}}, "must be a number, not {'y': 1}"),
         ([1], "must return a dict of numbers"),
     ],
 )
@@ -252,6 +259,163 @@ def test_what_is_no_dict_of_numbers_is_an_error_of_its_row(values: Any, message:
     assert result.summary.failed == 2 and message in result.failures()[0]["error"] and result.best() == []
     with pytest.raises(ExplorationError, match="2 configurations failed"):
         explore(lambda config: values, [{"a": 1}, {"a": 2}], out=tmp_path / "strict", strict=True)
+
+
+class Panic(BaseException):
+    """Such as the panics of libraries in Rust."""
+
+    def __str__(self) -> str:
+        raise ValueError("no message")
+
+
+def failing(config: dict[str, Any]) -> dict[str, Any]:
+    k = config["a"]
+    if k == 0:
+        raise Panic
+    if k == 1:
+        raise SystemExit(3)
+    if k == 2:
+        raise ValueError("a \ud800 and \0")
+    if k == 3:
+        return failing({"a": 3})
+    if k == 4:
+        raise GeneratorExit
+    return {"x": k}
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_whatever_a_configuration_raises_is_a_row(executor: Any, tmp_path: Path) -> None:
+    result = explore(failing, [{"a": k} for k in range(7)], executor=executor, out=tmp_path / "out")
+    table = {row["a"]: (row["x"], row["error"]) for row in result.to_arrow().to_pylist()}
+    assert table == {
+        0: (None, "Panic: its message raised ValueError"),
+        1: (None, "SystemExit: 3"),
+        2: (None, "ValueError: a \\ud800 and \0"),
+        3: (None, "RecursionError: maximum recursion depth exceeded"),
+        4: (None, "GeneratorExit"),
+        5: (5, None),
+        6: (6, None),
+    }
+
+
+def test_a_configuration_that_is_listed_twice_has_one_row(tmp_path: Path) -> None:
+    result = explore(square, [{"a": k} for k in (1, 2, 1, 3, 2, 1)], out=tmp_path / "out")
+    assert result.to_arrow().column("a").to_pylist() == [1, 2, 3] and result.summary.added == 3
+
+
+@pytest.mark.parametrize("batch", [0, -1, True, "1", float("nan"), float("inf"), 10**400])
+def test_a_batch_takes_a_finite_time(batch: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="batch must be a positive number of seconds"):
+        explore(square, [{"a": 1}], out=tmp_path / "out", batch=batch)
+
+
+def test_folders_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below", "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be used"):
+            explore(square, [{"a": 1}], out=out)
+
+    def vanishing(config: dict[str, Any]) -> dict[str, Any]:
+        if config["a"] == 2:
+            (tmp_path / "out").rename(tmp_path / "elsewhere")
+        return {"x": 1}
+
+    with pytest.raises(InputError, match=r"part-00000002\.parquet cannot be written: No such file"):
+        explore(vanishing, [{"a": k} for k in range(5)], out=tmp_path / "out", batch=1e-6)
+    assert len(Exploration(tmp_path / "elsewhere")) == 2
+
+
+def test_damaged_and_foreign_files(tmp_path: Path) -> None:
+    """Damage is named; `fresh` deletes it with the results, and nothing that is no result."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    space, out = [{"a": k} for k in range(4)], tmp_path / "out"
+    explore(square, space, out=out, batch=1e-6)
+    files = sorted(out.iterdir())
+    (out / "part-00000000 (copy).parquet").write_bytes(files[0].read_bytes())
+    (out / "part-notes.parquet").write_text("mine")
+    assert len(Exploration(out)) == 4 and explore(square, space, out=out).summary.added == 0
+    files[1].write_bytes(files[1].read_bytes()[:100])
+    with pytest.raises(InputError, match=r"part-00000001\.parquet cannot be read: .*; delete it"):
+        explore(square, space, out=out)
+    assert explore(square, space, out=out, fresh=True).summary.added == 4
+    assert (out / "part-notes.parquet").read_text() == "mine"
+    (file,) = [file for file in out.iterdir() if file.name == "part-00000000.parquet"]
+    table = pq.read_table(file)
+    for text in ("{}", "nothing", "[]", '{"format": 1}', '{"format": 1, "key": 1, "names": {}, "values": {}}', None):
+        meta = {} if text is None else {"inferbound.explore": text}
+        pq.write_table(table.replace_schema_metadata(meta), file)
+        for fresh in (False, True):
+            with pytest.raises(InputError, match="is no file of an exploration"):
+                explore(square, space, out=out, fresh=fresh)
+        with pytest.raises(InputError, match="is no file of an exploration"):
+            Exploration(out)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "part-00000000.parquet")
+    with pytest.raises(InputError, match="is no file of an exploration"):
+        explore(square, space, out=tmp_path, fresh=True)
+    assert (tmp_path / "part-00000000.parquet").exists()
+
+
+HELPERS = """
+from dataclasses import dataclass
+from functools import cache
+SCALE = 3
+@cache
+def scaled(x): return SCALE * x
+class Base:
+    def offset(self): return 1
+class Rule(Base):
+    def apply(self, x): return scaled(x) + self.offset()
+@dataclass
+class Table:
+    rows: int = 4
+TABLE = Table()
+def unused(): return 5
+"""
+PROGRAM = """
+import helpers
+from helpers import Rule
+def inner(config): return Rule().apply(config["a"]) + helpers.TABLE.rows
+def make(config): return {"value": (lambda: inner(config))()}
+OTHER = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_other"),
+    [
+        ("SCALE = 3", "SCALE = 4", True),
+        ("return SCALE * x", "return SCALE + x", True),
+        ("return 1", "return 2", True),
+        ("rows: int = 4", "rows: int = 5", True),
+        ("+ helpers.TABLE.rows", "- helpers.TABLE.rows", True),
+        ("return 5", "return 6", False),
+        ("OTHER = 1", "OTHER = 2", False),
+    ],
+)
+def test_the_key_has_what_make_names(
+    old: str, new: str, is_other: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions, classes and constants that `make` reaches by name are in the key, and nothing beside them."""
+    keys = []
+    for number, (helpers, program) in enumerate(
+        [(HELPERS, PROGRAM), (HELPERS.replace(old, new), PROGRAM.replace(old, new))]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "helpers.py").write_text(helpers)
+        (folder / "program.py").write_text(program)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(folder))
+            for name in ("helpers", "program"):
+                patch.delitem(sys.modules, name, raising=False)
+            module = importlib.import_module("program")
+            assert module.make({"a": 2})["value"]
+            keys.append(source_of(module.make))
+            for name in ("helpers", "program"):
+                sys.modules.pop(name)
+    assert (keys[0] != keys[1]) == is_other
 
 
 class Unloadable:
