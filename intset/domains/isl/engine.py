@@ -74,9 +74,10 @@ class Isl:
                     return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
                 points = [point for part in _first_parts(fails) if (point := _sample(translation, part)) is not None]
                 elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
-                for point in points:
-                    if refutes({**elsewhere, **point}):
-                        return TierVerdict("refuted", {**elsewhere, **point})
+                for part in points:
+                    point = {**elsewhere, **part}  # `refutes` adds the variables that the goal lost
+                    if refutes(point):
+                        return TierVerdict("refuted", point)
         except BudgetError as error:
             return TierVerdict("unknown", reason=f"isl gave up: {error}")
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
