@@ -75,7 +75,7 @@ def test_a_wheel_holds_the_packages_their_types_and_the_command(project: Path, t
     assert len(sources) > 200 and all((project / package / "py.typed").exists() for package in PACKAGES)
     expected = {path.relative_to(project).as_posix() for path in sources} | {f"{name}/py.typed" for name in PACKAGES}
     assert shipped == expected
-    assert commands["console_scripts"]["intset"] == "lowering.cli:main"
+    assert commands["console_scripts"]["intset"] == "intset.__main__:main"
 
 
 @pytest.mark.nightly
