@@ -41,7 +41,7 @@ def test_two_reductions_in_one_loop():
     b = infer_bound(s)
     assert [b[iv].extent.data for iv in s[ts[0]].leaf_iter_vars] == [1, 1]
     assert len(b.required(ts[0]).params) == 2
-    assert "T1+T2+T3.r1" in b.explain(ts[0])
+    assert "T1, T2 and T3 share T3.r1" in b.explain(ts[0])
 
 
 def test_the_clone_runs_in_its_loop_alone():
