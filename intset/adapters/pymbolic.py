@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import as_int
+from intset.expr.arguments import as_int, of_kind
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
 from intset.expr.convert import Converter
 from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
@@ -38,7 +38,7 @@ def from_pymbolic(term: PymbolicExpression, variables: Mapping[str, Node] | None
 
 def to_pymbolic(node: Expr | Cond, names: Mapping[Var, str] | None = None) -> PymbolicExpression:
     """An expression or a condition in pymbolic; the parameters and errors are those of `exporter`."""
-    return exporter(names)(node)
+    return exporter(names)(of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None = None) -> Converter[Any, Node]:

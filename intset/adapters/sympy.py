@@ -20,7 +20,7 @@ from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_sha
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import as_int, listed, mapped
+from intset.expr.arguments import as_int, listed, mapped, of_kind
 from intset.expr.build import (
     FALSE,
     TRUE,
@@ -61,7 +61,7 @@ def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Ex
     >>> from_sympy(sympy.floor((k + 1) / 4))
     (1 + k) // 4
     """
-    converted = importer(variables)(term)
+    converted = importer(variables)(of_kind(sympy.Basic, term, "what is converted", "a term of sympy"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 
@@ -70,7 +70,7 @@ def to_sympy(
     node: Expr | Cond, variables: Mapping[Var, Basic] | None = None, functions: SympyFunctions | None = None
 ) -> Basic:
     """An expression or a condition in sympy; the parameters are those of `exporter`."""
-    return exporter(variables, functions)(node)
+    return exporter(variables, functions)(of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def importer(

@@ -16,6 +16,7 @@ from tinygrad.uop.ops import Ops, ParamArg, UOp
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, select, truncdiv, truncmod
 from intset.expr.convert import Converter
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, truth
@@ -39,7 +40,7 @@ def from_tinygrad(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None
     ------
     InputError: an operation on other types than integers and truth values, or a term that is no value.
     """
-    converted = KernelTerms(variables)(term)
+    converted = KernelTerms(variables)(of_kind(UOp, term, "what is converted", "a UOp"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 
@@ -48,7 +49,7 @@ def to_tinygrad(
     node: Expr | Cond, variables: Mapping[Var, UOpTerm] | None = None, buffers: Mapping[Opaque, UOpTerm] | None = None
 ) -> UOpTerm:
     """An expression or condition as a term of tinygrad; the parameters and errors are those of `exporter`."""
-    return exporter(variables, buffers)(node)
+    return exporter(variables, buffers)(of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def bounds(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None) -> tuple[int | Infinity, int | Infinity]:

@@ -14,6 +14,7 @@ import z3
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
 from intset.expr.convert import Converter
 from intset.expr.node import Cond, Expr, Node, Var, const, make
@@ -34,7 +35,7 @@ def to_z3(node: Node, variables: Mapping[Var, Z3Expression] | None = None) -> Z3
     ------
     InputError: two variables of one name, a shift by an amount that is no number, or a bit operation.
     """
-    return exporter(variables)(node)
+    return exporter(variables)(of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = None) -> Expr | Cond:
@@ -48,7 +49,7 @@ def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = N
     ------
     InputError: an operation that has no counterpart, such as a quantifier, an array or a real number.
     """
-    converted = importer(variables)(term)
+    converted = importer(variables)(of_kind(z3.ExprRef, term, "what is converted", "a term of z3"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 

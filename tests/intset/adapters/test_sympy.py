@@ -224,6 +224,9 @@ def test_contiguity(sizes: Any, strides: Any, expected: bool | None) -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
+    "a text": lambda: from_sympy("x"),
+    "a text to sympy": lambda: to_sympy("x"),  # type: ignore[arg-type]
+    "a number": lambda: from_sympy(3),
     "a fraction": lambda: from_sympy(k / 2),
     "a fraction of symbols": lambda: from_sympy(k / m),
     "an unknown function": lambda: from_sympy(sympy.sin(k)),

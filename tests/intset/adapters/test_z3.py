@@ -105,6 +105,9 @@ def test_variables_are_mapped_both_ways() -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
+    "a text": lambda: from_z3("x"),
+    "a text to z3": lambda: to_z3("x"),  # type: ignore[arg-type]
+    "a number": lambda: from_z3(3),
     "a quantifier": lambda: from_z3(z3.ForAll([x], x > 0)),
     "a real": lambda: from_z3(z3.Real("r") + 1),
     "a truth value": lambda: from_z3(z3.Bool("p")),
