@@ -2,7 +2,7 @@
 
 It keeps bounds, with their ends, tightness and notes, and decided proofs, with their counterexample: exact copies.
 Certificates are searched when asked for, as for any answer. It keeps no sets, regions or unknown proofs, and no
-answers with opaque terms, under a time limit, or in a process that registered a domain.
+answers with opaque terms, under a time limit, or while a domain is registered by a call.
 
 The key is the text of ranges, facts and question, with variables numbered by first occurrence, the domain, the budgets,
 and the versions of this library, its sources and dependencies. Rows are JSON with a checksum, in a table of sqlite3.
@@ -76,7 +76,7 @@ class StoredQuestion:
         nodes = [term for term in terms if not isinstance(term, Infinity)]
         self._variables: list[Var] = list(free_vars(*nodes))
         self._key: bytes | None = None
-        if config.z3_timeout_ms or names.generation or symbols(*nodes):
+        if config.z3_timeout_ms or names.has_registered() or symbols(*nodes):
             return
         shape = [None if isinstance(term, Node) else _sign(term) for term in terms]
         provenances = [fact.provenance for fact in scope.facts]

@@ -37,6 +37,11 @@ def _change() -> None:
     generation = next(_changes)
 
 
+def has_registered() -> bool:
+    """Whether a domain is registered by a call in this process."""
+    return bool(_registered)
+
+
 def announced() -> tuple[str, ...]:
     """All names of domains: built in, registered, and of plugins not loaded yet."""
     return tuple(dict.fromkeys((*BUILT_IN, *_registered, *(point.name for point in entry_points()))))

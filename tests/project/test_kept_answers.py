@@ -322,7 +322,7 @@ INSIDE: dict[str, str] = {
         Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
         Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
-        Exploration OwnPool Pace Prepared ResultFolder""",
+        Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter""",
 }
 
 

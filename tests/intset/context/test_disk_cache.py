@@ -15,6 +15,7 @@ import pytest
 
 from intset import Context, InputError, Range, ShapeVar, Var, floormod, using
 from intset import cache as stored
+from intset import names
 from intset.prover.proof import PROOFS
 from tests import ROOT
 
@@ -164,6 +165,17 @@ def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     for wrong in (3, None, b"x", "a\0b"):
         with pytest.raises(InputError, match="cache must name a file"):
             using(cache=wrong)
+
+
+def test_nothing_is_kept_while_a_domain_is_registered(path: str) -> None:
+    names.announce("passing")
+    try:
+        shown(4, cache=path)
+        assert not Path(path).exists() or sqlite3.connect(path).execute(COUNT).fetchone()[0] == 0
+    finally:
+        names.withdraw("passing")
+    shown(5, cache=path)
+    assert sqlite3.connect(path).execute(COUNT).fetchone()[0] >= 1
 
 
 FULL = """
