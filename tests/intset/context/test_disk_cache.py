@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from intset import Context, InputError, Range, ShapeVar, Var, floormod, using
+from intset import Context, InputError, Range, ShapeVar, Var, floormod, names, using
 from intset import cache as stored
-from intset import names
 from intset.prover.proof import PROOFS
 from tests import ROOT
 
