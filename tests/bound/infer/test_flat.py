@@ -325,7 +325,7 @@ def _tile(rng: random.Random, s: Schedule, t: Tensor) -> None:
         axis = rng.choice(stage.split(axis, rng.choice((2, 3, 4, 5, 8)), **options))
 
 
-@pytest.mark.parametrize("first", daily(range(0, 2000, 20), 50))
+@pytest.mark.parametrize("first", daily(range(0, 2000, 20), 100))
 def test_random_tiles(first: int) -> None:
     flat = 0
     for seed in range(first, first + 20):
