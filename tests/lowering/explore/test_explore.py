@@ -97,7 +97,7 @@ def children_of(pid: int) -> list[int]:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
-@pytest.mark.parametrize(("workers", "after"), [(0, 5), (0, 130), (2, 5), (2, 90), (2, 200)])
+@pytest.mark.parametrize(("workers", "after"), [(0, 130), (2, 5), (2, 90)])
 def test_a_killed_driver_goes_on(workers: int, after: int, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
     """SIGKILL of the driver: nothing lost, nothing twice, and at most one batch of each worker repeated."""
     process = driver(tmp_path, workers)
