@@ -15,7 +15,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int, of_kind
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, integer_of, truth_of
 from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -63,7 +63,7 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
         key = term.aggregate.name, len(indices)
         if key not in arrays:
             arrays[key] = Opaque(*key) if array is None else array(*key)
-        return arrays[key](*map(_integer, indices))
+        return arrays[key](*map(integer_of, indices))
 
     def variable(term: Any) -> Node:
         return Var(term.name) if isinstance(term, p.Variable) else _refused(term)
@@ -130,26 +130,11 @@ def _refused(term: Any, *operands: Node) -> Node:
     raise InputError(f"no conversion of {shown(str(term))} of type {type(term).__name__}")
 
 
-def _integer(node: Node) -> Expr:
-    """An operand as an integer; a truth value is 0 or 1, as in Python and C."""
-    if isinstance(node, Cond):
-        return select(node, 1, 0)
-    assert isinstance(node, Expr)
-    return node
-
-
-def _truth(node: Node) -> Cond:
-    if isinstance(node, Cond):
-        return node
-    assert isinstance(node, Expr)
-    return node.ne(0)
-
-
 def _joined(op: Op) -> Callable[..., Expr]:
     """The row of an operation with any number of operands, from left to right."""
 
     def row(term: Any, *parts: Node) -> Expr:
-        value, *others = [part if isinstance(part, Expr) else _integer(part) for part in parts]
+        value, *others = [part if isinstance(part, Expr) else integer_of(part) for part in parts]
         for other in others:
             value = make(op, (value, other))
         return value
@@ -158,11 +143,11 @@ def _joined(op: Op) -> Callable[..., Expr]:
 
 
 def _of_integers(function: Callable[..., Node]) -> Callable[..., Node]:
-    return lambda term, *parts: function(*map(_integer, parts))
+    return lambda term, *parts: function(*map(integer_of, parts))
 
 
 def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:
-    return lambda term, *parts: function(*map(_truth, parts))
+    return lambda term, *parts: function(*map(truth_of, parts))
 
 
 def _number(term: Any) -> Node:
@@ -185,14 +170,14 @@ def _called(term: Any, *parts: Node) -> Node:
     function = _FUNCTIONS.get(getattr(term.function, "name", ""))
     if function is None or (function is abs and len(parts) != 1):
         return _refused(term)
-    return function(*map(_integer, parts))
+    return function(*map(integer_of, parts))
 
 
 def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
-    condition = _truth(c)
+    condition = truth_of(c)
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (condition & a) | (~condition & b)
-    return select(condition, _integer(a), _integer(b))
+    return select(condition, integer_of(a), integer_of(b))
 
 
 _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
@@ -212,7 +197,7 @@ _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     p.BitwiseAnd: _joined(ops.BITAND),
     p.BitwiseOr: _joined(ops.BITOR),
     p.BitwiseXor: _joined(ops.BITXOR),
-    p.Comparison: lambda term, a, b: _COMPARED[term.operator](_integer(a), _integer(b)),
+    p.Comparison: lambda term, a, b: _COMPARED[term.operator](integer_of(a), integer_of(b)),
     p.LogicalAnd: _of_truths(logical_and),
     p.LogicalOr: _of_truths(logical_or),
     p.LogicalNot: _of_truths(lambda a: ~a),

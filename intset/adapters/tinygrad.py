@@ -18,7 +18,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, select, truncdiv, truncmod
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, integer_of, truth_of
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -114,7 +114,7 @@ class KernelTerms(Converter[Any, Node]):
         for term, target in waiting:  # grows: an extent may have variables of its own
             if term.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(target, Var):
                 known = len(self.variables)
-                ranges[target] = Range(0, _integer(self(term.src[0])))
+                ranges[target] = Range(0, integer_of(self(term.src[0])))
                 waiting.extend(list(self.variables.items())[known:])
         return ranges
 
@@ -126,7 +126,7 @@ class KernelTerms(Converter[Any, Node]):
             name = f"{buffer.base.op.name.lower()}{getattr(buffer.base.arg, 'slot', '')}"
             symbol = Opaque(name, len(indices), low, high)
             self._symbols[buffer], self.buffers[symbol] = symbol, buffer
-        element = self._symbols[buffer](*map(_integer, indices))
+        element = self._symbols[buffer](*map(integer_of, indices))
         return element.ne(0) if term.dtype == dtypes.bool else element
 
 
@@ -193,21 +193,6 @@ def _limits(term: Any) -> tuple[int | None, int | None]:
     return int(kind.min), int(kind.max)
 
 
-def _integer(node: Node) -> Expr:
-    """An operand as an integer; a truth value is 0 or 1."""
-    if isinstance(node, Cond):
-        return select(node, 1, 0)
-    assert isinstance(node, Expr)
-    return node
-
-
-def _truth(node: Node) -> Cond:
-    if isinstance(node, Cond):
-        return node
-    assert isinstance(node, Expr)
-    return node.ne(0)
-
-
 def _register(kind: DType) -> tuple[int, bool]:
     return kind.bitsize, kind not in dtypes.uints
 
@@ -222,10 +207,10 @@ def _by_type(integers: Callable[..., Expr], truths: Callable[..., Cond] | None =
 
     def row(term: Any, *parts: Node) -> Node:
         if term.dtype == dtypes.bool and truths is not None:
-            return truths(*map(_truth, parts))
+            return truths(*map(truth_of, parts))
         if term.dtype not in (dtypes.weakint, *dtypes.ints):
             return _refused(term)
-        return _stored(term, integers(*map(_integer, parts)))
+        return _stored(term, integers(*map(integer_of, parts)))
 
     return row
 
@@ -234,7 +219,7 @@ def _comparison(integers: Callable[..., Cond], truths: Callable[..., Cond]) -> C
     def row(term: Any, a: Node, b: Node) -> Cond:
         if isinstance(a, Cond) and isinstance(b, Cond):
             return truths(a, b)
-        return integers(_integer(a), _integer(b))
+        return integers(integer_of(a), integer_of(b))
 
     return row
 
@@ -254,30 +239,30 @@ def _number(term: Any) -> Node:
 
 
 def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
-    condition = _truth(c)
+    condition = truth_of(c)
     if b is _UNDEFINED:
-        return asserting(condition, _integer(a))
+        return asserting(condition, integer_of(a))
     if a is _UNDEFINED:
-        return asserting(~condition, _integer(b))
+        return asserting(~condition, integer_of(b))
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (condition & a) | (~condition & b)
-    return select(condition, _integer(a), _integer(b))
+    return select(condition, integer_of(a), integer_of(b))
 
 
 def _converted(term: Any, value: Node) -> Node:
     if term.arg == dtypes.bool:
-        return _truth(value)
+        return truth_of(value)
     source = term.src[0].dtype
     if term.arg not in (dtypes.weakint, *dtypes.ints):
         return _refused(term)
     if term.arg == dtypes.weakint or isinstance(value, Cond) or term.src[0].op is Ops.CONST and _fits(term):
-        return _integer(value)
+        return integer_of(value)
     bits, signed = _register(term.arg)
     if source in dtypes.ints:
         width, sign = _register(source)
         if (signed or not sign) and width + (signed and not sign) <= bits:
-            return _integer(value)
-    return cast(_integer(value), bits, signed)
+            return integer_of(value)
+    return cast(integer_of(value), bits, signed)
 
 
 def _fits(term: Any) -> bool:

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from intset.errors import InputError
 from intset.expr.arguments import a_function, mapped, refusal
+from intset.expr.build import select
 from intset.expr.dag import Interned, postorder
-from intset.expr.node import Node
+from intset.expr.node import Cond, Expr, Node
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 
@@ -58,6 +59,22 @@ def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callabl
         for kind, handler in table.items():
             a_function(handler, f"{what} for {shown(kind)}")
     return table
+
+
+def integer_of(node: Node) -> Expr:
+    """The integer of an operand; a truth value is 0 or 1, as in Python and C."""
+    if isinstance(node, Cond):
+        return select(node, 1, 0)
+    assert isinstance(node, Expr)
+    return node
+
+
+def truth_of(node: Node) -> Cond:
+    """The truth value of an operand; an integer is true unless it is 0."""
+    if isinstance(node, Cond):
+        return node
+    assert isinstance(node, Expr)
+    return node.ne(0)
 
 
 def kind_of(node: object) -> object:
