@@ -33,7 +33,7 @@ class Decisions:
     def __call__(self, goal: Cond) -> bool | None:
         """True if the goal is proved, False if its negation is, else `None`.
 
-        The first tier is asked of both before the others of either.
+        Both goals try the first tier before either tries another.
         """
         values = {_value(goal, point) for point in self._points}
         waiting = [(part, sign) for part, sign in ((goal, True), (~goal, False)) if (not sign) not in values]

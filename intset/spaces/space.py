@@ -82,7 +82,7 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order in which they were given."""
+        """The names, in the given order."""
         return tuple(axis.name for axis in self._axes)
 
     @property

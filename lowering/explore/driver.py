@@ -53,7 +53,7 @@ def explore(
     measure: maps that to a dict of numbers; `None`: `make` gives it. `Footprints() + Timing()` and others are built in.
     executor: `None` for this process, a number of processes, or a `concurrent.futures.Executor`, such as Dask's
         `client.get_executor()`.
-    out: the folder of the results; what is there is kept, and the rest is measured.
+    out: the folder of the results; finished configurations are kept, the others are measured.
     progress: whether a terminal shows the rate, the time left and the best value so far.
     fresh: delete the results that are there.
     strict: raise an error at the end if a configuration failed.

@@ -106,7 +106,7 @@ def _is_quotient_of_loop(env: LoopEnvironment, e: Expr) -> bool:
 
 
 def _without_larger(env: LoopEnvironment, forms: Sequence[Linear]) -> tuple[Linear, ...]:
-    """The forms without those that are never below another one."""
+    """Drop forms that another form never exceeds."""
     kept: list[Linear] = []
     for form in forms:
         if not any(env.is_nonneg(form.minus(other)) for other in kept):
