@@ -3,7 +3,7 @@
 The environment is a `Normalizer` of `intset` whose table of ranges grows while the pass enters loops. A context would
 canonicalise its facts again for every loop.
 
-The instances of a stage are the joint values of the loop variables around it: a set, enumerated, or sampled. A loop
+The instances of a stage are the joint values of the loop variables around it: a set, or enumerated. A loop
 that other ranges depend on but that does not distinguish instances (a thread sharing storage) is projected out.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from itertools import islice, product
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,11 +22,11 @@ from intset.budgets import SCHEDULE, SCHEDULE_LEAST, SCHEDULE_PER_STAGE
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, opaque_terms, postorder
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.dag import conjuncts
+from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.infinity import POS_INF
@@ -344,137 +344,3 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
     if term is not None:
         raise BudgetError(f"{term} is not affine")
     return left
-
-
-# -- sampling ---------------------------------------------------------------------------------------------------------
-
-_SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
-_SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
-_FEW: Final = 24  # mixed attempts, for two values of an expression
-DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
-
-
-def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
-    """Whether two sampled instances give `e` different values."""
-    seen: set[int] = set()
-    for point in sample_instances(env, ranges, conditions, (e,), mixed=_FEW):
-        try:
-            seen.add(evaluate(e, point))
-        except EvaluationError:
-            continue
-        if len(seen) > 1:
-            return True
-    return False
-
-
-def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
-    """Whether some sampled instance satisfies the conditions."""
-    return any(True for _ in sample_instances(env, ranges, conditions))
-
-
-def sample_instances(
-    env: LoopEnvironment,
-    ranges: Mapping[Var, Range],
-    conditions: Sequence[Cond],
-    roots: Sequence[Expr | Cond] = (),
-    last: Collection[Var] | None = None,
-    mixed: int = 0,
-) -> Iterator[dict[Expr, int]]:
-    """A few instances that satisfy `conditions` and the user's facts: values of all variables, sizes included.
-
-    Guarantee: every point yielded is an instance. Finding none proves nothing.
-
-    Parameters
-    ----------
-    ranges: the loops, closed under `transitive_ranges`.
-    roots: further expressions whose variables get values.
-    last: loops at their last iteration, all others at the first; by default, points with all loops first and all
-        loops last.
-    mixed: with products or quotients of sizes, whose proofs are long, the number of further attempts: at small sizes,
-        with loops at first, second, last and other iterations.
-    """
-    facts = (*conditions, *env.context.frame.conditions)
-    if opaque_terms(*facts):
-        return  # they depend on data
-    position = {v: k for k, v in enumerate(env.ranges)}
-    loops = sorted(ranges, key=position.__getitem__)
-    used = dict.fromkeys(v for root in (*roots, *facts, *ranges.values()) for v in root.free_vars())
-    sizes = [v for v in used if v not in ranges]
-    corners = ((), loops) if last is None else (last,)
-    for magnitude in _SIZES if sizes else _SIZES[:1]:
-        for at_end in corners:
-            point: dict[Expr, int] = {v: _sampled_size(env, v, magnitude) for v in sizes}
-            if _enter_loops(env, point, ranges, loops, facts, [-1 if v in at_end else 0 for v in loops]):
-                yield point
-    if not mixed or not is_nonlinear((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
-        return
-    numbers = _noise()
-    for k in range(mixed):
-        point = {v: _sampled_size(env, v, next(numbers) % _SPREADS[k % len(_SPREADS)]) for v in sizes}
-        iterations = [(0, -1, 1, number >> 2)[number & 3] for number in islice(numbers, len(loops))]
-        if _enter_loops(env, point, ranges, loops, facts, iterations):
-            yield point
-
-
-def is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
-    """Whether there are products of variables, or variables in divisors."""
-    return bool(in_products(terms)) or any(
-        not node.args[1].is_const for node in postorder(tuple(terms)) if node.op in DIVISIONS
-    )
-
-
-def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in products of nonconstant factors."""
-    variables: dict[Var, None] = {}
-    for node in postorder(tuple(terms)):
-        if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
-            variables.update(dict.fromkeys(node.free_vars()))
-    return list(variables)
-
-
-def _enter_loops(
-    env: LoopEnvironment,
-    point: dict[Expr, int],
-    ranges: Mapping[Var, Range],
-    loops: Sequence[Var],
-    facts: Sequence[Cond],
-    iterations: Sequence[int],
-) -> bool:
-    """Extend values of sizes by iterations of the loops, counted modulo their extents; whether that is an instance."""
-    sizes = list(point)
-    try:
-        for v, iteration in zip(loops, iterations, strict=True):
-            first, last = (int(evaluate(as_expr(end), point)) for end in (ranges[v].min, ranges[v].max))
-            if first > last:
-                return False
-            point[v] = first + iteration % (last - first + 1)
-        inside = all(_contains(env.context.ranges.get(v), point, point[v]) for v in sizes if isinstance(v, Var))
-        return inside and all(evaluate(fact, point) for fact in facts)
-    except (EvaluationError, InputError):
-        return False
-
-
-def _noise() -> Iterator[int]:
-    """Pseudo-random numbers below 2**24, the same in every call: Marsaglia's xorshift generator."""
-    state = 2463534242
-    while True:
-        state ^= state << 13 & 0xFFFFFFFF
-        state ^= state >> 17
-        state ^= state << 5 & 0xFFFFFFFF
-        yield state >> 8
-
-
-def _sampled_size(env: LoopEnvironment, v: Var, magnitude: int) -> int:
-    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
-    low, high = env.bounds(env.form(v))
-    value = magnitude if low is None else low + magnitude
-    value = value if high is None else min(value, high)
-    return value - value % v.declared()[2]
-
-
-def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
-    if r is None:
-        return True
-    low = evaluate(r.min, point) if isinstance(r.min, Expr) else value
-    high = evaluate(r.max, point) if isinstance(r.max, Expr) else value
-    return bool(low <= value <= high)

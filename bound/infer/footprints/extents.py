@@ -20,12 +20,12 @@ from bound.infer.footprints.environment import (
     MAX_LISTED,
     LoopEnvironment,
     enumerate_instances,
-    has_instance,
     instances,
     transitive_ranges,
 )
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.footprints.largest import bound_by_classes
+from bound.infer.footprints.sampling import has_instance
 from bound.schedule import simple
 from intset import config
 from intset.budgets import EXTENTS

@@ -32,11 +32,11 @@ from bound.infer.footprints.environment import (
     LoopEnvironment,
     instances,
     project_variables,
-    takes_two_values,
     transitive_ranges,
 )
 from bound.infer.footprints.extents import is_always_empty, max_extent
 from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, footprint_of_shape, shape_of
+from bound.infer.footprints.sampling import takes_two_values
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes, started
 from bound.itervar import IterVar

@@ -11,14 +11,11 @@ from typing import Final
 
 from bound.infer.footprints.box import end_forms
 from bound.infer.footprints.environment import (
-    DIVISIONS,
     LoopEnvironment,
     constant_extent,
-    in_products,
-    is_nonlinear,
-    sample_instances,
     transitive_ranges,
 )
+from bound.infer.footprints.sampling import DIVISIONS, Violations, in_products, is_nonlinear, sample_instances
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
@@ -110,10 +107,13 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     kept = [min(equal, key=_cost) for equal in same.values()]
     telling = [v for v in loops if v in env.ranges and not _runs(env.ranges[v])]
     removed = len(kept) < len(parts)
+    violations = Violations(env, _ranges_around(env, kept, telling), kept, MIXED_INSTANCES)
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
-        ranges = transitive_ranges(env, [*(v for cond in (guard, *others) for v in cond.free_vars()), *telling])
-        if not _has_witness(env, ranges, guard, others) and is_implied(env, ranges, guard, others):
+        ranges = _ranges_around(env, (guard, *others), telling)
+        if _has_witness(env, ranges, guard, others) or violations.has_alone(guard, others):
+            continue
+        if is_implied(env, ranges, guard, others):
             kept.remove(guard)
             removed = True
     for k, guard in enumerate(kept):
@@ -137,11 +137,19 @@ def _cases_of(guard: Cond) -> Iterator[Cond]:
 
 def _are_equal(env: LoopEnvironment, telling: Sequence[Var], a: Cond, b: Cond, others: Sequence[Cond]) -> bool:
     """Whether two guards hold together wherever the loops run and all others hold; `False` if undecided."""
-    ranges = transitive_ranges(env, [*(v for cond in (a, b, *others) for v in cond.free_vars()), *telling])
+    ranges = _ranges_around(env, (a, b, *others), telling)
     pairs = ((a, [b, *others]), (b, [a, *others]))
     if any(_has_witness(env, ranges, goal, given) for goal, given in pairs):
         return False
+    violations = Violations(env, ranges, (a, b, *others), MIXED_INSTANCES)
+    if any(violations.has_alone(goal, given) for goal, given in pairs):
+        return False
     return all(is_implied(env, ranges, goal, given) for goal, given in pairs)
+
+
+def _ranges_around(env: LoopEnvironment, guards: Iterable[Cond], telling: Iterable[Var]) -> dict[Var, Range]:
+    """The ranges of the loops of guards, and of the loops whose running says something about their ends."""
+    return transitive_ranges(env, [*(v for cond in guards for v in cond.free_vars()), *telling])
 
 
 def _runs(r: Range) -> bool:
@@ -157,13 +165,9 @@ def _cost(guard: Cond) -> tuple[int, int]:
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
-    """Whether a sampled iteration violates this guard alone.
-
-    Sampled are last iterations of the guard's loops, first iterations of all others; with products or quotients
-    of sizes also mixed ones.
-    """
+    """Whether a corner violates this guard alone: last iterations of the guard's loops, first ones of all others."""
     violated = (logical_not(guard), *others)
-    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars(), MIXED_INSTANCES))
+    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
 
 
 def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

@@ -1,0 +1,264 @@
+"""Sampled instances: joint values of sizes and loops, evaluated as witnesses against claims about all instances.
+
+A claim that fails is refuted by a sample in microseconds, by a prover in milliseconds. First come corners, all loops at
+their first or last iteration at a few large sizes; then, where proofs are long, iterations drawn at small sizes.
+
+Nothing depends on time or on earlier questions: the same question draws the same points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from bound.infer.footprints.environment import LoopEnvironment
+from bound.schedule.simple import low
+from intset.errors import EvaluationError, InputError
+from intset.expr import ops
+from intset.expr.dag import opaque_terms, operations, postorder
+from intset.expr.evaluate import compiled, evaluate
+from intset.expr.node import Cond, Expr, Var, as_expr, make
+from intset.expr.range import Range
+
+_SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
+_SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
+_FEW: Final = 24  # mixed attempts, for two values of an expression
+DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
+_BRANCHING: Final = frozenset((*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT, ops.OR))  # more than linear arithmetic
+
+Point = dict[Expr, int]
+
+
+def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
+    """Whether two sampled instances give `e` different values."""
+    seen: set[int] = set()
+    for point in sample_instances(env, ranges, conditions, (e,), mixed=_FEW):
+        try:
+            seen.add(evaluate(e, point))
+        except EvaluationError:
+            continue
+        if len(seen) > 1:
+            return True
+    return False
+
+
+def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
+    """Whether some sampled instance satisfies the conditions."""
+    return any(True for _ in sample_instances(env, ranges, conditions))
+
+
+def sample_instances(
+    env: LoopEnvironment,
+    ranges: Mapping[Var, Range],
+    conditions: Sequence[Cond],
+    roots: Sequence[Expr | Cond] = (),
+    last: Collection[Var] | None = None,
+    mixed: int = 0,
+) -> Iterator[Point]:
+    """A few instances that satisfy `conditions` and the user's facts: values of all variables, sizes included.
+
+    Guarantee: every point yielded is an instance. Finding none proves nothing.
+
+    Parameters
+    ----------
+    ranges: the loops, closed under `transitive_ranges`.
+    roots: further expressions whose variables get values.
+    last: loops at their last iteration, all others at the first; by default, points with all loops first and all
+        loops last.
+    mixed: with products or quotients of sizes, whose proofs are long, the number of further attempts: at small sizes,
+        with loops at drawn iterations.
+    """
+    drawing = _Drawing(env, ranges, conditions, roots)
+    yield from drawing.corners(last)
+    if mixed and is_nonlinear((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
+        yield from drawing.mixed(mixed)
+
+
+class Violations:
+    """Drawn iterations at which guards fail, for all guards of one nest together.
+
+    Parameters
+    ----------
+    ranges: the loops, closed under `transitive_ranges`.
+    most: the number of attempts, for all guards together.
+    """
+
+    def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
+        self._guards = guards
+        self._failing: list[frozenset[Cond]] = []
+        self._points: Iterator[Point] = iter(())
+        ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
+        if _has_long_proofs((*guards, *ends)) and not opaque_terms(*guards):
+            drawing = _Drawing(env, ranges, (), guards)
+            self._points = drawing.mixed(most)
+            self._tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
+
+    def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
+        """Whether a drawn iteration violates `guard` and satisfies `others`."""
+        return any(guard in failing and failing.isdisjoint(others) for failing in self._drawn())
+
+    def _drawn(self) -> Iterator[frozenset[Cond]]:
+        """The guards that fail at each drawn iteration, those of earlier calls first."""
+        yield from self._failing
+        for point in self._points:
+            failing = _failing(self._tests, tuple(point.values()))
+            if failing:
+                self._failing.append(failing)
+                yield failing
+
+
+def _failing(tests: Sequence[tuple[Cond, Callable[..., Any]]], values: Sequence[int]) -> frozenset[Cond]:
+    """The guards that fail at a point; none where one has no value."""
+    try:
+        return frozenset(guard for guard, test in tests if not test(*values))
+    except (ArithmeticError, EvaluationError, InputError):
+        return frozenset()
+
+
+class _Drawing:
+    """Values of sizes, then of loops in their order, as far as all ranges and conditions hold.
+
+    Attributes
+    ----------
+    order: the sizes, then the loops: the order of the values of each point.
+    """
+
+    def __init__(
+        self,
+        env: LoopEnvironment,
+        ranges: Mapping[Var, Range],
+        conditions: Sequence[Cond],
+        roots: Sequence[Expr | Cond],
+    ) -> None:
+        self.env, self.ranges = env, ranges
+        self.facts = (*conditions, *env.context.frame.conditions)
+        position = {v: k for k, v in enumerate(env.ranges)}
+        self.loops = sorted(ranges, key=position.__getitem__)
+        used = dict.fromkeys(v for root in (*roots, *self.facts, *ranges.values()) for v in root.free_vars())
+        self.sizes = [v for v in used if v not in ranges]
+        self.order = [*self.sizes, *self.loops]
+        self.has_data = bool(opaque_terms(*self.facts))
+
+    def corners(self, last: Collection[Var] | None) -> Iterator[Point]:
+        """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
+        if self.has_data:
+            return
+        for magnitude in _SIZES if self.sizes else _SIZES[:1]:
+            for at_end in ((), self.loops) if last is None else (last,):
+                point: Point = {v: _within(_span(self.env, v), magnitude) for v in self.sizes}
+                if self._enter(point, [-1 if v in at_end else 0 for v in self.loops]):
+                    yield point
+
+    def _enter(self, point: Point, iterations: Sequence[int]) -> bool:
+        """Extend values of sizes by those of loops, counted modulo their extents; whether that is an instance."""
+        try:
+            for v, iteration in zip(self.loops, iterations, strict=True):
+                first, last = (int(evaluate(as_expr(end), point)) for end in (self.ranges[v].min, self.ranges[v].max))
+                if first > last:
+                    return False
+                point[v] = first + iteration % (last - first + 1)
+            inside = all(_contains(self.env.context.ranges.get(v), point, point[v]) for v in self.sizes)
+            return inside and all(evaluate(fact, point) for fact in self.facts)
+        except (EvaluationError, InputError):
+            return False
+
+    def mixed(self, attempts: int) -> Iterator[Point]:
+        """Instances at small sizes: in turn near the ends of the loops, and anywhere in them."""
+        if self.has_data:
+            return
+        numbers = _noise()
+        spans = [_span(self.env, v) for v in self.sizes]
+        ends = [self._ends_of(v) for v in self.loops]
+        limits = [cond for v in self.sizes for cond in _symbolic_limits(v, self.env.context.ranges.get(v))]
+        facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
+        for k in range(attempts):
+            spread = _SPREADS[k % len(_SPREADS)]
+            values = [_within(span, next(numbers) % spread) for span in spans]
+            steps = list(islice(numbers, len(self.loops)))
+            iterations = [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps
+            try:
+                if _run(values, ends, iterations) and all(fact(*values) for fact in facts):
+                    yield dict(zip(self.order, values, strict=True))
+            except (ArithmeticError, EvaluationError, InputError):
+                continue
+
+    def _ends_of(self, v: Var) -> tuple[Callable[..., int], Callable[..., int]]:
+        """The ends of a loop as functions of the sizes and the loops before it."""
+        known = self.order[: self.order.index(v)]
+        return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
+
+
+def is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
+    """Whether there are products of variables, or variables in divisors."""
+    return bool(in_products(terms)) or any(
+        not node.args[1].is_const for node in postorder(tuple(terms)) if node.op in DIVISIONS
+    )
+
+
+def in_products(terms: Sequence[Expr | Cond]) -> list[Var]:
+    """The variables in products of nonconstant factors."""
+    variables: dict[Var, None] = {}
+    for node in postorder(tuple(terms)):
+        if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
+            variables.update(dict.fromkeys(node.free_vars()))
+    return list(variables)
+
+
+def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
+    """Whether a proof about the terms takes more than linear arithmetic."""
+    return any(not _BRANCHING.isdisjoint(operations(term)) for term in terms) or is_nonlinear(terms)
+
+
+def _noise() -> Iterator[int]:
+    """Pseudo-random numbers below 2**24, the same in every call: Marsaglia's xorshift generator."""
+    state = 2463534242
+    while True:
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        yield state >> 8
+
+
+Span = tuple[int | None, int | None, int]  # the ends of a size, and the step of its multiples
+
+
+def _span(env: LoopEnvironment, v: Var) -> Span:
+    return *env.bounds(env.form(v)), v.declared()[2]
+
+
+def _within(span: Span, magnitude: int) -> int:
+    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
+    least, most, step = span
+    value = magnitude if least is None else least + magnitude
+    value = value if most is None else min(value, most)
+    value -= value % step
+    return value if least is None or value >= least else value + step
+
+
+def _run(
+    values: list[int], ends: Sequence[tuple[Callable[..., int], Callable[..., int]]], iterations: Sequence[int]
+) -> bool:
+    """Extend values of sizes by those of loops, counted modulo their extents; whether every loop runs."""
+    for (first, last), iteration in zip(ends, iterations, strict=True):
+        start, end = first(*values), last(*values)
+        if start > end:
+            return False
+        values.append(start + iteration % (end - start + 1))
+    return True
+
+
+def _symbolic_limits(v: Var, r: Range | None) -> list[Cond]:
+    """The conditions of a range that numbers do not state."""
+    if r is None:
+        return []
+    ends = ((ops.GE, r.min), (ops.LE, r.max))
+    return [make(op, (v, end)) for op, end in ends if isinstance(end, Expr)]
+
+
+def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
+    if r is None:
+        return True
+    first = evaluate(r.min, point) if isinstance(r.min, Expr) else value
+    last = evaluate(r.max, point) if isinstance(r.max, Expr) else value
+    return bool(first <= value <= last)
