@@ -443,50 +443,30 @@ CHECK_STEPS: Final = 1_500_000
 """`intset.check.premises`: Operations on short integers, each about half a microsecond, for one certificate."""
 CHECK_STEPS_PER_ISL_OPERATION: Final = 3
 """`intset.check.premises`: Steps that one of isl's operations takes."""
-CHECK_Z3_UNITS_PER_STEP: Final = 4
-"""`intset.check.premises`: z3's resource units that take one step."""
-CHECK_CASES: Final = 64
-"""`intset.check.premises`: Cases of one premise."""
-CHECK_BRANCH_NESTING: Final = 40
-"""`intset.check.evidence`: Branches within branches."""
-CHECK_ISL_TEXT: Final = 60_000
-"""`intset.check.isl_text`: Characters of a text for isl."""
-CHECK_ISL_BITS: Final = 8_192
-"""`intset.check.isl_text`: Bits of a constant for isl."""
-CHECK_Z3_NODES: Final = 20_000
-"""`intset.check.smt_text`: Nodes of a formula for z3."""
-CHECK_Z3_DEPTH: Final = 1_000
-"""`intset.check.smt_text`: Nesting of a formula; beyond, z3 may overflow its stack."""
-CHECK_Z3_BITS: Final = 8_192
-"""`intset.check.smt_text`: Bits of a constant for z3."""
+CHECK_Z3_UNITS_PER_STEP: Final = 4  # `intset.check.premises`: z3's resource units that take one step
+CHECK_CASES: Final = 64  # `intset.check.premises`: Cases of one premise
+CHECK_BRANCH_NESTING: Final = 40  # `intset.check.evidence`: Branches within branches
+CHECK_ISL_TEXT: Final = 60_000  # `intset.check.isl_text`: Characters of a text for isl
+CHECK_ISL_BITS: Final = 8_192  # `intset.check.isl_text`: Bits of a constant for isl
+CHECK_Z3_NODES: Final = 20_000  # `intset.check.smt_text`: Nodes of a formula for z3
+CHECK_Z3_DEPTH: Final = 1_000  # `intset.check.smt_text`: Nesting of a formula; beyond, z3 may overflow its stack
+CHECK_Z3_BITS: Final = 8_192  # `intset.check.smt_text`: Bits of a constant for z3
 CHECK_Z3_EFFORT: Final = 48
 """`intset.check.smt_text`: Products and divisions of two terms; beyond, z3 may not heed its limit."""
-CHECK_Z3_DEGREE: Final = 64
-"""`intset.check.smt_text`: Degree of products; z3 expands them outside its limit."""
-CHECK_Z3_SHIFT: Final = 4_096
-"""`intset.check.smt_text`: Largest exponent of a literal power of 2."""
-CHECK_Z3_WIDTH: Final = 64
-"""`intset.check.smt_text`: Bits of the window on which `&` is defined."""
-CHECK_Z3_TABLE: Final = 64
-"""`intset.check.smt_text`: Powers of 2 in a table."""
-CHECK_Z3_MASK_RUNS: Final = 16
-"""`intset.check.smt_text`: Runs of ones in an arithmetically encoded mask."""
-CHECK_NAME: Final = 10_000
-"""`intset.check.text`: Characters of a name."""
-CHECK_BRANCHES: Final = 200
-"""`intset.check.evidence`: Branches of one combination."""
-CHECK_FACTORS: Final = 4
-"""`intset.check.evidence`: Premises per product."""
-CHECK_SHIFT: Final = 4_096
-"""`intset.check.polynomials`: Bits of a shift that is multiplied out."""
-CHECK_MONOMIALS: Final = 40_000
-"""`intset.check.polynomials`: Monomials of one product before like terms combine."""
+CHECK_Z3_DEGREE: Final = 64  # `intset.check.smt_text`: Degree of products; z3 expands them outside its limit
+CHECK_Z3_SHIFT: Final = 4_096  # `intset.check.smt_text`: Largest exponent of a literal power of 2
+CHECK_Z3_WIDTH: Final = 64  # `intset.check.smt_text`: Bits of the window on which `&` is defined
+CHECK_Z3_TABLE: Final = 64  # `intset.check.smt_text`: Powers of 2 in a table
+CHECK_Z3_MASK_RUNS: Final = 16  # `intset.check.smt_text`: Runs of ones in an arithmetically encoded mask
+CHECK_NAME: Final = 10_000  # `intset.check.text`: Characters of a name
+CHECK_BRANCHES: Final = 200  # `intset.check.evidence`: Branches of one combination
+CHECK_FACTORS: Final = 4  # `intset.check.evidence`: Premises per product
+CHECK_SHIFT: Final = 4_096  # `intset.check.polynomials`: Bits of a shift that is multiplied out
+CHECK_MONOMIALS: Final = 40_000  # `intset.check.polynomials`: Monomials of one product before like terms combine
 CHECK_CONJUNCTIONS: Final = 64
 """`intset.check.polynomials`: Conjunctions of one bitwise expression before like terms combine."""
-CHECK_POINTS: Final = 1_000_000
-"""`intset.check.premises`: Points of a box."""
-CHECK_CHARACTERS: Final = 2_000
-"""`intset.check.__main__`: Characters of one expression that the command prints."""
+CHECK_POINTS: Final = 1_000_000  # `intset.check.premises`: Points of a box
+CHECK_CHARACTERS: Final = 2_000  # `intset.check.__main__`: Characters of one expression that the command prints
 SPACE_MEMORY: Final = 256 << 20
 """`intset.spaces`: bytes that the members of a space may take; beyond it they are made anew each time they are read."""
 SPACE_VALUES: Final = 1 << 22  # of one name
@@ -496,3 +476,17 @@ SPACE_BLOCK: Final = 1 << 17
 """`intset.spaces`: candidates that one step of a join looks at together."""
 STORED_BYTES: Final = 256 << 20
 """`intset.cache`: bytes of a cache on disk; beyond it the older half of the answers goes."""
+
+# -- of what notebooks and traces show: characters, rows, operations, not exactness ---------------------------------
+
+LATEX_LENGTH: Final = 1_000  # `intset.expr.dialects`: characters of the operands of one operation; beyond: elided
+LATEX_NAME: Final = 60  # `intset.expr.dialects`: characters of a name
+LATEX_BITS: Final = 256  # `intset.expr.dialects`: bits of a constant with all its digits
+SHOWN_TEXT: Final = 2_000  # `intset.notebook`: characters of a text
+SHOWN_NAME: Final = 120  # `intset.notebook`: characters of a cell of a table
+SHOWN_ROWS: Final = 40  # `intset.notebook`: rows of a table
+SHOWN_LINES: Final = 400  # `lowering.notebook`: lines of a nest
+DRAWN_BLOCKS: Final = 4_096  # `intset.notebook`: cells of a picture of a set
+DRAWN_LENGTH: Final = 1_200  # `intset.domains.sets.elements`: of them along one axis
+DRAWN_OPERATIONS: Final = 120_000  # `intset.notebook`: of the domain, for one picture
+TRACED_RECORDS: Final = 10_000  # `intset.trace`: records that one trace keeps

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAli
 from intset.budgets import ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.names import check_name
 
 Owner: TypeAlias = tuple[int, object]  # thread and task
@@ -388,7 +388,7 @@ _SPECIAL = ("__call__", "__contains__", "__getitem__", "__repr__", "__eq__", "__
 _OPERATORS = ("__or__", "__and__", "__sub__")
 
 
-class Configured:
+class Configured(Displayed):
     """Base of lazy objects that store the configuration active at construction; copies and pickles keep it.
 
     Budgets and domain come from the stored configuration. Facts and ranges come from a private context

@@ -24,7 +24,7 @@ from intset.expr.arguments import listed
 from intset.expr.dag import conjuncts
 from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
 from intset.frame import Assuming, Frame, within_blocks
@@ -40,7 +40,7 @@ from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 
 
-class Context:
+class Context(Displayed):
     """Ranges of variables and facts, the assumptions of an analysis.
 
     Parameters

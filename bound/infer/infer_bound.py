@@ -148,6 +148,8 @@ class BoundsMap(Configured):
     sizes: the values fixed by `at`; formulas of operations keep the variables.
     """
 
+    _notebook = "bound.tables"
+
     def __init__(self, written: Schedule, state: InferenceState) -> None:
         self.written, self._state = written, state
         self.schedule = state.schedule
@@ -494,6 +496,3 @@ def _word(state: InferenceState) -> str:
     if not state.boxed:
         return "exact"
     return "box" if state.boxed >= set(state.schedule.stages) else "auto"
-
-
-__all__ = ["BoundsMap", "infer_bound"]

@@ -15,7 +15,7 @@ from bound.schedule.normalize import normalize
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset.expr.arguments import of_kind
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 
 
 def create_schedule(ops: object) -> Schedule:
@@ -39,7 +39,7 @@ def create_schedule(ops: object) -> Schedule:
     return Schedule(tuple(dict.fromkeys(outputs)))
 
 
-class Schedule:
+class Schedule(Displayed):
     """Stages of a program with their loops and attachments.
 
     `s[T]` (or `s[T.op]`) is the stage that computes `T`, also after rewrites replaced the operation.
@@ -55,6 +55,8 @@ class Schedule:
     same_loop: for each leaf that stages share (`bound.replay`), all leaves of that loop.
     stored_anew: for each such leaf, a stage that stores the same elements in several iterations of the loop.
     """
+
+    _notebook = "bound.tables"
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
         self.outputs = outputs

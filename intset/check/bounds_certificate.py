@@ -26,7 +26,7 @@ from intset.expr.build import logical_and
 from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.printer import short_number, to_text
+from intset.expr.printer import Displayed, short_number, to_text
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -42,7 +42,7 @@ class Stated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundsCertificate:
+class BoundsCertificate(Displayed):
     """Evidence for `low <= e <= high`, and witnesses that attain the ends.
 
     Attributes

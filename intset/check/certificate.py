@@ -34,7 +34,7 @@ from intset.errors import BudgetError, ParseError
 from intset.expr.arguments import refusal
 from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import number_text, to_text
+from intset.expr.printer import Displayed, number_text, to_text
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 
@@ -55,7 +55,7 @@ class StatedAssumptions(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Displayed):
     """Evidence that `goal` is always true; for kind "point", that it fails; for vacuous claims, that no point exists.
 
     Guarantee: if `check()` accepts, the claim is true, whatever produced the certificate.

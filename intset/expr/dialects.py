@@ -1,4 +1,4 @@
-"""Expressions and sets in the syntax of MLIR's affine dialect and of isl."""
+"""Expressions in LaTeX; expressions and sets in the syntax of MLIR's affine dialect and of isl."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from intset.budgets import LATEX_BITS, LATEX_LENGTH, LATEX_NAME
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -191,3 +192,161 @@ ISL: Final[Dialect] = {
     ops.OR: _infix("or", Precedence.OR),
     ops.NOT: lambda cond, a: Fragment(f"not ({a.text})", Precedence.NOT),
 }
+
+
+# -- LaTeX -------------------------------------------------------------------------------------------------------------
+
+ELIDED: Final = r"\cdots"  # for operands beyond the length limit
+_TEX_CHARACTERS: Final = str.maketrans(
+    {
+        **{c: f"\\{c}" for c in "_&%$#{}"},
+        " ": r"\ ",
+        "\\": r"\backslash ",
+        "~": r"\sim ",
+        "^": r"\uparrow ",
+        "'": r"\prime ",
+        '"': r"\prime\prime ",
+    }
+)
+_NUMBERED: Final = re.compile(r"(.*[^\W\d_])([0-9]+)")
+
+
+def latex(root: Expr | Cond) -> str:
+    """The formula of an expression or condition, without dollar signs: `i.outer` is written as i with a subscript.
+
+    Guarantee: as long as `LATEX_LENGTH` and a few letters; the longest operands are written as `ELIDED`.
+    """
+    return written(root, LATEX, {var: latex_name(var.name) for var in free_vars(root)})
+
+
+def latex_name(name: str) -> str:
+    """A name in LaTeX: what follows its first dot, or the digits at its end, is a subscript."""
+    base, dot, rest = name.partition(".")
+    if not (base and rest):
+        base, dot, rest = name, "", ""
+    if not dot and (numbered := _NUMBERED.fullmatch(base)):
+        return f"{_tex_word(numbered[1])}_{{{_tex_cut(numbered[2])}}}"
+    return f"{_tex_word(base)}_{{{_tex_word(rest)}}}" if rest else _tex_word(base)
+
+
+def _tex_word(word: str) -> str:
+    return word if len(word) == 1 and word.isascii() and word.isalpha() else rf"\mathrm{{{_tex_cut(word)}}}"
+
+
+def _tex_cut(word: str) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in word[:LATEX_NAME]).translate(_TEX_CHARACTERS)
+    return text if len(word) <= LATEX_NAME else rf"{text}\ldots "
+
+
+def _in_latex(row: Callable[..., Fragment]) -> Callable[..., Fragment]:
+    """The row of operands that are short enough together, the longest ones elided."""
+
+    def shortened(node: Expr | Cond, *operands: Fragment) -> Fragment:
+        if sum(len(operand.text) for operand in operands) > LATEX_LENGTH:
+            kept = list(operands)
+            while sum(len(operand.text) for operand in kept) > LATEX_LENGTH:
+                kept[max(range(len(kept)), key=lambda k: len(kept[k].text))] = Fragment(ELIDED, Precedence.ATOM)
+            operands = tuple(kept)
+        return row(node, *operands)
+
+    return shortened
+
+
+def _tex_within(operand: Fragment, level: Precedence, is_first: bool = False) -> str:
+    """An operand, in parentheses where precedence needs them, or where its sign would follow an operator."""
+    if operand.level >= level and (is_first or not operand.text.startswith("-")):
+        return operand.text
+    return rf"\left({operand.text}\right)"
+
+
+def _tex_infix(symbol: str, level: Precedence, operands: Precedence | None = None) -> Callable[..., Fragment]:
+    left, right = (level, Precedence(level + 1)) if operands is None else (operands, operands)
+
+    def infix(node: Expr | Cond, a: Fragment, b: Fragment) -> Fragment:
+        return Fragment(f"{_tex_within(a, left, True)} {symbol} {_tex_within(b, right)}", level)
+
+    return infix
+
+
+def _tex_remainder(node: Expr, a: Fragment, b: Fragment) -> Fragment:
+    text = rf"{_tex_within(a, Precedence.PRODUCT)} \;\mathrm{{mod}}\; {_tex_within(b, Precedence.ATOM)}"
+    return Fragment(text, Precedence.SHIFT)  # in parentheses in a sum: readers do not agree on its precedence
+
+
+def _tex_call(name: str) -> Callable[..., Fragment]:
+    def call(node: Expr | Cond, *operands: Fragment) -> Fragment:
+        return Fragment(rf"{name}\left({', '.join(operand.text for operand in operands)}\right)", Precedence.ATOM)
+
+    return call
+
+
+def _tex_quotient(left: str, right: str) -> Callable[..., Fragment]:
+    return lambda e, a, b: Fragment(rf"\left{left} \dfrac{{{a.text}}}{{{b.text}}} \right{right}", Precedence.ATOM)
+
+
+def _tex_constant(e: Expr) -> Fragment:
+    if e.value.bit_length() > LATEX_BITS:
+        return Fragment(rf"\mathrm{{{hex(e.value)[:20]}}}{ELIDED}", Precedence.UNARY)
+    return Fragment(str(e.value), Precedence.ATOM if e.value >= 0 else Precedence.UNARY)
+
+
+def _tex_choice(e: Expr, c: Fragment, a: Fragment, b: Fragment) -> Fragment:
+    rows = rf"{a.text} & \text{{if }} {c.text} \\ {b.text} & \text{{otherwise}}"
+    return Fragment(rf"\begin{{cases}}{rows}\end{{cases}}", Precedence.CHOICE)
+
+
+def _tex_term(e: Expr, *indices: Fragment) -> Fragment:
+    name = latex_name(e.data.name)
+    text = rf"{name}\left[{', '.join(index.text for index in indices)}\right]" if indices else name
+    return Fragment(text, Precedence.ATOM)
+
+
+def _tex_assertion(e: Expr, claim: Fragment, value: Fragment) -> Fragment:
+    return value if e.data == ops.SIZE else _tex_call(r"\operatorname{asserting}")(e, claim, value)
+
+
+def _tex_cast(e: Expr, a: Fragment) -> Fragment:
+    bits, signed = e.data
+    return _tex_call(rf"\operatorname{{{'int' if signed else 'uint'}{bits}}}")(e, a)
+
+
+def _tex_negated(e: Expr, a: Fragment) -> Fragment:
+    return Fragment(f"-{_tex_within(a, Precedence.PRODUCT)}", Precedence.PRODUCT)
+
+
+_LATEX_ROWS: Final[Dialect] = {
+    ops.CONST: _tex_constant,
+    ops.LOAD: _tex_term,
+    ops.ADD: _tex_infix("+", Precedence.SUM),
+    ops.SUB: _tex_infix("-", Precedence.SUM),
+    ops.MUL: _tex_infix(r"\cdot", Precedence.PRODUCT),
+    ops.NEG: _tex_negated,
+    ops.FLOORDIV: _tex_quotient(r"\lfloor", r"\rfloor"),
+    ops.CEILDIV: _tex_quotient(r"\lceil", r"\rceil"),
+    ops.FLOORMOD: _tex_remainder,
+    ops.TRUNCDIV: _tex_call(r"\operatorname{truncdiv}"),
+    ops.TRUNCMOD: _tex_call(r"\operatorname{truncmod}"),
+    ops.MIN: _tex_call(r"\min"),
+    ops.MAX: _tex_call(r"\max"),
+    ops.ABS: lambda e, a: Fragment(rf"\left|{a.text}\right|", Precedence.ATOM),
+    ops.BITAND: _tex_infix(r"\;\mathrm{bitand}\;", Precedence.BITAND, Precedence.ATOM),
+    ops.BITOR: _tex_infix(r"\;\mathrm{bitor}\;", Precedence.BITOR, Precedence.ATOM),
+    ops.BITXOR: _tex_infix(r"\oplus", Precedence.BITXOR, Precedence.ATOM),
+    ops.BITNOT: lambda e, a: Fragment(rf"\sim {_tex_within(a, Precedence.ATOM)}", Precedence.UNARY),
+    ops.SHL: _tex_infix(r"\ll", Precedence.SHIFT, Precedence.ATOM),
+    ops.SHR: _tex_infix(r"\gg", Precedence.SHIFT, Precedence.ATOM),
+    ops.CAST: _tex_cast,
+    ops.SELECT: _tex_choice,
+    ops.ASSERTING: _tex_assertion,
+    ops.BOOL: lambda cond: Fragment(rf"\mathrm{{{str(cond.data).lower()}}}", Precedence.ATOM),
+    ops.LT: _tex_infix("<", Precedence.COMPARE),
+    ops.LE: _tex_infix(r"\leq", Precedence.COMPARE),
+    ops.GT: _tex_infix(">", Precedence.COMPARE),
+    ops.GE: _tex_infix(r"\geq", Precedence.COMPARE),
+    ops.EQ: _tex_infix("=", Precedence.COMPARE),
+    ops.NE: _tex_infix(r"\neq", Precedence.COMPARE),
+    ops.AND: _tex_infix(r"\wedge", Precedence.AND),
+    ops.OR: _tex_infix(r"\vee", Precedence.OR),
+    ops.NOT: lambda cond, a: Fragment(rf"\neg {_tex_within(a, Precedence.ATOM)}", Precedence.NOT),
+}
+LATEX: Final[Dialect] = {op: _in_latex(row) for op, row in _LATEX_ROWS.items()}

@@ -20,7 +20,7 @@ from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, in
 from intset.expr.dag import Guest as Guest  # the names that other layers know from here
 from intset.expr.evaluate import settled
 from intset.expr.ops import Op
-from intset.expr.printer import shown, to_text
+from intset.expr.printer import Typeset, shown, to_text
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
@@ -38,7 +38,7 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     return intern(Cond if op.boolean else Term, op, args, data)
 
 
-class Node(Interned):
+class Node(Typeset, Interned):
     """Base of expressions and conditions: text, pickling, substitution."""
 
     __slots__ = ()

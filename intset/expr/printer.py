@@ -11,8 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
+from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from intset.expr import ops
 from intset.expr.ops import Op
@@ -89,6 +90,37 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} with a number of too many digits to show"
     except Exception:  # foreign __repr__ may fail
         return f"a {type(value).__name__} that cannot be shown"
+
+
+class Displayed:
+    """Base of what a notebook shows as HTML. Its pictures and tables are drawn by a module loaded when one is shown."""
+
+    __slots__ = ()
+    _notebook: ClassVar[str] = "intset.notebook"
+
+    def _repr_html_(self) -> str:
+        html: str = import_module(self._notebook).html(self)
+        return html
+
+
+class Drawn(Displayed):
+    """Base of what a notebook shows as a picture too; `None` where there is none."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str | None:
+        picture: str | None = import_module(self._notebook).svg(self)
+        return picture
+
+
+class Typeset:
+    """Base of what a notebook shows as a formula."""
+
+    __slots__ = ()
+
+    def _repr_latex_(self) -> str:
+        formula: str = import_module("intset.notebook").formula(self)
+        return formula
 
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.\w+)*")

@@ -22,7 +22,7 @@ from intset.expr import ops
 from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value
-from intset.expr.printer import number_text, shown, to_text
+from intset.expr.printer import Displayed, number_text, shown, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _DOMAINS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Displayed):
     """The explanation of an answer: `lines` of text, and the `answer` itself (a `Proof` or `Bounds`)."""
 
     lines: tuple[str, ...]

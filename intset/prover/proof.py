@@ -24,7 +24,7 @@ from intset.expr.dag import free_vars
 from intset.expr.definedness import guarded_steps
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, truth
-from intset.expr.printer import Point, number_text
+from intset.expr.printer import Displayed, Point, number_text
 from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact
 from intset.frame import Frame
@@ -33,7 +33,7 @@ from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Dec
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
 
 
-class Proof:
+class Proof(Displayed):
     """The answer to a question about a condition: proved, refuted or unknown. `bool(proof)` is true only if proved.
 
     Guarantee: "proved" and "refuted" are never wrong; a budget may turn either into "unknown".
@@ -136,6 +136,15 @@ class Proof:
             with pinned(self.basis.config):
                 self._certificate = certify(self.goal, self.decided, used)
         return self._certificate
+
+    def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:
+        """The facts used and the certificate; `None` where unknown so far and z3 would have to prove again."""
+        if self.status != PROVED or self.by == "z3":
+            return self._used, self._certificate
+        try:
+            return self.used, self.certificate()
+        except InputError:
+            return self._used, None
 
     def __bool__(self) -> bool:
         return self.status == PROVED

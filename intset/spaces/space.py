@@ -11,7 +11,7 @@ from intset.budgets import SPACE_BLOCK, SPACE_MEMORY
 from intset.errors import CountError, InputError
 from intset.expr.arguments import a_name, as_count, as_int, listed, mapped, refusal
 from intset.expr.node import Cond, IntLike, Var, truth
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.spaces.axes import LABELS, SpaceAxis, read_axes
 from intset.spaces.axes import SpaceValue as SpaceValue
 from intset.spaces.axes import VarKey as VarKey
@@ -30,7 +30,7 @@ _LONGEST_LEN = (1 << 63) - 1
 _SHOWN = 6  # names and conditions in a representation
 
 
-class Space:
+class Space(Displayed):
     """Finitely many configurations, as a set.
 
     Parameters
@@ -84,6 +84,11 @@ class Space:
     def names(self) -> tuple[str, ...]:
         """The names, in the given order."""
         return tuple(axis.name for axis in self._axes)
+
+    @property
+    def values(self) -> dict[str, tuple[SpaceValue, ...]]:
+        """The stated values of each name."""
+        return {axis.name: axis.values for axis in self._axes}
 
     @property
     def where(self) -> tuple[Cond, ...]:

@@ -1,16 +1,22 @@
-"""`intset plot` draws the regions of a stage. It imports matplotlib only when it draws."""
+"""`intset plot` draws the regions of a stage. It imports matplotlib only when it draws.
+
+`svg` and `html` are what notebooks show of a `Picture`.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset import InputError
+from intset.domains.sets.elements import Elements, Side
 from intset.installation import DISTRIBUTION
+from intset.notebook import pre
 from lowering.cli.inputs import load_script
-from lowering.cli.plot_data import DOMAINS, Elements, Panel, Picture, Side, picture_of
+from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of
 from lowering.cli.tables import say, visible
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ _COMPUTED, _REQUIRED, _ALLOCATED = "#b5d3ec", "#1f5f9e", "#dd6b10"
 _SPARE, _TEXT, _FAINT = "#fcebdb", "#1b1f24", "#5b6570"
 _TIMES = " \N{MULTIPLICATION SIGN} "
 _INSET = 0.62  # the side of a required element, as a share of its cell
-_STYLE = {
+STYLE: Final = {
     "font.family": "sans-serif",
     "font.size": 9,
     "text.color": _TEXT,
@@ -105,18 +111,35 @@ def require_matplotlib() -> Any:
 
 def save(picture: Picture, path: Path) -> None:
     """Draw a picture to a file."""
-    with require_matplotlib().rc_context(_STYLE):
+    with require_matplotlib().rc_context(STYLE):
         saved(draw(picture), path)
 
 
 def saved(figure: Figure, path: Path) -> None:
     """Write a figure to a file."""
     options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {"dpi": 160}
-    with require_matplotlib().rc_context(_STYLE):
+    with require_matplotlib().rc_context(STYLE):
         try:
             figure.savefig(path, facecolor="white", **options)
         except OSError as error:
             raise InputError(f"--output: {path}: cannot be written: {error.strerror}") from None
+
+
+def svg(picture: Picture) -> str | None:
+    """The picture as SVG; `None` without matplotlib."""
+    target = io.BytesIO()
+    try:
+        with require_matplotlib().rc_context(STYLE):
+            draw(picture).savefig(target, format="svg", facecolor="white", metadata={"Date": None})
+    except InputError:
+        return None
+    text = target.getvalue().decode("utf-8")
+    return text[text.index("<svg") :]
+
+
+def html(picture: Picture) -> str:
+    """The picture in a `div`; without matplotlib its data as text."""
+    return f'<div class="intset">{svg(picture) or pre(repr(picture))}</div>'
 
 
 def draw(picture: Picture) -> Figure:

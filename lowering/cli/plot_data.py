@@ -5,60 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from bound.infer import BoundsMap, StageRegion, infer_bound
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
-from intset import CountError, Expr, InputError, Range, Var, evaluate
-from intset.domains.sets.bounds import range_between
+from intset import Expr, InputError, Range, Var, evaluate
+from intset.domains.sets.elements import Elements, Side, elements_of
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
-from intset.expr.printer import shown
-from intset.regions.derived import coordinates
-from intset.regions.shape import Shape
+from intset.expr.printer import Drawn, shown
 from lowering.cli.inputs import ScriptSchedule
 
 DOMAINS = ("interval", "stride", "isl", "auto")
 MAX_BLOCKS = 160_000  # beyond it a block stands for several elements
-MAX_LENGTH = 1200  # in blocks along one axis
 MAX_OPERATIONS = 100_000_000  # of a domain, per region
 MAX_INSTANCES = 4096  # searched for one with a nonempty region
-
-Side = tuple[int, int]  # first element, number of elements
-
-
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """The elements of a region, projected to the axes drawn.
-
-    Attributes
-    ----------
-    count: the number of elements along all axes; `None` beyond the counting budget.
-    box: the bounding box along the axes drawn.
-    block: the extents of a block: 1, or more if the box has too many elements to list.
-    blocks: the nonempty blocks, counted from the low corner of the box; `None`: the box is full.
-    """
-
-    count: int | None
-    box: tuple[Side, ...]
-    block: tuple[int, ...]
-    blocks: frozenset[tuple[int, ...]] | None
-
-    @property
-    def is_empty(self) -> bool:
-        return any(extent == 0 for _, extent in self.box)
-
-    def cells(self) -> Iterator[tuple[Side, ...]]:
-        """The boxes to fill, one per nonempty block."""
-        if self.blocks is None:
-            for point in itertools.product(*(range(low, low + extent) for low, extent in self.box)):
-                yield tuple((x, 1) for x in point)
-            return
-        for block in sorted(self.blocks):
-            yield tuple((low + k * b, b) for (low, _), k, b in zip(self.box, block, self.block, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +37,10 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Drawn):
     """One tensor in one instance of its attach path; `axes` are drawn, `hidden` are projected away."""
+
+    _notebook = "lowering.cli.plot"
 
     schedule: str
     stage: str
@@ -256,7 +221,7 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
     needed = bounds.required(tensor)
     given: dict[Var, int] = dict(zip(needed.fixed, values, strict=True))
     required, computed = (_at(region, given, tensor) for region in (needed, bounds.computed(tensor)))
-    seen = elements_of(required, drawn)
+    seen = _drawn_elements(required, drawn)
     sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
     shown = [sides[k] for k in drawn]
     storage = bounds.storage(tensor)
@@ -268,50 +233,15 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
     return Panel(
         domain,
         seen,
-        seen if computed == required else elements_of(computed, drawn),
+        seen if computed == required else _drawn_elements(computed, drawn),
         tuple(shown),
         tuple(extent for _, extent in sides),
         needed.is_exact,
     )
 
 
-def elements_of(region: Region, drawn: Sequence[int], max_blocks: int = MAX_BLOCKS) -> Elements:
-    """The elements of a region, free of parameters, projected to the axes `drawn`."""
+def _drawn_elements(region: Region, drawn: Sequence[int]) -> Elements:
     try:
-        whole = region.shape
-        with whole.budget(MAX_OPERATIONS):
-            return _elements(whole.without(whole.atoms()).project(drawn), _count(whole), max_blocks)
+        return elements_of(region, drawn, MAX_BLOCKS, MAX_OPERATIONS)
     except BudgetError as error:
         raise InputError(f"the region cannot be drawn: {error}") from error
-
-
-def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
-    dims = seen.dims
-    box = tuple(_side(range_between(*ends), {}, "the region") for ends in seen.dim_bounds())
-    ones = (1,) * dims
-    if any(extent == 0 for _, extent in box):
-        return Elements(0, box, ones, None)
-    if seen.includes(seen.hull()):
-        return Elements(number, box, ones, None)
-    block = _block([extent for _, extent in box], max_blocks)
-    point = coordinates(dims)
-    places = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
-    return Elements(number, box, block, frozenset(seen.image(point, places).listed(max_blocks)))
-
-
-def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
-    """The extents of a block. Blocks double along the longest axis until they are few enough."""
-    block, numbers = [1] * len(extents), list(extents)
-    while max(numbers) > MAX_LENGTH or prod(numbers) > max_blocks:
-        k = numbers.index(max(numbers))
-        block[k] *= 2
-        numbers[k] = -(-extents[k] // block[k])
-    return tuple(block)
-
-
-def _count(shape: Shape) -> int | None:
-    try:
-        found = shape.count()
-    except CountError:
-        return None
-    return found if isinstance(found, int) else None

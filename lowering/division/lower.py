@@ -36,6 +36,8 @@ class Lowered(Configured):
     asked: the expression as written, and its context.
     """
 
+    _notebook = "lowering.notebook"
+
     def __init__(
         self,
         expr: Any,

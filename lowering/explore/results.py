@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intset.errors import InputError
 from intset.expr.node import as_int
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.spaces.space import SpaceValue
 from lowering.explore.dataset import described, read_table, require
 
@@ -45,7 +45,7 @@ class Totals:
         return f"{text}; {self.failed:,} failed" if self.failed else text
 
 
-class Exploration:
+class Exploration(Displayed):
     """The rows of a folder, whoever explores into it.
 
     >>> Exploration("results/conv").best(3, by="bytes")     # doctest: +SKIP
@@ -58,6 +58,8 @@ class Exploration:
     ------
     InputError: no exploration is there, or pyarrow is not installed.
     """
+
+    _notebook = "lowering.notebook"
 
     def __init__(self, folder: str | PathLike[str], added: int = 0, elapsed: float = 0.0) -> None:
         if not isinstance(folder, (str, PathLike)):

@@ -75,6 +75,8 @@ class IndexMap(Configured):
     (15,)
     """
 
+    _notebook = "lowering.notebook"
+
     def __init__(self, fn: LayoutFunction, shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
         about = Context() if ctx is None else ctx
         if not isinstance(about, Context):

@@ -21,7 +21,7 @@ from intset.errors import InputError
 from intset.expr.build import Opaque
 from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ MOVABLE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL)  # loops whose iterations 
 
 
 @dataclass(frozen=True, eq=False)
-class Stmt:
+class Stmt(Displayed):
     """A statement."""
+
+    _notebook = "lowering.notebook"
 
     def __repr__(self) -> str:
         return ABOVE.stmt_text(self)
@@ -224,7 +226,7 @@ class ShapeOf(Opaque):
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class Function(Displayed):
     """A loop nest with its parameters.
 
     Attributes
@@ -244,6 +246,8 @@ class Function:
     counts from 0, `m.from_zero()`, where a range of the map begins below that. padding: untouchable elements of
     parameters. reassociate: whether sums of floats may be reordered.
     """
+
+    _notebook = "lowering.notebook"
 
     name: str
     params: tuple[Tensor, ...]

@@ -98,7 +98,12 @@ def function_lines(f: Function) -> Iterator[PrintedLine]:
 
 def stmt_text(stmt: Stmt) -> str:
     """A statement with all inside it."""
-    return "\n".join(line.text for line in _lines(stmt, 0, Naming(place_names(stmt))))
+    return "\n".join(line.text for line in stmt_lines(stmt))
+
+
+def stmt_lines(stmt: Stmt) -> Iterator[PrintedLine]:
+    """The lines of a statement with all inside it."""
+    return _lines(stmt, 0, Naming(place_names(stmt)))
 
 
 def statement_lines(f: Function) -> dict[tuple[int, ...], int]:

@@ -51,6 +51,8 @@ class Contract(Configured):
     reads: names of outputs read before being written; inferred by dataflow, those that may be.
     """
 
+    _notebook = "lowering.notebook"
+
     def __init__(
         self,
         f: Function,

@@ -138,7 +138,9 @@ def test_imports_inside_functions_are_seen() -> None:
     assert ("bound.te_schedule", "lowering.tvm") in late and ("intset", "intset.context") in late
 
 
-HOOKS = {  # loaded by name: the interface of TVM, and the cost model of loops
+HOOKS = {  # loaded by name: the interface of TVM, the cost model of loops, and what notebooks show
+    ("intset.expr.printer", "intset.notebook"),
+    ("bound.infer.infer_bound", "bound.tables"),
     ("bound.te_schedule", "lowering.tvm"),
     ("bound.infer.infer_bound", "lowering.forms.choose"),
 }
@@ -155,7 +157,7 @@ def test_no_circle_of_imports() -> None:
 def test_few_imports_below_module_level() -> None:
     """Late imports load heavy modules, or keep `import intset` light."""
     late = [one for one in every_import() if one.is_late]
-    assert len(late) <= 40, late
+    assert len(late) <= 44, late
     for one in late:
         assert one.module == "intset" or (one.module, one.target) in HOOKS or is_heavy(one.target), one
 
@@ -262,9 +264,10 @@ def test_private_names_stay_private() -> None:
 # What `bound` and `lowering` stand on; see "What is public" in docs/architecture.md.
 PUBLIC = re.compile(
     r"intset(\.(adapters\.\w+|budgets|config|configured|context|deprecation|errors|facts|infinity|installation|names"
+    r"|notebook|trace"
     r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
     r"|itermap(\.\w+)?|spaces\.space|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry"
-    r"|certified\.consistency|sets\.(answers|base|bounds|region))))?"
+    r"|certified\.consistency|sets\.(answers|base|bounds|elements|region))))?"
 )
 
 

@@ -50,6 +50,7 @@ from intset.expr.arguments import listed
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
+from intset.expr.printer import Displayed
 from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
@@ -76,7 +77,7 @@ class StorageAxis:
 
 
 @dataclass(frozen=True, repr=False)
-class Storage:
+class Storage(Displayed):
     """The map of one tensor's storage in one instance of its stage.
 
     Attributes
@@ -88,6 +89,8 @@ class Storage:
     flat: the axes that are stored as one (`flat.py`), of a storage with unit steps; coordinates `t` are those of
         `FlatAxes.numbers`.
     """
+
+    _notebook = "bound.tables"
 
     offset: tuple[Expr, ...]
     steps: tuple[tuple[int, ...], ...]

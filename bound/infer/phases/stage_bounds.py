@@ -19,6 +19,7 @@ from bound.schedule.attach import AttachPath
 from bound.schedule.relations import with_ancestors
 from bound.tensor import Tensor
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.printer import Displayed
 from intset.expr.range import Range
 
 
@@ -59,8 +60,10 @@ class ReductionInit:
 
 
 @dataclass(frozen=True)
-class StageNest:
+class StageNest(Displayed):
     """The loops, values and guards of a stage, as `bound.infer` describes them."""
+
+    _notebook = "bound.tables"
 
     stage: Stage
     loops: tuple[StageLoop, ...]

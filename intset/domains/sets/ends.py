@@ -12,7 +12,7 @@ from intset.expr.build import maximum, minimum
 from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const
-from intset.expr.printer import shown
+from intset.expr.printer import Displayed, shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 
@@ -25,7 +25,7 @@ class CertifiableQuestion(Protocol):
     def certificate(self, answer: Bounds) -> BoundsCertificate: ...
 
 
-class Bounds(tuple[End, End]):
+class Bounds(Displayed, tuple[End, End]):
     """The two ends of a set, `(low, high)`.
 
     Invariant: the ends of an empty set are `(POS_INF, NEG_INF)`.

@@ -16,7 +16,7 @@ from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.printer import shown
+from intset.expr.printer import Drawn, shown
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import prove_in
@@ -63,7 +63,7 @@ def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
     return f"{point} is excluded by {' and '.join(shown(fact) for fact in reasons)}"
 
 
-class Ordered(Configured, ABC):
+class Ordered(Configured, Drawn, ABC):
     """Base of sets and regions: elements as a shape, ordered by inclusion."""
 
     _kind: ClassVar[str]  # sets compare with sets, regions with regions

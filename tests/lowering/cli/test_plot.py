@@ -13,9 +13,10 @@ import pytest
 
 from bound import infer_bound, te, tir
 from intset import evaluate
+from intset.domains.sets.elements import Elements, elements_of
 from lowering.cli import main
 from lowering.cli.inputs import ScriptSchedule
-from lowering.cli.plot_data import DOMAINS, Elements, Picture, elements_of, picture_of
+from lowering.cli.plot_data import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
 from tests import ROOT
 
 SCRIPT = """
@@ -132,8 +133,8 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
 
     i, j = Var("i"), Var("j")
     region = Context({i: Range(0, 30), j: Range(0, 40)}).image((i * 3 + j, j * 2 - 5), domain="isl")
-    exact = elements_of(region, (0, 1))
-    coarse = elements_of(region, (0, 1), max_blocks=200)
+    exact = elements_of(region, (0, 1), MAX_BLOCKS, MAX_OPERATIONS)
+    coarse = elements_of(region, (0, 1), 200, MAX_OPERATIONS)
     covered = {
         point for cell in coarse.cells() for point in itertools.product(*(range(low, low + e) for low, e in cell))
     }
@@ -143,7 +144,7 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     assert coarse.count == exact.count == 1200
     assert all(any(p in there for p in itertools.product(*(range(x, x + e) for x, e in c))) for c in coarse.cells())
     box = Context({i: Range(0, 10**6), j: Range(5, 10**6)}).image((i, j), domain="isl")
-    filled = elements_of(box, (0, 1))
+    filled = elements_of(box, (0, 1), MAX_BLOCKS, MAX_OPERATIONS)
     assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
 
 

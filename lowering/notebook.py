@@ -1,0 +1,77 @@
+"""Representations of nests, plans and results in notebooks; see `intset.notebook`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from bound import tables as of_bound
+from intset.budgets import SHOWN_LINES, SHOWN_NAME, SHOWN_ROWS
+from intset.notebook import Cell, code, escaped, fragment, html, note, pre, svg, table
+from lowering.division.lower import Lowered
+from lowering.explore.results import Exploration
+from lowering.layout.index_map import IndexMap
+from lowering.nest.ir import Function, Stmt
+from lowering.nest.printer import PrintedLine, function_lines, stmt_lines
+from lowering.padding.contract import Contract
+from lowering.padding.plan import Plan
+
+__all__ = ["html", "of_bound", "svg"]
+
+_WORDS = re.compile(r"\b(def|for|in|if|else|allocate|assert|assume|padding|holding|where|with|then)\b")
+_LINE = 400  # characters of a line of a nest
+
+
+@fragment.register
+def _(value: Function) -> Cell:
+    return _nest(function_lines(value))
+
+
+@fragment.register
+def _(value: Stmt) -> Cell:
+    return _nest(stmt_lines(value))
+
+
+def _nest(printed: Iterator[PrintedLine]) -> Cell:
+    lines = list(itertools.islice(printed, SHOWN_LINES + 1))
+    texts = (_WORDS.sub(r"<b>\1</b>", escaped(line.text, _LINE)) for line in lines[:SHOWN_LINES])
+    more = note(f"the first {SHOWN_LINES} lines; str() has all") if len(lines) > SHOWN_LINES else ""
+    return f'<pre style="line-height:1.25">{chr(10).join(texts)}</pre>{more}'
+
+
+@fragment.register
+def _(value: Exploration) -> Cell:
+    names = (*value.names, *value.values)
+    best = value.best(SHOWN_ROWS)
+    rows = ([escaped(str(row[name]), SHOWN_NAME) for name in names] for row in best)
+    first = f"the {len(best)} best by {value.checked_column(None)}" if best else "no row has a value"
+    return f"<div>{escaped(f'{value.folder}: {value.summary}; {first}')}</div>" + table(names, rows)
+
+
+@fragment.register
+def _(value: IndexMap) -> Cell:
+    return pre(repr(value))
+
+
+@fragment.register
+def _(value: Contract) -> Cell:
+    rows = [("needs", code(name), code(str(state))) for name, state in value.needs.items()]
+    rows += [("gives", code(name), code(str(state))) for name, state in value.gives.items()]
+    return f"<div>padding of {code(value.f.name)}</div>" + table(("", "tensor", "padding"), rows)
+
+
+@fragment.register
+def _(value: Plan) -> Cell:
+    return pre(value.explain())
+
+
+@fragment.register
+def _(value: Lowered) -> Cell:
+    steps = ((code(step.rule), code(step.before), code(step.after)) for step in value.steps)
+    rows = [
+        ("expression", code(value.asked[0])),
+        (f"at {value.bits} bits", code(value.expr)),
+        *(("requires", code(cond)) for cond in value.requires[:SHOWN_ROWS]),
+    ]
+    return table((), rows) + table(("rule", "before", "after"), steps)

@@ -1,0 +1,289 @@
+"""Formulas: what a reader with the usual precedence takes them for is the expression; they are short and balanced."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from intset import (
+    Cond,
+    Expr,
+    Opaque,
+    ShapeVar,
+    Var,
+    asserting,
+    cast,
+    ceildiv,
+    const,
+    maximum,
+    minimum,
+    select,
+    truncdiv,
+    truncmod,
+)
+from intset.budgets import LATEX_LENGTH
+from intset.expr.build import logical_and, logical_not, logical_or
+from intset.expr.dialects import LATEX, latex, latex_name
+from intset.expr.node import truth
+from intset.expr.ops import OPS
+from tests.strategies.contexts import TABLE, Expressions, value
+
+i, j = Var("i.outer"), Var("j_0")
+n = ShapeVar("n12", 1, 64, 4)
+KINDS = "sums multiples products quotients divisors choices bits shifts claims casts loads"
+TOKEN = re.compile(
+    r"\\left(?:\\lfloor|\\lceil|.)|\\right(?:\\rfloor|\\rceil|.)|\\dfrac|\\begin\{cases\}|\\end\{cases\}"
+    r"|\\text\{[^}]*\}|\\\\|\\;\\mathrm\{\w+\}\\;|\\operatorname\{\w+\}"
+    r"|(?:[A-Za-z]|\\mathrm\{(?:[^{}\\]|\\.)*\})(?:_\{(?:[^{}\\]|\\.|\\mathrm\{[^{}]*\})*\})?|\\[a-z]+|\d+|[-+<>=&{},]|\S"
+)
+COMPARED: Mapping[str, str] = {
+    "<": "__lt__",
+    r"\leq": "__le__",
+    ">": "__gt__",
+    r"\geq": "__ge__",
+    "=": "eq",
+    r"\neq": "ne",
+}
+LEVELS = {r"\vee": 1, r"\wedge": 2, **dict.fromkeys(COMPARED, 4), "+": 7, "-": 7, r"\cdot": 8}
+LEVELS |= dict.fromkeys((r"\;\mathrm{bitand}\;", r"\;\mathrm{bitor}\;", r"\oplus", r"\ll", r"\gg"), 5)
+LEVELS[r"\;\mathrm{mod}\;"] = 6
+CALLS: Mapping[str, Any] = {
+    r"\min": minimum,
+    r"\max": maximum,
+    r"\operatorname{truncdiv}": truncdiv,
+    r"\operatorname{truncmod}": truncmod,
+    r"\operatorname{asserting}": asserting,
+}
+
+
+class Reader:
+    """Reads a formula as mathematicians do: `mod` binds more loosely than a sum, a sign less tightly than a product."""
+
+    def __init__(self, text: str, variables: Mapping[str, Expr]) -> None:
+        self.tokens, self.at, self.variables = TOKEN.findall(text), 0, variables
+
+    def next(self, wanted: str = "") -> str:
+        token = self.tokens[self.at]
+        assert wanted in ("", token), (wanted, token, self.tokens)
+        self.at += 1
+        return str(token)
+
+    def sees(self, token: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at] == token
+
+    def whole(self) -> Any:
+        answer = self.read(0)
+        assert self.at == len(self.tokens), self.tokens[self.at :]
+        return answer
+
+    def read(self, level: int) -> Any:
+        left = self.first()
+        while self.at < len(self.tokens) and LEVELS.get(self.tokens[self.at], -1) > level:
+            operation = self.next()
+            left = self.joined(operation, left, self.read(LEVELS[operation]))
+        return left
+
+    def joined(self, operation: str, a: Any, b: Any) -> Any:
+        if operation in COMPARED:
+            return getattr(a, COMPARED[operation])(b)
+        return {
+            r"\vee": lambda: logical_or(a, b),
+            r"\wedge": lambda: logical_and(a, b),
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            r"\cdot": lambda: a * b,
+            r"\;\mathrm{mod}\;": lambda: a % b,
+            r"\;\mathrm{bitand}\;": lambda: a & b,
+            r"\;\mathrm{bitor}\;": lambda: a | b,
+            r"\oplus": lambda: a ^ b,
+            r"\ll": lambda: a << b,
+            r"\gg": lambda: a >> b,
+        }[operation]()
+
+    def first(self) -> Any:
+        token = self.next()
+        if token == "-":
+            return -self.read(7)
+        if token == r"\neg":
+            return logical_not(self.read(3))
+        if token == r"\sim":
+            return ~self.read(8)
+        if token == r"\left(":
+            return self.closed(r"\right)")
+        if token == r"\left|":
+            return abs(self.closed(r"\right|"))
+        if token in (r"\left\lfloor", r"\left\lceil"):
+            self.next(r"\dfrac")
+            self.next("{")
+            a = self.closed("}")
+            self.next("{")
+            b = self.closed("}")
+            self.next(r"\right\rfloor" if "floor" in token else r"\right\rceil")
+            return a // b if "floor" in token else ceildiv(a, b)
+        if token == r"\begin{cases}":
+            a = self.read(0)
+            self.next("&")
+            self.next(r"\text{if }")
+            c = self.read(0)
+            self.next(r"\\")
+            b = self.read(0)
+            self.next("&")
+            self.next(r"\text{otherwise}")
+            self.next(r"\end{cases}")
+            return select(c, a, b)
+        return self.named(token)
+
+    def named(self, token: str) -> Any:
+        if token in CALLS or token.startswith(r"\operatorname{"):
+            self.next(r"\left(")
+            operands = [self.read(0)]
+            while self.sees(","):
+                self.next()
+                operands.append(self.read(0))
+            self.next(r"\right)")
+            if token in CALLS:
+                return CALLS[token](*operands)
+            width = re.fullmatch(r"\\operatorname\{(u?)int(\d+)\}", token)
+            assert width is not None
+            return cast(operands[0], int(width[2]), not width[1])
+        if token == latex_name(TABLE.name):
+            self.next(r"\left[")
+            return TABLE[self.closed(r"\right]")]
+        if token in (r"\mathrm{true}", r"\mathrm{false}"):
+            return truth("true" in token)
+        return const(int(token)) if token.isdigit() else self.variables[token]
+
+    def closed(self, end: str) -> Any:
+        inside = self.read(0)
+        self.next(end)
+        return inside
+
+
+def reread(root: Expr | Cond) -> Any:
+    return Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
+    rng = random.Random(seed)
+    drawn = Expressions(rng, (i, j, n), KINDS, sizes=(n,), shared=20)
+    asked = 0
+    for root in (drawn.integer(3), drawn.integer(4), drawn.condition(3)):
+        if r"\cdots" in latex(root):
+            continue
+        read = reread(root)
+        for _ in range(12):
+            at: dict[Any, Any] = {i: rng.randrange(-9, 9), j: rng.randrange(-9, 9), n: rng.randrange(4, 64, 4)}
+            at[TABLE] = lambda index: index * 3 % 7
+            assert value(read, at) == value(root, at), (str(root), latex(root))
+            asked += 1
+    assert asked
+
+
+def test_the_reader_sees_a_missing_parenthesis() -> None:
+    for right, wrong in (
+        (i - (j - n), "i - j - n"),
+        ((i + j) * n, r"i + j \cdot n"),
+        (i % 4 + j, r"i \;\mathrm{mod}\; 4 + j"),
+    ):
+        names = {"i": i, "j": j, "n": n}
+        at = {i: 5, j: 6, n: 8}
+        assert value(Reader(wrong, names).whole(), at) != value(right, at)
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (i * 4 + j, r"i_{\mathrm{outer}} \cdot 4 + \mathrm{j\_0}"),
+        ((n + 3) // 4, r"\left\lfloor \dfrac{n_{12} + 3}{4} \right\rfloor"),
+        (n * 4 % 3 - 1, r"\left(n_{12} \cdot 4 \;\mathrm{mod}\; 3\right) - 1"),
+        (-n * 2 + -3, r"-n_{12} \cdot 2 + \left(-3\right)"),
+        (n - (n - 1), r"n_{12} - \left(n_{12} - 1\right)"),
+        ((n < 3) & (n > 1) | n.eq(2), r"n_{12} < 3 \wedge n_{12} > 1 \vee n_{12} = 2"),
+        (~(n < 3), r"\neg \left(n_{12} < 3\right)"),
+        (minimum(n, 3) * 2, r"\min\left(n_{12}, 3\right) \cdot 2"),
+    ],
+)
+def test_parentheses_stand_where_precedence_needs_them(e: Any, expected: str) -> None:
+    assert latex(e) == expected and e._repr_latex_() == f"${expected}$"
+
+
+def balanced(text: str) -> bool:
+    """Whether braces, and `\\left` with `\\right`, match."""
+    depth = sides = 0
+    for token in re.findall(r"\\left|\\right|\\[^a-z]|\\[a-z]+|[{}]", text):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        sides += {r"\left": 1, r"\right": -1}.get(token, 0)
+        if depth < 0 or sides < 0:
+            return False
+    return depth == sides == 0
+
+
+STRANGE = [
+    "a b",
+    "$x$",
+    "\\frac",
+    "x'",
+    "{",
+    "}",
+    "é",
+    "i.j.k",
+    ".a",
+    "a.",
+    "x12",
+    "12",
+    "a\x00b",
+    "~^_#%&",
+    "\udc80",
+    '"',
+    "x" * 900,
+]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_any_name_is_balanced(name: str) -> None:
+    text = (Var(name) + 1)._repr_latex_()
+    assert balanced(text) and len(text) < 300 and not re.search(r"(?<!\\)\$", text[1:-1]) and text.isprintable()
+    assert balanced(latex(Opaque(name, 1)[i]))
+
+
+def test_names_are_told_apart() -> None:
+    names = ["i", "i.outer", "i_outer", "iouter", "i1", "i.1", "i.outer.inner", "I", "i ", "i\\"]
+    assert len({latex_name(name) for name in names}) == len(names)
+
+
+def test_every_operation_has_a_row() -> None:
+    assert set(LATEX) | {OPS["var"]} == set(OPS.values())
+
+
+def chains() -> Iterator[Expr]:
+    deep: Expr = i
+    wide: Expr = i
+    for k in range(100_000):
+        deep = deep + deep if k % 2 else deep * 3
+        wide = wide + j * k
+    yield from (deep, wide, const(1 << 100_000), i + (1 << 4000))
+
+
+def test_a_large_expression_is_cut_and_says_so() -> None:
+    for e in chains():
+        text = e._repr_latex_()
+        assert len(text) < LATEX_LENGTH + 300 and balanced(text) and "shortened" in text
+
+
+def test_mathtext_draws_formulas() -> None:
+    mathtext = pytest.importorskip("matplotlib.mathtext")
+    parser = mathtext.MathTextParser("path")
+    rng = random.Random(3)
+    drawn = Expressions(rng, (i, j, n), KINDS, sizes=(n,), shared=20)
+    seen = 0
+    for _ in range(40):
+        text = (drawn.integer(3) if rng.random() < 0.7 else drawn.condition(2))._repr_latex_()
+        if "cases" not in text:  # mathtext has no environments
+            parser.parse(text)
+            seen += 1
+    assert seen > 10
