@@ -26,6 +26,7 @@ from intset.linear.form import (
     atom,
     constant,
     degree,
+    factors,
     is_affine,
     is_sum,
     long_spine,
@@ -136,14 +137,14 @@ class Normalizer:
 
         The result has `FLOORMOD` (and `TRUNCMOD`) atoms: it is for bounds and print, not for further arithmetic.
         """
-        if not 1 < len(form.terms) <= division.MAX_TERMS:
+        if not (2 if not form.const else 1) <= len(form.terms) <= division.MAX_TERMS:  # one: `2 - b*(2 // b)`
             return form
         known = form.regrouped
         if known is not None and known[0] is self.mark:
             return known[1] or form
         result = form
         for e in form.terms:
-            if e.op in division.REMAINDER_OF or e.op is ops.MUL and division.has_quotient(e):
+            if e.op is ops.MUL and division.has_quotient(e) or e.op in division.REMAINDER_OF and len(form.terms) > 1:
                 if symbolic.SPENT.open:
                     with symbolic.own_budget():
                         result = division.regrouped(self, form)
@@ -237,8 +238,11 @@ class Normalizer:
         if cached is not None and cached[0] is self.mark:
             return cached[1]
         interval = self.sum_bounds(form)
-        if len(form.terms) > 1:
+        terms = form.terms
+        if len(terms) > 1 or terms and form.const and next(iter(terms)).op is ops.MUL:
             regrouped = self.regroup(form)
+            if interval[0] is None or interval[1] is None:
+                regrouped = self._scaled_by_sizes(regrouped)
             if regrouped is not form:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
         alone, facts = interval, self.assumptions
@@ -248,6 +252,16 @@ class Normalizer:
             interval = iv.stepped(interval, *step_of_sum(self, form))
         form.interval = (self.mark, interval)
         return interval
+
+    def _scaled_by_sizes(self, form: Linear) -> Linear:
+        """`form` with one `m*b - d*m*(b // d)`, d no constant, written as `m * (b % d)`; `form` itself without one."""
+        for monomial in form.terms:
+            for quotient in factors(monomial) if monomial.op is ops.MUL else ():
+                if quotient.op is not ops.FLOORDIV or quotient.args[1].op is ops.CONST:
+                    continue
+                if (step := division.scaled_remainder(self, form, monomial, quotient)) is not None:
+                    return step
+        return form
 
     def sum_bounds(self, form: Linear) -> Interval:
         """Bounds of the sum, term by term."""

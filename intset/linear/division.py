@@ -295,9 +295,6 @@ def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Li
     return Linear(whole, {e: k for e, k in quotient.items() if k}), Linear(dividend.const, rest)
 
 
-MAX_TERMS = 2 * EXPANDED_TERMS
-
-
 def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     """`dividend % divisor`."""
     if len(dividend.terms) > EXPANDED_TERMS:
@@ -321,6 +318,9 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
             remainder.origin = RemainderOrigin(e, c)
     return remainder
+
+
+MAX_TERMS = 2 * EXPANDED_TERMS
 
 
 def only_remainder(known: Normalizer, form: Linear, origin: RemainderOrigin) -> Linear | None:
@@ -348,8 +348,8 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     """
     terms = dict(form.terms)
     accumulate(terms, base, -factor)
-    _add(terms, division, c * factor)
-    _add(terms, make(REMAINDER_OF[division.op], (known.atomized(base), const(c))), factor)
+    remainder = make(REMAINDER_OF[division.op], (known.atomized(base), const(c)))
+    accumulate(terms, Linear(0, {division: c, remainder: 1}), factor)
     return Linear(form.const - factor * base.const, terms)
 
 
@@ -440,7 +440,7 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
         if division.op not in REMAINDER_OF:
             continue
         if division.args[1].op is ops.CONST:
-            if (step := _scaled_remainder(known, form, monomial, division)) is not None:
+            if (step := scaled_remainder(known, form, monomial, division)) is not None:
                 return step
             continue
         for base, divisor in _as_quotients_of(known, division, monomial):
@@ -449,22 +449,29 @@ def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int)
             if own is None or k % own:
                 continue
             factor = -k // own
-            if _dominates(form, base, factor) if base.terms else 0 < factor * base.const // (form.const or 1) <= 1:
+            is_smaller = abs(form.const - factor * base.const) <= abs(form.const)
+            if _dominates(form, base, factor) if base.terms else is_smaller:
                 remainder = make(REMAINDER_OF[division.op], (known.atomized(base), known.atomized(divisor)))
                 return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None
 
 
-def _scaled_remainder(known: Normalizer, form: Linear, monomial: Expr, division: Expr) -> Linear | None:
-    """One step of regrouping for `m * (b // c)`, c a constant: `m*b - c*m*(b // c)` is `m * (b % c)`."""
-    c, k, beside = division.args[1].data, form.terms[monomial], factors(monomial)
-    if c < 1 or k % c or division.op is ops.TRUNCDIV or not take_out(beside, division) or not beside:
+def scaled_remainder(known: Normalizer, form: Linear, monomial: Expr, division: Expr) -> Linear | None:
+    """One step of regrouping for `m * (b // d)`: `m*b - d*m*(b // d)` is `m * (b % d)`."""
+    base, divisor = (known.form(arg) for arg in division.args)
+    k, beside, others = form.terms[monomial], factors(monomial), divisor.terms or {const(1): divisor.const}
+    if division.op is ops.TRUNCDIV or not take_out(beside, division) or not divisor.terms and divisor.const < 1:
         return None
-    outer, base, factor = atom(monomial_of(beside)), known.form(division.args[0]), -k // c
-    if not _dominates(form, part := known.product(outer, base), factor):
-        return None
-    remainder = atom(make(ops.FLOORMOD, (known.atomized(base), const(c))))
-    return form.plus(part, -factor).plus(atom(monomial), factor * c).plus(outer.times(remainder), factor)
+    for lead, own in others.items():
+        rest = list(beside)
+        if k % own or not all(take_out(rest, e) for e in factors(lead) if e.op is not ops.CONST) or not rest:
+            continue
+        outer, factor = atom(monomial_of(rest)), -k // own
+        part, whole = known.product(outer, base), known.product(known.product(outer, divisor), atom(division))
+        if part.terms and _dominates(form, part, factor) and _dominates(form, whole, -factor):
+            remainder = atom(make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor))))
+            return form.plus(part, -factor).plus(whole, factor).plus(outer.times(remainder), factor)
+    return None
 
 
 def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Iterator[tuple[Linear, Linear]]:
@@ -480,12 +487,6 @@ def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Itera
     outer = atom(monomial_of(beside))
     if known.is_positive(outer):
         yield floordiv(known, dividend, atom(monomial_of(inner))), outer
-
-
-def _add(terms: dict[Expr, int], e: Expr, k: int) -> None:
-    terms[e] = terms.get(e, 0) + k
-    if not terms[e]:
-        del terms[e]
 
 
 def _dominates(form: Linear, part: Linear, factor: int) -> bool:

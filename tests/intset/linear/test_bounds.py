@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from intset import POS_INF, Context, Expr, ShapeVar, evaluate, parse
 from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import ATOM_BOUNDS, Interval
@@ -70,3 +71,22 @@ def test_ends_are_moved_to_a_residue_class() -> None:
                 checked += 1
     assert checked > 800
     assert iv.stepped((2**70 + 1, 2**71), 8, 5) == (2**70 + 5, 2**71 - 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("2 % b", (0, 2)), ("7 % (b + 1) - 3", (-3, 4)), ("a % b * b", (0, 64)), ("2 % b * b", (0, 16)),
+        ("4 // (2 % b + 1)", (1, 4)), ("a * (7 % b)", (0, 56)), ("b * (a % (b + 1))", (0, 64)),
+        ("abs(2 % b - 1)", (0, 1)), ("3 * b * (a % b) + 1", (1, 193)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("most", [8, None])
+def test_remainders_by_sizes(text: str, ends: tuple[int, int], most: int | None) -> None:
+    a, b = ShapeVar("a", 1, most), ShapeVar("b", 1, most)
+    e = parse(text, {"a": a, "b": b}, kind=Expr)
+    low, high = Context({}).bounds(e, over="sizes")
+    values = [evaluate(e, {a: x, b: y}) for x, y in itertools.product(range(1, 9), repeat=2)]
+    assert ends[0] <= low <= min(values) and (high == POS_INF or high >= max(values))
+    if most is not None or ends[1] < 8:
+        assert high <= ends[1]
