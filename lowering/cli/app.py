@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import re
 import sys
 import traceback
 import warnings
@@ -25,20 +22,21 @@ from lowering.cli.arguments import (
     MANY_DOMAINS,
     ONE_DOMAIN,
     TRACEBACK,
+    Commands,
+    at_least,
     checked,
     common,
     domain_list,
     integers,
     listed,
+    message_of,
     readable,
+    refuse,
     traceback_option,
 )
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 from lowering.cli.tightness import write_report
-
-JSON_VERSION = 1
-_KEYWORD = re.compile(r"\b(unsafe|compact|reassociate|strength)=True\b")
 
 _MANUAL = """
 Bounds, regions, proofs and division lowering for tensor compilers.
@@ -84,8 +82,9 @@ Domains:
   interval*modular  their reduced product; 'a*b' is one for any two
   isl               exact Presburger sets
   points            enumeration of small boxes
-  Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain'
-  in the table [tool.intset] of pyproject.toml, sets the default.
+
+Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain' in the table
+[tool.intset] of pyproject.toml, sets the default.
 
 An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside, 'lower'
 refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head of the function,
@@ -93,9 +92,10 @@ what depends on data a check before the access.
 
 \b
 Exit status:
-  0  done
-  1  compare found an answer that is wrong, or explore --strict a configuration that failed
-  2  bad input, named in one line on stderr
+  0    done
+  1    compare found a wrong answer; with --strict, explore a failure
+  2    bad input, named in one line on stderr
+  130  interrupted
 """
 
 
@@ -119,21 +119,8 @@ def _report(
         if not as_json:
             show(report)
     if as_json:
-        _print_json({"files": found})
+        tables.print_json({"files": found})
     return found
-
-
-def _print_json(report: JsonObject) -> None:
-    print(json.dumps(_finite({"version": JSON_VERSION, **report}), indent=1, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """A report without numbers that JSON lacks: not a number and the infinities are null."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagonals out of the storage.")
@@ -143,7 +130,7 @@ _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagon
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
+@click.group(cls=Commands, help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
 @click.version_option(library_version(), prog_name="intset", message="%(prog)s %(version)s")
 def app() -> None:
     pass
@@ -255,7 +242,8 @@ def lower(
     \b
     Examples:
       intset lower examples/resnet_conv3x3.py
-      intset lower --emit c --main examples/matmul_cached.py > matmul.c && cc -O3 matmul.c -lm && ./a.out
+      intset lower --emit c --main examples/matmul_cached.py > matmul.c
+      cc -O3 matmul.c -lm && ./a.out
       intset lower --strength examples/flatten_symbolic.py
     """
     if with_main:
@@ -341,83 +329,91 @@ def _script_or_folder(name: str) -> Path:
 )
 @click.option("-o", "--output", metavar="FILE", help="A .png or .svg file; default: SCRIPT-STAGE.png or DIR.png, here.")
 def plot(file: Path, by: str | None, pareto: list[str], **options: Any) -> None:
-    """Draw what a stage requires, computes and allocates, or the results of an exploration.
+    """Draw what a stage needs and stores, or an exploration's results.
 
-    Two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain (interval,
-    stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all axes.
-    Axes may be named, or numbered from 0. Needs matplotlib: pip install 'inferbound[plot]'.
+    Of a script: two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain
+    (interval, stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all
+    axes. Axes may be named, or numbered from 0. Needs matplotlib: pip install 'inferbound[plot]'.
 
     Of a folder that `intset explore` wrote: a heat map of --by over two names, the least over all other names, or the
-    Pareto front of two values; other options have no effect on it.
+    Pareto front of two values.
 
     \b
     Examples:
       intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
-      intset plot examples/softmax_dynamic.py --at n=40 --at rows=8 -d interval -d auto -o softmax.svg
+      intset plot examples/softmax_dynamic.py --at n=40 --at rows=8 -o max.svg
       intset plot results --axes ty,tx --by cost -o cost.png
       intset plot results --pareto bytes,cost
     """
     if file.is_dir():
+        refuse("stage", "instance", "domains", "at", "schedule", "compute", why="is of a script, and FILE is a folder")
         from lowering.cli.plot_results import plot_results
 
         plot_results(file, options["axes"], by, pareto, options["output"])
         return
+    refuse("by", "pareto", why="is of a folder of results, and FILE is a script")
     from lowering.cli import plot as drawing
 
     drawing.plot(file, **options)
 
 
+_SPACE_FILE = checked(partial(readable, suffixes=(".py",), of="defines a space"))
+
+
 @app.command()
-@click.argument("file", metavar="FILE", callback=checked(partial(readable, suffixes=(".py",))))
-@click.option("--sample", type=click.IntRange(0), default=5, help="Members drawn uniformly; default: 5.")
+@click.argument("file", metavar="FILE", callback=_SPACE_FILE)
+@click.option("--sample", type=at_least(0), default=5, help="Members drawn uniformly; default: 5.")
 @click.option("--seed", type=int, default=0, help="The seed of the sample.")
-@click.option("--best", type=click.IntRange(1), default=10, help="With --by: the number of members listed.")
+@click.option("--best", type=at_least(1), default=10, help="With --by: the number of members listed.")
 @click.option("--by", metavar="EXPRESSION", help="List the members with the least value of an expression of the names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
 def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
-    """Print a space: the number of configurations, the values that each name still takes, a sample, the best.
+    """Print a space: its count, the values left, a sample, the best.
 
-    FILE is a Python script that defines `space = Space({...}, where=[...])`. For an empty space the conditions that
-    contradict one another are listed.
+    FILE is a Python script that defines `space = Space({...}, where=[...])`. The values are those that each name still
+    takes under the conditions. For an empty space the conditions that contradict one another are listed.
 
     \b
     Examples:
       intset space examples/conv_tilings.py
       intset space --by "ty * tx" --best 3 examples/conv_tilings.py
     """
+    if by is None:
+        refuse("best", why="counts the members least in an expression: it goes with --by")
     report = exploring.space_report(file, sample, seed, best, by)
     if as_json:
-        _print_json(report)
+        tables.print_json(report)
     else:
         exploring.show_space(report)
 
 
 @app.command()
-@click.argument("file", metavar="FILE", callback=checked(partial(readable, suffixes=(".py",))))
+@click.argument("file", metavar="FILE", callback=_SPACE_FILE)
 @click.option("--out", metavar="DIR", required=True, help="The folder of the results.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; default: this one alone.")
+@click.option("--jobs", type=at_least(1), help="Processes; default: this one alone.")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--best", type=click.IntRange(1), default=10, help="Rows listed at the end; default: 10.")
+@click.option("--best", type=at_least(1), default=10, help="Rows listed at the end; default: 10.")
 @click.option("--by", metavar="COLUMN", help="The value that is least in the best rows; default: the first one.")
 @click.option("--largest", is_flag=True, help="The greatest values of --by are best.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a configuration failed.")
 @click.option("--fresh", is_flag=True, help="Delete the results that are there.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
 def explore(file: Path, as_json: bool, **options: Any) -> int:
-    """Measure every configuration of a space into a folder of Parquet files.
+    """Measure every configuration of a space into a folder.
 
-    FILE is a Python script that defines `space`, `make(configuration)`, and `measure(made)` unless `make` gives the
-    numbers itself. Run again, it goes on where it stopped; an interrupt writes what is done. Results of other functions
-    in the same folder are refused. Needs pyarrow: pip install 'inferbound[sweep]'; --dask needs 'inferbound[dask]'.
+    The folder has Parquet files. FILE is a Python script that defines `space`, `make(configuration)`, and
+    `measure(made)` unless `make` gives the numbers itself. Run again, it goes on where it stopped; an interrupt writes
+    what is done. Results of other functions in the same folder are refused. Needs pyarrow: pip install
+    'inferbound[sweep]'; --dask needs 'inferbound[dask]'.
 
     \b
     Examples:
-      intset explore examples/conv_tilings.py --out results --jobs 4 --best 10 --by bytes
+      intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
       intset plot results --axes ty,tx --by bytes -o bytes.png
     """
     report, is_good = exploring.explored(file, **options)
     if as_json:
-        _print_json(report)
+        tables.print_json(report)
     else:
         exploring.show_explored(report)
     return 0 if is_good else 1
@@ -436,7 +432,7 @@ def domains(as_json: bool) -> None:
     """
     report = reports.all_domains()
     if as_json:
-        print(json.dumps({"version": JSON_VERSION, **report}, indent=1))
+        tables.print_json(report)
     else:
         tables.show_domains(report)
 
@@ -447,6 +443,9 @@ for _command in (app, *app.commands.values()):
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: `intset bounds ... >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # as long as the process
     words = list(sys.argv[1:] if arguments is None else arguments)
     digits = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)  # integers of any length are read and printed
@@ -469,18 +468,13 @@ def _run(words: list[str]) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    except BrokenPipeError:  # stdout was closed: `intset bounds ... | head`
+    except (BrokenPipeError, SystemExit):  # stdout was closed: `intset bounds ... | head`; click then raises SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (click.ClickException, IntSetError, OSError) as error:
         if asked.get(TRACEBACK):
             traceback.print_exc()
-        return _fail(_in_options(error.format_message() if isinstance(error, click.ClickException) else str(error)))
-
-
-def _in_options(message: str) -> str:
-    """`message` with the arguments of `lower` and `infer_bound` as options of the command line."""
-    return _KEYWORD.sub(lambda found: f"--{found[1]}", message)
+        return _fail(message_of(error))
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

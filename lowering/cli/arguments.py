@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from intset import InputError
 from intset.expr.printer import shown
@@ -15,6 +18,48 @@ from intset.names import check_name
 from lowering.cli.reports import SizeValues
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class OneEach(click.Command):
+    """A command that refuses an option with a value that is given twice, unless it is repeatable."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            found = parse(args)
+            single = [param for param in found[2] if isinstance(param, click.Option) and not param.multiple]
+            for param, times in Counter(single).items():
+                if times > 1 and not param.is_flag:
+                    raise click.UsageError(f"{param.opts[-1]} is given {'twice' if times == 2 else f'{times} times'}")
+            return found
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]  # of this parser alone
+        return parser
+
+
+class Commands(click.Group):
+    """The commands of `intset`."""
+
+    command_class = OneEach
+
+
+class _Integer(click.IntRange):
+    name = "integer"
+
+
+def at_least(least: int) -> click.IntRange:
+    """The type of an option that takes integers from `least` on."""
+    return _Integer(least)
+
+
+def refuse(*names: str, why: str) -> None:
+    """Refuse the options of these parameters, where the command line has one of them."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} {why}")
 
 
 def checked(check: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -39,8 +84,10 @@ def integers(texts: Sequence[str], option: str) -> SizeValues:
     return values
 
 
-def readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
-    """The path of a readable script or corpus."""
+def readable(name: str, suffixes: Sequence[str] = (".py", ".json"), of: str = "builds schedules") -> Path:
+    """The path of a readable script or corpus; `of` is what a script is expected to do."""
+    if not name:
+        raise InputError("FILE is empty: the name of a file is expected")
     path = Path(name)
     if not path.exists():
         raise InputError(f"{name}: no such file")
@@ -49,7 +96,7 @@ def readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
     if path.suffix not in (".py", ".json"):
         raise InputError(f"{name}: a Python script (.py) or a corpus (.json) is expected")
     if path.suffix not in suffixes:
-        raise InputError(f"{name}: a Python script that builds schedules is expected")
+        raise InputError(f"{name}: a Python script that {of} is expected")
     try:
         path.open("rb").close()
     except OSError as error:
@@ -59,6 +106,8 @@ def readable(name: str, suffixes: Sequence[str] = (".py", ".json")) -> Path:
 
 def domain_list(texts: str | Sequence[str] | None) -> tuple[str, ...]:
     parts = listed([texts] if isinstance(texts, str) else texts or ())
+    if texts and not parts:
+        raise InputError("--domain names no domain")
     return tuple(check_name(part, "--domain") for part in parts)
 
 
@@ -115,3 +164,18 @@ def common(domain: Callable[[_Command], _Command]) -> Callable[[_Command], _Comm
         return files(domain(as_json(AT(command))))
 
     return decorate
+
+
+# The arguments of `lower`, `infer_bound` and `explore` in messages, which are options here.
+_KEYWORD = re.compile(r"\b(unsafe|compact|reassociate|strength|fresh)=True\b|(?:(?<=^)|(?<=: ))(at(?=: )|out(?= must))")
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error, with options as they are spelled; of the system's errors, the file and the reason."""
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, OSError) and error.strerror:
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part is not None)
+    else:
+        text = str(error)
+    return _KEYWORD.sub(lambda found: f"--{found[1] or found[2]}", text)

@@ -83,7 +83,10 @@ def space_report(path: Path, sample: int, seed: int, best: int, by: str | None) 
         report["contradiction"] = [str(condition) for condition in ranges.contradiction]
     if by is not None:
         report["by"] = by
-        report["best"] = space.minimize(by, k=best) if count else []
+        try:
+            report["best"] = space.minimize(by, k=best) if count else []
+        except InputError as error:
+            raise InputError(f"--by: {error}") from error
     return report
 
 

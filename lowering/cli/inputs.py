@@ -118,7 +118,9 @@ def _one_line(path: Path) -> Iterator[None]:
     """Convert exceptions of a script to an `InputError` that names the script's line."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = f":{frames[-1].lineno}" if frames else ""
         text = str(error).strip()

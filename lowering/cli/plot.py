@@ -17,7 +17,7 @@ from intset.installation import DISTRIBUTION
 from intset.notebook import pre
 from lowering.cli.inputs import load_script
 from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of
-from lowering.cli.tables import say, visible
+from lowering.cli.tables import prose, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ def plot(
     target = target or Path(f"{path.stem}-{picture.tensor}.png".replace("/", "-"))
     save(picture, target)
     where = ", ".join(f"{name}={value}" for name, value in picture.instance)
-    say(f"{target}: {picture.tensor} of {entry.name}{f' at {where}' if where else ''}, by {', '.join(domains)}")
+    prose(f"{target}: {picture.tensor} of {entry.name}{f' at {where}' if where else ''}, by {', '.join(domains)}")
 
 
 def check_output(name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from intset import InputError
 from lowering.cli.plot import check_output, require_matplotlib, saved, write_out
-from lowering.cli.tables import say
+from lowering.cli.tables import prose
 from lowering.explore import Exploration
 
 Rows = Sequence[Mapping[str, Any]]
@@ -37,13 +37,13 @@ def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequ
         rows = _complete(results, (first, second))
         front = pareto_front(rows, first, second)
         saved(_front_figure(rows, front, first, second, str(folder)), target)
-        say(f"{target}: {len(front)} of {len(rows):,} configurations are best in {first} or {second}")
+        prose(f"{target}: {len(front)} of {len(rows):,} configurations are best in {first} or {second}")
         return
     down, across = _axes(results, axes)
     column = results.checked_column(by)
     rows = _complete(results, (down, across, column))
     saved(_heat_figure(rows, down, across, column, str(folder)), target)
-    say(f"{target}: {column} over {down} and {across}, the least of {len(rows):,} configurations in each cell")
+    prose(f"{target}: {column} over {down} and {across}, the least of {len(rows):,} configurations in each cell")
 
 
 def _axes(results: Exploration, axes: Sequence[str]) -> tuple[str, str]:

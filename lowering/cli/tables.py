@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 T = TypeVar("T")
 
 _WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")
+JSON_VERSION = 1
 _MIN_ITEMS = 20  # fewer items show no progress bar
 
 
@@ -106,8 +109,23 @@ def prose(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print lines with control characters escaped."""
-    print(visible(text))
+    """Print lines with control characters, and those that the output cannot encode, escaped."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(visible(text).encode(encoding, "backslashreplace").decode(encoding))
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """Print a report as JSON."""
+    print(json.dumps(_finite({"version": JSON_VERSION, **report}), indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """A report without numbers that JSON lacks: not a number and the infinities are null."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def visible(text: str, keep: str = "\n\t") -> str:

@@ -232,7 +232,7 @@ class ResultFolder:
         if different := [what for what in asked if stored.get(what) != asked[what]]:
             raise InputError(
                 f"{self.folder} has results of another {' and '.join(different)}: name another folder, or delete them "
-                "by fresh=True (--fresh)"
+                "by fresh=True"
             )
 
     def done(self) -> set[Row]:

@@ -21,7 +21,7 @@ from lowering.errors import ExplorationError
 from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
 from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
 from lowering.explore.identity import key_of, settings
-from lowering.explore.results import Exploration, first_value, is_better
+from lowering.explore.results import Exploration, check_column, first_value, is_better
 from lowering.explore.work import Measurement, Task
 
 Made = TypeVar("Made")
@@ -57,7 +57,8 @@ def explore(
     progress: whether a terminal shows the rate, the time left and the best value so far.
     fresh: delete the results that are there.
     strict: raise an error at the end if a configuration failed.
-    by: the value that `progress` shows the least of; default: the first one.
+    by: the value that `progress` shows the least of; default: the first one. An unknown name is refused as soon as one
+        configuration is measured.
     workers: batches in flight on an executor that does not tell its number of workers.
     batch: seconds of work in a batch; default: 1, and a hundredth of the time elapsed in a long run, at most 60.
 
@@ -96,7 +97,7 @@ def explore(
         else:
             running = in_executor(task, feed, pace, engine, workers)
         with _Progress(progress, total, min(len(done), total), by) as shown_progress:
-            added = _written(running, results, shown_progress)
+            added = _written(running, results, shown_progress, by)
     found = Exploration(folder, added, monotonic() - begin)
     if strict and found.summary.failed:
         (failure,) = found.failures(1)
@@ -104,9 +105,16 @@ def explore(
     return found
 
 
-def _written(running: Any, results: ResultFolder, progress: _Progress) -> int:
-    """Write every batch that an engine yields; the number of rows. An interrupt waits for the file that is begun."""
+def _written(running: Any, results: ResultFolder, progress: _Progress, by: str | None) -> int:
+    """Write every batch that an engine yields; the number of rows. An interrupt waits for the file that is begun.
+
+    Raises
+    ------
+    InputError: there are values, and none of them is named `by`.
+    """
     version, added = library_version(), 0
+    if results.values:
+        check_column(by, results.values, results.names)
     try:
         batch = next(running, None)
         while batch is not None:
@@ -115,6 +123,8 @@ def _written(running: Any, results: ResultFolder, progress: _Progress) -> int:
             try:
                 results.append(rows, outcomes, version)
                 progress.advance(outcomes)
+                if results.values:
+                    check_column(by, results.values, results.names)
             except KeyboardInterrupt as interrupt:
                 if results.number == number:
                     results.append(rows, outcomes, version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -127,12 +127,7 @@ class Exploration(Displayed):
         ------
         InputError: there is no such column.
         """
-        known = (*self.values, *self.names, "seconds")
-        if by is None:
-            return known[0] if self.values else "seconds"
-        if not isinstance(by, str) or by not in known:
-            raise InputError(f"unknown column {shown(by)}; known: {', '.join(known)}")
-        return by
+        return check_column(by, self.values, self.names)
 
     def failures(self, k: int = 10) -> list[dict[str, Stored]]:
         """The first `k` rows with an error, as dicts of configuration and `error`."""
@@ -148,6 +143,17 @@ class Exploration(Displayed):
         return (
             f"<Exploration {self.folder}: {self.summary}; {', '.join(self.names)} -> {', '.join(self.values) or '-'}>"
         )
+
+
+def check_column(by: str | None, values: Iterable[str], names: Iterable[str]) -> str:
+    """The column `by`, by default the first value; raises `InputError` if there is no such column."""
+    values = tuple(values)
+    if by is None:
+        return values[0] if values else "seconds"
+    known = (*values, *names, "seconds")
+    if not isinstance(by, str) or by not in known:
+        raise InputError(f"unknown column {shown(by)}; known: {', '.join(known)}")
+    return by
 
 
 def is_better(value: Any, than: Any) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lowering.cli import main
+from lowering.cli.app import app
 from lowering.cli.tables import _table_lines, _wrapped
 from tests import ROOT
 
@@ -44,6 +45,7 @@ FILES = {
     "kind.json": json.dumps([ROW | {"kind": "other"}]),
     "truth.json": json.dumps([ROW | {"truth": []}]),
     "syntax.json": json.dumps([ROW | {"exprs": ["i +"]}]),
+    "odd.py": "class Odd(BaseException): pass\nraise Odd('x')",
     "unknown.json": json.dumps([ROW | {"exprs": ["k"]}]),
     "twice.json": json.dumps([ROW | {"vars": [["i", "0", "8"], ["i", "0", "8"]]}]),
     "extent.json": json.dumps([ROW | {"vars": [["i", "0"]]}]),
@@ -102,8 +104,32 @@ BAD = [
     "explore space.py --out results",
     "explore good.py",
     "domains --domain auto",
+    "bounds odd.py",
+    "bounds --domain isl --domain auto good.py",
+    "lower --emit c --emit nest good.py",
+    "compare --domain , good.py",
+    "plot good.py --at n=8 --by cost",
+    "plot . --stage B",
+    "space --best 3 space.py",
+    "space --sample x space.py",
+    "space good.json",
+    f"bounds {'x' * 300}.py",
     "nothing",
 ]
+
+
+SPELLED = {
+    "bounds --at n=-3 good.py": "good.py: s: --at: the size n cannot be -3",
+    "plot --at n=-3 good.py": "--at: the size n cannot be -3",
+    "lower --nests auto --nests auto good.py": "--nests is given twice",
+    "bounds -d isl -d isl -d isl good.py": "--domain is given 3 times",
+    "space --by q space.py": "--by: unknown name 'q' (known: t), in the text 'q'",
+    "space --best 3 space.py": "--best counts the members least in an expression: it goes with --by",
+    "plot --pareto a,b good.py": "--pareto is of a folder of results, and FILE is a script",
+    "plot --compute box .": "--compute is of a script, and FILE is a folder",
+    f"bounds {'x' * 300}.py": f"{'x' * 300}.py: File name too long",
+    "space good.json": "good.json: a Python script that defines a space is expected",
+}
 
 
 @pytest.fixture
@@ -133,6 +159,9 @@ def test_messages_name_options_as_they_are_spelled(folder: Path, capsys: pytest.
     assert "--unsafe" in message and "unsafe=True" not in message
     assert main(["bounds", "--at", "n=3", "--at", "n=4", "good.py"]) == 2
     assert "--at n is given twice: 3 and 4" in capsys.readouterr().err
+    for line, words in SPELLED.items():
+        assert main(line.split()) == 2
+        assert capsys.readouterr().err == f"intset: error: {words}\n"
 
 
 @pytest.mark.parametrize("words", [["--traceback", "bounds", "raises.py"], ["bounds", "--traceback", "raises.py"]])
@@ -179,6 +208,23 @@ def test_domains_are_listed_and_a_broken_plugin_is_named(
 
 
 @pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize(
+    "words", [[], *([name] for name in app.commands)], ids=lambda words: " ".join(words) or "intset"
+)
+def test_the_manual_has_the_width_that_columns_says(
+    words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert main([*words, "--help"]) == 0
+    free = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= min(columns, 100)
+    assert text.split() == free.split()  # nothing is broken, or left out as "..."
+
+
+@pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("command", ["bounds", "compare", "explain"])
 def test_output_has_the_width_that_columns_says(
     command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -215,6 +261,52 @@ def test_a_module_and_an_interrupt_while_it_is_imported(tmp_path: Path) -> None:
         [sys.executable, "-m", "intset", "domains"], capture_output=True, text=True, env=environment, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (130, "intset: error: interrupted\n")
+
+
+@pytest.mark.parametrize("module", ["config", "errors", "facts"])
+def test_an_interrupt_in_the_first_moments_is_one_line(module: str, tmp_path: Path) -> None:
+    text = (
+        "import sys\n"
+        "class Finder:\n"
+        f"    def find_spec(self, name, *rest):\n        if name == 'intset.{module}': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    (tmp_path / "sitecustomize.py").write_text(text, encoding="utf-8")
+    (tmp_path / "intset").write_text("from intset.__main__ import main\nmain()\n", encoding="utf-8")
+    (tmp_path / "other").write_text("import intset\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    for words, is_ours in ((["-m", "intset"], True), ([str(tmp_path / "intset")], True), (["other"], False)):
+        done = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+        )
+        assert done.returncode != 0
+        assert (done.stderr == "intset: error: interrupted\n") is is_ours, done.stderr
+
+
+@pytest.mark.parametrize("command", ["bounds", "lower", "explain", "compare"])
+def test_an_output_that_takes_less_than_it_is_given(command: str, folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    base = f"{sys.executable} -m intset {command}"
+    for line, status in ((f"{base} good.py >&-", 0), (f"{base} good.py 2>&- >&-", 0), (f"{base} empty.py 2>&-", 2)):
+        done = subprocess.run(
+            line, shell=True, capture_output=True, text=True, env=environment, cwd=folder, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (status, "", ""), line
+    reader = f"{base} good.py good.py good.py | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", reader], capture_output=True, text=True, env=environment, check=False, cwd=folder
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (folder / "größe.py").write_text(SCRIPT, encoding="utf-8")
+    environment["PYTHONIOENCODING"] = "ascii"
+    done = subprocess.run(
+        [sys.executable, "-m", "intset", "bounds", "größe.py"],
+        capture_output=True,
+        env=environment,
+        check=False,
+        cwd=folder,
+    )
+    assert done.returncode == 0 and done.stdout.startswith(b"gr\\xf6\\xdfe.py: s\n")
 
 
 def test_equal_panels_are_one() -> None:

@@ -75,6 +75,20 @@ def test_the_best_rows_are_the_first_of_a_sort(tmp_path: Path, undisturbed: list
         result.best(by="nothing")
 
 
+@pytest.mark.parametrize("executor", [None, 2])
+def test_an_unknown_value_is_refused_before_the_space_is_measured(executor: Any, tmp_path: Path) -> None:
+    out, log = tmp_path / "out", str(tmp_path / "log")
+    with pytest.raises(InputError, match="unknown column 'nothing'; known: product, half, a"):
+        explore(same, SPACE, Logged(log, 0.002), executor, out=out, by="nothing", batch=0.01)
+    measured = len(logged(Path(log)))
+    assert 0 < measured < len(SPACE) // 2
+    with pytest.raises(InputError, match="unknown column 'nothing'"):  # and at once where the folder tells
+        explore(same, SPACE, Logged(log, 0.002), executor, out=out, by="nothing", batch=0.01)
+    assert len(logged(Path(log))) == measured
+    explore(same, SPACE, Logged(log, 0.0), executor, out=out, by="half")
+    assert len(rows(out)) == len(SPACE)
+
+
 def driver(tmp_path: Path, workers: int, batch: float = 0.05) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.lowering.explore.programs"]
     words = [str(tmp_path / "out"), str(tmp_path / "log"), str(workers), str(batch)]
