@@ -25,7 +25,7 @@ from bound.infer.footprints.environment import (
 )
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.footprints.largest import bound_by_classes
-from bound.infer.footprints.sampling import has_instance
+from bound.infer.footprints.sampling import FEW, has_instance, nonlinear_nodes, sample_instances
 from bound.schedule import simple
 from intset import config
 from intset.budgets import EXTENTS
@@ -33,11 +33,11 @@ from intset.context import Context
 from intset.domains.certified.consistency import values_of
 from intset.domains.query import Query
 from intset.domains.registry import CHEAPEST
-from intset.errors import BudgetError
+from intset.errors import BudgetError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, logical_and, maximum, minimum
 from intset.expr.dag import is_small, opaque_terms
-from intset.expr.evaluate import compiled
+from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
@@ -158,8 +158,44 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     visited = enumerate_extents(env, hull, varying) if footprint.has_ends and not hull.is_affine() else None
     if visited is not None:
         return as_expr(max((extents[k] for extents in visited), default=0))
-    extent = _ask_domain(env, footprint, k, fixed) if footprint.has_ends else None
-    return _bounded(env, hull.sides[k], most) if extent is None else extent
+    if not footprint.has_ends:
+        return _bounded(env, hull.sides[k], most)
+    products = _has_products_of_loops(env, hull.sides[k])
+    if products:
+        bound = _bounded(env, hull.sides[k], most)
+        if _is_attained(env, hull, k, bound):
+            return bound
+    extent = _ask_domain(env, footprint, k, fixed)
+    if not products:
+        return _bounded(env, hull.sides[k], most) if extent is None else extent
+    if extent is None or not _is_less_somewhere(env, extent, bound):
+        return bound
+    return env.simplified(_least(env, [bound, extent]))
+
+
+def _has_products_of_loops(env: LoopEnvironment, side: SymbolicInterval) -> bool:
+    """Whether an end has a product or a quotient of a loop and a size, which no Presburger set relates to the loop."""
+    terms = [e for form in (*side.lows, *side.highs) for e in form.terms]
+    return any(not env.ranges.keys().isdisjoint(node.free_vars()) for node in nonlinear_nodes(terms))
+
+
+def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:
+    """Whether, at each sampled size, a sampled instance attains the upper bound `most` of the extent along `k`."""
+    ranges = transitive_ranges(env, box.variables())
+    beyond = most - minimum(*(extent.expr() for extent in box.sides[k].extents()))
+    attained: dict[tuple[int, ...], bool] = {}
+    for point in sample_instances(env, ranges, box.nonempty_conditions(), (beyond,)):
+        sizes = tuple(value for v, value in point.items() if v not in ranges)
+        try:
+            attained[sizes] = attained.get(sizes, False) or evaluate(beyond, point) <= 0
+        except EvaluationError:
+            continue
+    return bool(attained) and all(attained.values())
+
+
+def _is_less_somewhere(env: LoopEnvironment, e: Expr, other: Expr) -> bool:
+    """Whether `e < other` at one of a few values of the sizes."""
+    return any(True for _ in sample_instances(env, {}, [e < other], mixed=FEW))
 
 
 def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> bool:
@@ -226,7 +262,8 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
         around = instances(env, (*footprint.variables(), *fixed))
         with env.budget(EXTENTS):
             inside = shape.intersect_params(around)
-            extent = inside.widest(k, [v for v in inside.atoms() if v in env.ranges])
+            loops = [e for e in inside.atoms() if any(v in env.ranges for v in e.free_vars())]
+            extent = inside.widest(k, loops)  # their products are terms of their own
     except BudgetError:
         return None
     if extent is None or has_select(extent) or any(v in env.ranges for v in extent.free_vars()):
@@ -252,11 +289,18 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
         high = _without_loops(env, apart.expr())
         if high is None:
             continue
-        form = env.form(high)
-        if not any(env.is_nonneg(form.minus(env.form(other))) for other in choices):
-            choices = [other for other in choices if not env.is_nonneg(env.form(other).minus(form))]
-            choices.append(high)
-    return reduce(simple.minimum, choices[1:], choices[0])
+        choices.append(high)
+    return _least(env, choices)
+
+
+def _least(env: LoopEnvironment, choices: Sequence[Expr]) -> Expr:
+    """The minimum of expressions, without those that another one never exceeds."""
+    kept: list[Expr] = []
+    for e in choices:
+        form = env.form(e)
+        if not any(env.is_nonneg(form.minus(env.form(other))) for other in kept):
+            kept = [*(other for other in kept if not env.is_nonneg(env.form(other).minus(form))), e]
+    return reduce(simple.minimum, kept)
 
 
 def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:

@@ -8,7 +8,7 @@ Nothing depends on time or on earlier questions: the same question draws the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from intset.expr.range import Range
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 _SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
-_FEW: Final = 24  # mixed attempts, for two values of an expression
+FEW: Final = 24  # mixed attempts where a claim costs little to prove
 DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
 _BRANCHING: Final = frozenset((*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT, ops.OR))  # more than linear arithmetic
 
@@ -33,7 +33,7 @@ Point = dict[Expr, int]
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
     seen: set[int] = set()
-    for point in sample_instances(env, ranges, conditions, (e,), mixed=_FEW):
+    for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
         try:
             seen.add(evaluate(e, point))
         except EvaluationError:
@@ -66,12 +66,12 @@ def sample_instances(
     roots: further expressions whose variables get values.
     last: loops at their last iteration, all others at the first; by default, points with all loops first and all
         loops last.
-    mixed: with products or quotients of sizes, whose proofs are long, the number of further attempts: at small sizes,
-        with loops at drawn iterations.
+    mixed: where proofs take more than linear arithmetic, the number of further attempts: at small sizes, with loops at
+        drawn iterations.
     """
     drawing = _Drawing(env, ranges, conditions, roots)
     yield from drawing.corners(last)
-    if mixed and is_nonlinear((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
+    if mixed and _has_long_proofs((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
         yield from drawing.mixed(mixed)
 
 
@@ -189,20 +189,24 @@ class _Drawing:
         return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
 
 
-def is_nonlinear(terms: Sequence[Expr | Cond]) -> bool:
-    """Whether there are products of variables, or variables in divisors."""
-    return bool(in_products(terms)) or any(
-        not node.args[1].is_const for node in postorder(tuple(terms)) if node.op in DIVISIONS
-    )
-
-
-def in_products(terms: Sequence[Expr | Cond]) -> list[Var]:
-    """The variables in products of nonconstant factors."""
-    variables: dict[Var, None] = {}
+def nonlinear_nodes(terms: Iterable[Expr | Cond]) -> Iterator[Expr]:
+    """The products of nonconstant factors, and the quotients and remainders by variables."""
     for node in postorder(tuple(terms)):
-        if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
-            variables.update(dict.fromkeys(node.free_vars()))
-    return list(variables)
+        if isinstance(node, Expr) and (
+            (node.op is ops.MUL and not any(arg.is_const for arg in node.args))
+            or (node.op in DIVISIONS and not node.args[1].is_const)
+        ):
+            yield node
+
+
+def is_nonlinear(terms: Iterable[Expr | Cond]) -> bool:
+    """Whether there are products of variables, or variables in divisors."""
+    return any(True for _ in nonlinear_nodes(terms))
+
+
+def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
+    """The variables in products of nonconstant factors."""
+    return list(dict.fromkeys(v for node in nonlinear_nodes(terms) if node.op is ops.MUL for v in node.free_vars()))
 
 
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:

@@ -238,3 +238,26 @@ def test_storage_of_rows_that_tiles_read_by_quotients(divisor: int) -> None:
             assert said >= need
             asked, equal = asked + 1, equal + (said == need)
     assert equal >= 0.95 * asked
+
+
+@pytest.mark.parametrize(("size", "low", "high"), [(12, 2, 2), (7, 4, 1), (10, 3, 0)])
+def test_storage_of_clamped_tiles_is_exact_at_small_sizes(size: int, low: int, high: int) -> None:
+    """A tile in the padding reads one element; storage is as long as the longest read, for small tiles."""
+
+    def clamped(factor: Expr | int) -> tuple[Schedule, Tensor]:
+        a = te.placeholder((size,), name="A")
+        b = te.compute((size,), lambda i: a[i] + 1.0, name="B")
+        shape = (size + low + high,)
+        p = te.compute(shape, lambda i: b[te.max(te.min(i - low, size - 1), 0)], name="P")
+        s = te.create_schedule(p.op)
+        outer, _ = s[p].split(p.op.axis[0], factor=factor)
+        s[b].compute_at(s[p], outer)
+        return s, b
+
+    t = ShapeVar("t", lower=1)
+    s, b = clamped(t)
+    (symbolic,) = infer_bound(s).allocated(b)
+    for number in range(1, size // 2 + 1):
+        its, b = clamped(number)
+        (exact,) = infer_bound(its).allocated(b)
+        assert evaluate(as_expr(symbolic.extent), {t: number}) == as_expr(exact.extent).data
