@@ -2,14 +2,17 @@
 
 `lowering.tvm` is another module: the names of TVM's removed schedules of tensor expressions, without TVM.
 
-reading.py  statements of a `PrimFunc` as statements of a nest
-terms.py    expressions of TVM as operands
-writing.py  a nest as a `PrimFunc`
+reading.py         statements of a `PrimFunc` as statements of a nest
+terms.py           expressions of TVM as operands
+initialization.py  initializations in front of reductions, or in their first iteration
+writing.py         a nest as a `PrimFunc` without blocks
+iterations.py      iteration variables of blocks, and what they claim
+blocks.py          a nest as a `PrimFunc` with blocks
 """
 
 from __future__ import annotations
 
+from lowering.adapters.tvm.blocks import to_tvm
 from lowering.adapters.tvm.reading import from_tvm
-from lowering.adapters.tvm.writing import to_tvm
 
 __all__ = ["from_tvm", "to_tvm"]

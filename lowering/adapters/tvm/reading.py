@@ -24,6 +24,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
+from lowering.adapters.tvm.initialization import with_hoisted_initializations
 from lowering.adapters.tvm.terms import call_name, dtype_of, lanes_of
 from lowering.nest.ir import (
     Allocate,
@@ -49,11 +50,12 @@ _KINDS: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKi
 def from_tvm(func: PrimFunc) -> Function:
     """A function of TVM as a nest.
 
-    Iteration variables of blocks become their bindings, predicates become branches, and the initialization of a
-    reduction runs in its first iteration. Loops on threads run one after another, as TensorIR defines them before
-    threads are launched. A buffer is the array of its elements: strides, offsets and alignment are the caller's, and
-    `to_tvm(..., like=func)` gives them back. Parallel, vectorized, unrolled and thread-bound loops keep their kinds,
-    buffers their storage scopes; a store of vectors becomes a vectorized loop. Annotations are dropped.
+    Iteration variables of blocks become their bindings and predicates become branches. The initialization of a
+    reduction stands in front of its loops where these are serial, innermost and never empty, else in their first
+    iteration. Loops on threads run one after another, as TensorIR defines them before threads are launched. A buffer is
+    the array of its elements: strides, offsets and alignment are the caller's, and `to_tvm(..., like=func)` gives them
+    back. Parallel, vectorized, unrolled and thread-bound loops keep their kinds, buffers their storage scopes; a store
+    of vectors becomes a vectorized loop. Annotations are dropped.
 
     Raises
     ------
@@ -99,7 +101,7 @@ class PrimFuncReader:
         name = str(attrs["global_symbol"]) if attrs and "global_symbol" in attrs else "main"
         floats = tuple(value for value in self.scalars.values() if isinstance(value, Value))
         outputs = tuple(t for t in tensors if t in written)
-        return Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body)
+        return with_hoisted_initializations(Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body))
 
     def _parameters(self) -> None:
         buffers = [p for p in self.func.params if tirx.is_buffer_var(p)]

@@ -37,7 +37,6 @@ from lowering.nest.ir import (
     ShapeOf,
     Stmt,
     Store,
-    checked_function,
 )
 from lowering.nest.undef import Undef, is_undef
 from lowering.nest.walk import range_ends, replaced
@@ -46,6 +45,7 @@ TirTerm: TypeAlias = "Any"
 TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
 
 _INDEX: Final = "int64"
+_SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
 _KINDS: Final = {
     LoopKind.SERIAL: tirx.ForKind.SERIAL,
     LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
@@ -57,31 +57,8 @@ _KINDS: Final = {
 _THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
 
 
-def to_tvm(f: Function, like: PrimFunc | None = None) -> PrimFunc:
-    """A nest as a function of TVM, without blocks, that TVM compiles.
-
-    Integers are computed in 64 bits, as the interpreter does, and converted to the type of the tensor where they are
-    stored. `and`, `or` and `select` whose later operands read elements or divide are `if_then_else`, so they stay lazy.
-    Parameters are the tensors, then the sizes that no shape tells, then the scalars. Assumptions become `T.assume`, and
-    `undef()` becomes `T.undef`, whose stores TVM's `RemoveStoreUndef` removes; padding declarations are dropped.
-
-    Parameters
-    ----------
-    like: the function that the nest was read from. Parameters keep its order and, where name, type and shape are the
-        same, its buffers with strides, offsets and alignment; its attributes stay.
-
-    Raises
-    ------
-    InputError: a statement or an operation that TVM does not have, which is named.
-    """
-    checked_function(f, "to_tvm")
-    if like is not None and not isinstance(like, tirx.PrimFunc):
-        raise InputError(f"like must be a PrimFunc of TVM, not {shown(like)}")
-    return PrimFuncWriter(f, like).function()
-
-
 class PrimFuncWriter:
-    """The conversion of one nest."""
+    """The conversion of one nest, without blocks."""
 
     def __init__(self, f: Function, like: PrimFunc | None) -> None:
         self.f, self.like = f, like
@@ -92,14 +69,15 @@ class PrimFuncWriter:
 
     def function(self) -> PrimFunc:
         """The function of TVM."""
-        params = self._parameters()
-        body = synthesized(self.f.body, Descent(), self._rules())
-        func = tirx.PrimFunc(params, body)
+        return self._named(tirx.PrimFunc(self._parameters(), synthesized(self.f.body, Descent(), self._rules())), False)
+
+    def _named(self, func: TirTerm, has_blocks: bool) -> PrimFunc:
+        """The function with its name and the attributes of the former one."""
         attrs = {} if self.like is None or self.like.attrs is None else dict(self.like.attrs.items())
         for key, value in {**attrs, "global_symbol": self.f.name}.items():
-            if str(key) != "s_tir":  # there are no blocks any more
+            if str(key) != _SCHEDULABLE:
                 func = func.with_attr(str(key), value)
-        return func
+        return func.with_attr(_SCHEDULABLE, True) if has_blocks else func
 
     # -- parameters -------------------------------------------------------------------------------------------------
 
@@ -239,14 +217,14 @@ class PrimFuncWriter:
         binding = None
         if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, _INDEX), _THREAD_AXIS, stmt.thread)
-        body = yield stmt.body, descent
+        body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding)
 
     def _if(self, stmt: If, descent: Descent) -> TirStmt:
-        then = yield stmt.then, descent
+        then = yield stmt.then, descent.then(stmt)
         orelse = None
         if stmt.orelse is not None:
-            orelse = yield stmt.orelse, descent
+            orelse = yield stmt.orelse, descent.otherwise(stmt)
         return tir.IfThenElse(self._terms(stmt.cond), then, orelse)
 
     def _store(self, stmt: Store, _: Descent) -> TirTerm:
