@@ -88,6 +88,8 @@ class BlockCursor(Cursor):
 class BlockWriter(PrimFuncWriter):
     """The conversion of one nest to blocks."""
 
+    _widens = True
+
     def __init__(self, f: Function, like: PrimFunc | None) -> None:
         super().__init__(with_guarded_initializations(inline_values(f)), like)
         self._allocated: list[TirTerm] = []

@@ -19,7 +19,7 @@ from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, truth
 from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.ir import For, Function, If, LoopKind, Seq, Stmt, Store, flat, seq, with_fields
-from lowering.nest.scope import Scope, proves
+from lowering.nest.scope import proves
 from lowering.nest.walk import operands, range_ends, statements, tensors_read, variables
 
 _SEQUENTIAL: Final = (LoopKind.SERIAL, LoopKind.UNROLLED)
@@ -120,22 +120,16 @@ def _joined(stmts: Sequence[Stmt], here: Cursor) -> tuple[int, Stmt] | None:
     own = {loop.var for loop in loops}
     if whole is None or not _updates(start.stmts, whole.stmts) or own & set(variables(*_places(start.stmts))):
         return None
-    first = [loop.var.eq(range_ends(loop.range)[0]) for loop in loops]
-    if not _agree(scope, first, whole.cond, start.cond):
+    first = logical_and(*(loop.var.eq(range_ends(loop.range)[0]) for loop in loops))
+    if whole.cond is not truth(True) and not proves(scope.where(first, start.cond), whole.cond):
         return None
-    body: Stmt = seq(If(logical_and(*first), seq(*start.stmts)), *whole.stmts)
+    then = scope.where(first, whole.cond)
+    left = [part for part in conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
+    body: Stmt = seq(If(logical_and(first, *left), seq(*start.stmts)), *whole.stmts)
     body = body if whole.cond is truth(True) else If(whole.cond, body)
     for loop in reversed(loops):
         body = with_fields(loop, body=body)
     return count + 1, body
-
-
-def _agree(scope: Scope, first: Sequence[Cond], inside: Cond, outside: Cond) -> bool:
-    """Whether two conditions agree in the first iteration."""
-    if inside is outside:
-        return True
-    start = logical_and(*first)
-    return all(proves(scope.where(start, a), b) for a, b in ((inside, outside), (outside, inside)))
 
 
 def _chain(stmt: Stmt) -> tuple[list[For], Stmt]:

@@ -16,7 +16,7 @@ from bound.tir.value import Operand, ValueOp
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr.dag import conjuncts, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, const, truth
 from intset.expr.range import Range
 from intset.itermap.itermap import IterMap
@@ -96,9 +96,21 @@ def _usable(indices: Sequence[Expr], loops: Sequence[For], stmt: Stmt) -> list[E
     for index in indices:
         e = _without_offset(index)
         used = set(variables(e))
-        if used & own and not used & inside and not opaque_terms(e):
+        if used & own and not used & inside and not opaque_terms(e) and _is_fused(e):
             found[e] = None
     return list(found)
+
+
+def _is_fused(e: Expr) -> bool:
+    """Whether TVM may recognize an index: variables times positive numbers, sums, quotients and remainders of them."""
+    for node in postorder((e,)):
+        factors = [part for part in node.args if part.op is ops.CONST] if node.op is ops.MUL else [node]
+        if not factors or (node.op is ops.CONST and node.data < 0) or node.op not in _FUSING:
+            return False
+    return True
+
+
+_FUSING: Final = frozenset((ops.VAR, ops.CONST, ops.ADD, ops.MUL, ops.FLOORDIV, ops.FLOORMOD))
 
 
 def _without_offset(e: Expr) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -78,13 +79,15 @@ class PrimFuncReader:
 
     Attributes
     ----------
-    tensors: the parameters that are buffers, by TVM's variables; scalars: the other parameters.
+    tensors: the parameters that are buffers, by TVM's variables; scalars: the other parameters. names: their names
+        here, each once.
     """
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self.tensors: dict[Any, Tensor] = {}
         self.scalars: dict[Any, Operand] = {}
+        self.names: dict[Any, str] = {}
         self._known: dict[Any, Operand] = {}
         self._views: dict[Any, BufferView] = {}
         self._lane: tuple[Var, int] | None = None
@@ -108,27 +111,33 @@ class PrimFuncReader:
         extents = [extent for buffer in buffers for extent in buffer.ty.shape]
         for extent in extents:
             if isinstance(extent, tvm.ir.Var) and extent not in self._known:
-                self._size(extent, ShapeVar(extent.name))
+                self._size(extent, ShapeVar(self._name(extent)))
         others = [p for p in self.func.params if not tirx.is_buffer_var(p)]
         for p in others:
             if not isinstance(p.ty, tvm.ir.PrimType):
                 raise InputError(f"the parameter {p.name} is a {type(p.ty).__name__}, neither a buffer nor a number")
             dtype = dtype_of(p)
             if p not in self._known and dtypes.is_int(dtype):
-                self._size(p, Var(p.name))
+                self._size(p, Var(self._name(p)))
             elif p not in self._known:
-                self._known[p] = parameter(p.name, dtype)
+                self._known[p] = parameter(self._name(p), dtype)
             self.scalars[p] = self._known[p]
         for buffer in buffers:
-            self.tensors[buffer] = self._tensor(buffer)
+            self.tensors[buffer] = self._tensor(buffer, self._name(buffer))
+
+    def _name(self, var: Any) -> str:
+        """The name of a parameter, with a number behind it if another one has it."""
+        taken, stem = set(self.names.values()), str(var.name) or "v"
+        every = itertools.chain([stem], (f"{stem}_{k}" for k in itertools.count(1)))
+        return self.names.setdefault(var, next(name for name in every if name not in taken))
 
     def _size(self, var: Any, target: Var) -> None:
         self._known[var] = self.sizes[var] = target
 
-    def _tensor(self, buffer: Any) -> Tensor:
+    def _tensor(self, buffer: Any, name: str = "") -> Tensor:
         """The tensor of a buffer with storage of its own."""
         extents = tuple(self._integer(e) for e in buffer.ty.shape)
-        tensor = PlaceholderOp(buffer.name, extents, dtype_of(buffer)).output(0)
+        tensor = PlaceholderOp(name or buffer.name or "buffer", extents, dtype_of(buffer)).output(0)
         self._views[buffer] = BufferView(tensor, lambda indices: indices)
         return tensor
 

@@ -60,11 +60,14 @@ _THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
 class PrimFuncWriter:
     """The conversion of one nest, without blocks."""
 
+    _widens = False  # whether parameters get extents of the type of indices
+
     def __init__(self, f: Function, like: PrimFunc | None) -> None:
         self.f, self.like = f, like
         self._variables: dict[Any, TirTerm] = {}
         self._buffers: dict[Tensor, TirTerm] = {}
         self._starts: dict[Tensor, tuple[Expr, ...]] = {}
+        self._strides: dict[Any, TirTerm] = {}
         self._terms = self._converter()
 
     def function(self) -> PrimFunc:
@@ -83,17 +86,21 @@ class PrimFuncWriter:
 
     def _parameters(self) -> list[TirTerm]:
         read = None if self.like is None else PrimFuncReader(self.like)
-        old: dict[str, TirTerm] = {} if read is None else {v.name: v for v in (*read.sizes, *read.scalars)}
+        old = {} if read is None else {str(name): p for p, name in read.names.items()}
+        shaped = set() if read is None else {v for p in read.tensors for v in p.ty.shape if isinstance(v, tvm.ir.Var)}
         for size in self.f.sizes:
-            self._variables[size] = old[size.name] if size.name in old else tirx.Var(size.name, _INDEX)
+            former = old.get(size.name)
+            is_new = former is None or (self._widens and former in shaped and former.ty != _INDEX)
+            self._variables[size] = tirx.Var(size.name, _INDEX) if is_new else former
         for scalar in self.f.scalars:
             name = str(scalar.data[0])
             self._variables[scalar] = old[name] if name in old else tirx.Var(name, scalar.dtype)
         for tensor in self.f.params:
             buffer = None if read is None else self._same(tensor, read)
             self._buffers[tensor] = self._declared(tensor) if buffer is None else buffer
-        named = {tensor.name: self._buffers[tensor] for tensor in self.f.params}
-        kept = [] if self.like is None else [named.get(p.name, p) for p in self.like.params]
+        named: dict[str, TirTerm] = {tensor.name: self._buffers[tensor] for tensor in self.f.params}
+        named |= {size.name: self._variables[size] for size in self.f.sizes}
+        kept = [] if read is None or self.like is None else [named.get(read.names[p], p) for p in self.like.params]
         told = {without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
         added = [self._buffers[tensor] for tensor in self.f.params]
         added += [self._variables[v] for v in (*(s for s in self.f.sizes if s not in told), *self.f.scalars)]
@@ -107,12 +114,33 @@ class PrimFuncWriter:
         for buffer, old in read.tensors.items():
             there = tuple(substitute(e, renamed) for e in old.extents)
             if (old.name, old.dtype, there) == (tensor.name, tensor.dtype, here):
-                return buffer
+                return self._widened(buffer, tensor) if self._widens else buffer
         return None
+
+    def _widened(self, buffer: TirTerm, tensor: Tensor) -> TirTerm:
+        """A buffer whose extents have the type of indices; mixed types keep TVM from analysing accesses."""
+        ty = buffer.ty
+        parts = (*ty.shape, *ty.strides, ty.elem_offset)
+        if all(part.ty == _INDEX for part in parts):
+            return buffer
+        *strides, offset = (self._wide(part) for part in (*ty.strides, ty.elem_offset))
+        layout = {"data_alignment": ty.data_alignment, "offset_factor": ty.offset_factor, "layout": None}
+        shape = [self._extent(e) for e in tensor.extents]
+        scope = str(ty.storage_scope)
+        return tirx.decl_buffer(shape, str(ty.dtype), buffer.name, None, strides, offset, scope, **layout)
+
+    def _wide(self, term: TirTerm) -> TirTerm:
+        """A stride or an offset in the type of indices; sizes of shapes are those of the nest."""
+        if isinstance(term, tirx.IntImm):
+            return _integer(int(term.value))
+        if isinstance(term, tvm.ir.Var):
+            sizes = {v.name: self._variables[v] for v in self.f.sizes}
+            return sizes.get(term.name) or self._strides.setdefault(term, tirx.Var(term.name, _INDEX))
+        return term if term.ty == _INDEX else tirx.Cast(_INDEX, term)
 
     def _declared(self, tensor: Tensor, extents: Any = None, scope: str = "") -> TirTerm:
         shape = [self._extent(e) for e in (tensor.extents if extents is None else extents)]
-        return tirx.decl_buffer(shape, tensor.dtype, name=tensor.name, scope=scope or "global")
+        return tirx.decl_buffer(shape, tensor.dtype, name=tensor.name, scope=scope or "global", layout=None)
 
     def _extent(self, e: Expr) -> TirTerm:
         e = without_assertions(e)
