@@ -1,7 +1,7 @@
-"""A nest as a `PrimFunc` with blocks, which schedules of TVM take.
+"""A nest as a `PrimFunc` with blocks, as schedules of TVM need it.
 
-Each statement that stores is a block, with the loops around it. What loops stand in but cannot be scheduled with is a
-block around them: branches, names of data, ranges that depend on other loops.
+Each store is a block over the loops around it. Branches, names of data and loops over dependent ranges get a block of
+their own, with inner blocks for the stores inside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from intset.expr.printer import shown
 from lowering.adapters.tvm.initialization import guarded, is_initialization, with_guarded_initializations
 from lowering.adapters.tvm.iterations import iterations
 from lowering.adapters.tvm.reading import PrimFunc
-from lowering.adapters.tvm.writing import _INDEX, PrimFuncWriter, TirStmt, TirTerm
+from lowering.adapters.tvm.writing import INDEX, PrimFuncWriter, TirStmt, TirTerm
 from lowering.nest.driver import Cursor, synthesized
 from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Seq, Stmt, Store, checked_function, seq
 from lowering.nest.scope import Scope
@@ -36,9 +36,9 @@ _READS_AND_WRITES = 3
 def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> PrimFunc:
     """A nest as a function of TVM, which TVM schedules and compiles.
 
-    Each statement that stores is a block over the loops around it, named after its tensor. Indices that fuse split
-    loops are iteration variables of the block, limits on them its predicate, and what runs in the first iteration of a
-    reduction is `T.init`. Branches, names of data and loops whose range depends on others have a block around them.
+    Each store is a block over the loops around it, named after its tensor. Indices that fuse split loops become
+    iteration variables of the block, limits on them its predicate, stores of the first iteration of a reduction `T.init`.
+    Branches, names of data and loops over dependent ranges get a block of their own.
 
     Integers are computed in 64 bits, as the interpreter does, and converted to the type of the tensor where they are
     stored. `and`, `or` and `select` whose later operands read elements or divide are `if_then_else`, so they stay lazy.
@@ -49,8 +49,8 @@ def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> Pr
     ----------
     like: the function that the nest was read from. Parameters keep its order and, where name, type and shape are the
         same, its buffers with strides, offsets and alignment; its attributes stay.
-    blocks: whether to write blocks. Without them the statements are those of the nest, one for one; TVM compiles them,
-        and `s_tir.Schedule` does not take them.
+    blocks: whether to write blocks, which `s_tir.Schedule` requires. Without blocks TVM's statements correspond to those
+        of the nest one to one.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class BlockCursor(Cursor):
     ----------
     around: the loops between the enclosing block and here, outermost first.
     is_inside: whether statements here are the body of a block, which no block divides any further.
-    opened: the statement that the enclosing block was made for.
+    opened: the body of the enclosing block.
     """
 
     __slots__ = ("around", "is_inside", "opened")
@@ -156,7 +156,7 @@ class BlockWriter(PrimFuncWriter):
         return 1
 
     def _is_fixed(self, stmt: Allocate) -> bool:
-        """Whether the extents of a storage are known outside of all loops."""
+        """Whether extents of a storage depend on sizes alone."""
         ends = [e for r in stmt.ranges for e in range_ends(r)[1:]]
         return set(variables(*ends)) <= self._sizes and not opaque_terms(*ends)
 
@@ -175,7 +175,7 @@ class BlockWriter(PrimFuncWriter):
         scope, iter_vars = here.scope, []
         for axis in found.axes:
             low, extent = (self._terms(end) for end in range_ends(axis.domain))
-            var = self._bound(axis.var, tirx.Var(axis.var.name, _INDEX))
+            var = self._bound(axis.var, tirx.Var(axis.var.name, INDEX))
             iter_vars.append(tirx.IterVar(tvm.ir.Range.from_min_extent(low, extent), var, int(axis.kind)))
             scope = scope.inside(For(axis.var, axis.domain, seq()))
         is_leaf = not any(isinstance(part, For) for part in statements(found.body))

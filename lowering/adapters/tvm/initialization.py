@@ -25,20 +25,20 @@ from lowering.nest.walk import operands, range_ends, statements, tensors_read, v
 _SEQUENTIAL: Final = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
-class Guarded(NamedTuple):
+class GuardedStmts(NamedTuple):
     """Statements under a condition on integers that reads no element; `truth(True)` without one."""
 
     cond: Cond
     stmts: list[Stmt]
 
 
-def guarded(stmt: Stmt) -> Guarded | None:
+def guarded(stmt: Stmt) -> GuardedStmts | None:
     """A branch as its condition and its statements; `None` of one with an `else` or a condition on data."""
     if not isinstance(stmt, If):
-        return Guarded(truth(True), flat(stmt))
+        return GuardedStmts(truth(True), flat(stmt))
     if stmt.orelse is not None or not isinstance(stmt.cond, Cond) or opaque_terms(stmt.cond):
         return None
-    return Guarded(stmt.cond, flat(stmt.then))
+    return GuardedStmts(stmt.cond, flat(stmt.then))
 
 
 def is_initialization(stmts: Sequence[Stmt]) -> bool:
@@ -106,7 +106,7 @@ def _sink(stmt: Seq, here: Cursor) -> Stmt:
 def _joined(stmts: Sequence[Stmt], here: Cursor) -> tuple[int, Stmt] | None:
     """How many statements at the front are an initialization and its loops, and these as one nest."""
     count = next((k for k, stmt in enumerate(stmts) if isinstance(stmt, For)), 0)
-    start = guarded(stmts[0]) if count == 1 else Guarded(truth(True), list(stmts[:count]))
+    start = guarded(stmts[0]) if count == 1 else GuardedStmts(truth(True), list(stmts[:count]))
     if not count or start is None or not is_initialization(start.stmts):
         return None
     loops, inner = _chain(stmts[count])

@@ -44,15 +44,15 @@ class BlockAxis(NamedTuple):
     kind: AxisKind = AxisKind.OPAQUE
 
 
-class Iterations(NamedTuple):
+class BlockIterations(NamedTuple):
     """A block.
 
     Attributes
     ----------
     axes: its iteration variables.
     predicate: a condition on the variables of the loops.
-    init: what runs in the first iteration of the reduction, in the variables of the block.
-    body: what runs in each iteration, in the variables of the block.
+    init: the stores of the first iteration of the reduction, in the variables of the block.
+    body: the statements of one iteration, in the variables of the block.
     """
 
     axes: tuple[BlockAxis, ...]
@@ -61,7 +61,7 @@ class Iterations(NamedTuple):
     body: Stmt
 
 
-def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> Iterations:
+def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> BlockIterations:
     """The block of a statement inside loops whose ranges do not depend on one another.
 
     Indices of stores that fuse or split loops become iteration variables, so that a split loop is one variable again;
@@ -78,7 +78,7 @@ def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> Iterations:
     wanted = list(stores[0].indices) if len({store.indices for store in stores}) == 1 else []
     if start is not None:
         wanted += [e for c in conjuncts(start.cond) if c.op is ops.EQ for e in c.args if isinstance(e, Expr)]
-    values = _Values(loops, scope, _usable(wanted, loops, stmt))
+    values = _AxisValues(loops, scope, _usable(wanted, loops, stmt))
     axes, predicate, kept = values.limited([c for c in guards if c is not truth(True)])
     parts = [values.in_block(part) for part in inner]
     init = None
@@ -86,7 +86,7 @@ def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> Iterations:
         init = _initialization(parts[0], parts[1:], axes)
         parts = parts if init is None else parts[1:]
     body = values.in_block(If(logical_and(*kept), seq(*inner))) if kept else seq(*parts)
-    return Iterations(tuple(_with_kinds(axes, body, scope)), tuple(predicate), init, body)
+    return BlockIterations(tuple(_with_kinds(axes, body, scope)), tuple(predicate), init, body)
 
 
 def _usable(indices: Sequence[Expr], loops: Sequence[For], stmt: Stmt) -> list[Expr]:
@@ -119,8 +119,8 @@ def _without_offset(e: Expr) -> Expr:
     return e
 
 
-class _Values:
-    """What the iteration variables of a block stand for.
+class _AxisValues:
+    """Values and ranges of the iteration variables of a block.
 
     Invariant: values and ranges determine each other: every tuple of values within the ranges is reached at exactly one
     iteration of the loops.
@@ -172,7 +172,7 @@ class _Values:
         return None
 
     def in_block(self, stmt: Stmt) -> Stmt:
-        """A statement in the variables of the block instead of those of the loops."""
+        """Replace variables of loops by those of the block."""
         new = transform(stmt, lambda e: replaced(e, self._names))
         left = [v for v in self._own if v in free_variables(new)]
         if not left or self._map is None:
@@ -206,7 +206,7 @@ def _with_kinds(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> list[Blo
 
 
 def _reduced(body: Stmt, axes: Sequence[BlockAxis]) -> list[BlockAxis]:
-    """The axes over which an element is combined with others by an operation whose order does not matter."""
+    """The axes of a commutative update: an element combined with values that do not read its tensor."""
     if not isinstance(body, Store) or not _combines(body):
         return []
     used = set(variables(*body.indices))

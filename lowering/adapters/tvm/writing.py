@@ -44,7 +44,7 @@ from lowering.nest.walk import range_ends, replaced
 TirTerm: TypeAlias = "Any"
 TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
 
-_INDEX: Final = "int64"
+INDEX: Final = "int64"
 _SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
 _KINDS: Final = {
     LoopKind.SERIAL: tirx.ForKind.SERIAL,
@@ -90,8 +90,8 @@ class PrimFuncWriter:
         shaped = set() if read is None else {v for p in read.tensors for v in p.ty.shape if isinstance(v, tvm.ir.Var)}
         for size in self.f.sizes:
             former = old.get(size.name)
-            is_new = former is None or (self._widens and former in shaped and former.ty != _INDEX)
-            self._variables[size] = tirx.Var(size.name, _INDEX) if is_new else former
+            is_new = former is None or (self._widens and former in shaped and former.ty != INDEX)
+            self._variables[size] = tirx.Var(size.name, INDEX) if is_new else former
         for scalar in self.f.scalars:
             name = str(scalar.data[0])
             self._variables[scalar] = old[name] if name in old else tirx.Var(name, scalar.dtype)
@@ -121,7 +121,7 @@ class PrimFuncWriter:
         """A buffer whose extents have the type of indices; mixed types keep TVM from analysing accesses."""
         ty = buffer.ty
         parts = (*ty.shape, *ty.strides, ty.elem_offset)
-        if all(part.ty == _INDEX for part in parts):
+        if all(part.ty == INDEX for part in parts):
             return buffer
         *strides, offset = (self._wide(part) for part in (*ty.strides, ty.elem_offset))
         layout = {"data_alignment": ty.data_alignment, "offset_factor": ty.offset_factor, "layout": None}
@@ -135,8 +135,8 @@ class PrimFuncWriter:
             return _integer(int(term.value))
         if isinstance(term, tvm.ir.Var):
             sizes = {v.name: self._variables[v] for v in self.f.sizes}
-            return sizes.get(term.name) or self._strides.setdefault(term, tirx.Var(term.name, _INDEX))
-        return term if term.ty == _INDEX else tirx.Cast(_INDEX, term)
+            return sizes.get(term.name) or self._strides.setdefault(term, tirx.Var(term.name, INDEX))
+        return term if term.ty == INDEX else tirx.Cast(INDEX, term)
 
     def _declared(self, tensor: Tensor, extents: Any = None, scope: str = "") -> TirTerm:
         shape = [self._extent(e) for e in (tensor.extents if extents is None else extents)]
@@ -182,14 +182,14 @@ class PrimFuncWriter:
         if e not in self._variables:
             raise InputError(f"the nest binds no {e.name if isinstance(e, Var) else e}")
         found = self._variables[e]
-        return found if not isinstance(e, Var) or found.ty == _INDEX else tirx.Cast(_INDEX, found)
+        return found if not isinstance(e, Var) or found.ty == INDEX else tirx.Cast(INDEX, found)
 
     def _opaque(self, e: Any, *args: TirTerm) -> TirTerm:
         """An integer that depends on data, in 64 bits."""
         if isinstance(e.data, TensorElement):
             return _index(self._element(e.data.tensor, args))
         if isinstance(e.data, Undef):
-            return _undef(_INDEX)
+            return _undef(INDEX)
         if isinstance(e.data, (IntFunction, ShapeOf)):
             return _index(args[0])
         return _refused(e)
@@ -241,10 +241,10 @@ class PrimFuncWriter:
                 f"the loop over {stmt.var.name} carries variables: convert the nest before strength_reduce"
             )
         low, extent = (self._terms(end) for end in range_ends(stmt.range))
-        var = self._bound(stmt.var, tirx.Var(stmt.var.name, _INDEX))
+        var = self._bound(stmt.var, tirx.Var(stmt.var.name, INDEX))
         binding = None
         if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
-            binding = tirx.IterVar(None, tirx.Var(stmt.thread, _INDEX), _THREAD_AXIS, stmt.thread)
+            binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding)
 
@@ -290,10 +290,10 @@ def _refused(e: Operand) -> TirTerm:
 
 
 def _integer(value: int) -> TirTerm:
-    low, high = dtypes.int_range(_INDEX)
+    low, high = dtypes.int_range(INDEX)
     if not low <= value <= high:
         raise InputError(f"{shown(value)} has no 64 bits in TVM")
-    return tirx.IntImm(_INDEX, value)
+    return tirx.IntImm(INDEX, value)
 
 
 def _truth(value: bool) -> TirTerm:
@@ -307,7 +307,7 @@ def _as(dtype: str, term: TirTerm) -> TirTerm:
 
 
 def _index(term: TirTerm) -> TirTerm:
-    return _as(_INDEX, term)
+    return _as(INDEX, term)
 
 
 def _undef(dtype: str) -> TirTerm:
@@ -341,7 +341,7 @@ def _or(e: Any, a: TirTerm, b: TirTerm) -> TirTerm:
 
 
 def _select(e: Any, c: TirTerm, a: TirTerm, b: TirTerm) -> TirTerm:
-    dtype = e.dtype if isinstance(e, Value) and not dtypes.is_int(e.dtype) else _INDEX
+    dtype = e.dtype if isinstance(e, Value) and not dtypes.is_int(e.dtype) else INDEX
     a, b = _as(dtype, a), _as(dtype, b)
     return tirx.Select(c, a, b) if all(map(_is_eager, e.args[1:])) else tirx.if_then_else(c, a, b)
 
