@@ -37,7 +37,7 @@ def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> Pr
     """A nest as a function of TVM, which TVM schedules and compiles.
 
     Each store is a block over the loops around it, named after its tensor. Indices that fuse split loops become
-    iteration variables of the block, limits on them its predicate, stores of the first iteration of a reduction `T.init`.
+    iteration variables of the block, limits on them its predicate, stores of a reduction's first iteration `T.init`.
     Branches, names of data and loops over dependent ranges get a block of their own.
 
     Integers are computed in 64 bits, as the interpreter does, and converted to the type of the tensor where they are
@@ -49,8 +49,7 @@ def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> Pr
     ----------
     like: the function that the nest was read from. Parameters keep its order and, where name, type and shape are the
         same, its buffers with strides, offsets and alignment; its attributes stay.
-    blocks: whether to write blocks, which `s_tir.Schedule` requires. Without blocks TVM's statements correspond to those
-        of the nest one to one.
+    blocks: whether to write blocks, which `s_tir.Schedule` requires. Without them statements correspond one to one.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class GuardedStmts(NamedTuple):
 
 
 def guarded(stmt: Stmt) -> GuardedStmts | None:
-    """A branch as its condition and its statements; `None` of one with an `else` or a condition on data."""
+    """Return condition and statements of a branch; `None` if it has an `else` or depends on data."""
     if not isinstance(stmt, If):
         return GuardedStmts(truth(True), flat(stmt))
     if stmt.orelse is not None or not isinstance(stmt.cond, Cond) or opaque_terms(stmt.cond):
@@ -51,8 +51,7 @@ def is_initialization(stmts: Sequence[Stmt]) -> bool:
 def with_hoisted_initializations(f: Function) -> Function:
     """Move what only the first iteration of a loop stores in front of the loop.
 
-    Guarantee: equal stores in equal order. A loop that may be empty keeps its initialization, and so does one whose
-    iterations run side by side.
+    Guarantee: equal stores in equal order. Loops that may be empty or run in parallel keep theirs.
     """
     return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (_hoist,)}))
 
@@ -104,7 +103,7 @@ def _sink(stmt: Seq, here: Cursor) -> Stmt:
 
 
 def _joined(stmts: Sequence[Stmt], here: Cursor) -> tuple[int, Stmt] | None:
-    """How many statements at the front are an initialization and its loops, and these as one nest."""
+    """The initialization and the loops at the front as one nest, and the number of statements replaced."""
     count = next((k for k, stmt in enumerate(stmts) if isinstance(stmt, For)), 0)
     start = guarded(stmts[0]) if count == 1 else GuardedStmts(truth(True), list(stmts[:count]))
     if not count or start is None or not is_initialization(start.stmts):
@@ -133,7 +132,7 @@ def _joined(stmts: Sequence[Stmt], here: Cursor) -> tuple[int, Stmt] | None:
 
 
 def _chain(stmt: Stmt) -> tuple[list[For], Stmt]:
-    """Loops that hold nothing but one another, outermost first, and what the innermost holds."""
+    """A perfect nest as its loops, outermost first, and the innermost body."""
     loops: list[For] = []
     while isinstance(stmt, For):
         loops.append(stmt)

@@ -135,7 +135,7 @@ class PrimFuncReader:
         self._known[var] = self.sizes[var] = target
 
     def _tensor(self, buffer: Any, name: str = "") -> Tensor:
-        """The tensor of a buffer with storage of its own."""
+        """Declare the tensor of a buffer that is no view."""
         extents = tuple(self._integer(e) for e in buffer.ty.shape)
         tensor = PlaceholderOp(name or buffer.name or "buffer", extents, dtype_of(buffer)).output(0)
         self._views[buffer] = BufferView(tensor, lambda indices: indices)

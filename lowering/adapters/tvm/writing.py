@@ -75,7 +75,7 @@ class PrimFuncWriter:
         return self._named(tirx.PrimFunc(self._parameters(), synthesized(self.f.body, Descent(), self._rules())), False)
 
     def _named(self, func: TirTerm, has_blocks: bool) -> PrimFunc:
-        """The function with its name and the attributes of the former one."""
+        """Attach name and attributes."""
         attrs = {} if self.like is None or self.like.attrs is None else dict(self.like.attrs.items())
         for key, value in {**attrs, "global_symbol": self.f.name}.items():
             if str(key) != _SCHEDULABLE:
