@@ -394,7 +394,7 @@ def row_explanations(rows: Sequence[CorpusRow], domain: str | None) -> JsonObjec
     """An explanation of each bound and verdict."""
     return {
         "rows": [
-            {"row": row.number, "op": row.op, "expr": text, "text": str(ctx.explain(expr))}
+            {"row": row.number, "op": row.op, "kind": row.kind, "expr": text, "text": str(ctx.explain(expr))}
             | (_verdict(ctx, expr) if isinstance(expr, Cond) else _ends(ctx, expr))
             for row, ctx, text, expr in _problems(rows, domain, "explaining")
         ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lowering.cli.app import app
 from tests import ROOT
 from tests.project.test_guide import PAGES, blocks
 
@@ -54,6 +55,16 @@ def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> N
     assert sorted(public - shown(text)) == []
     used = set().union(*(names_in(code) for page in PAGES for code in blocks(page) if ">>>" in code))
     assert sorted(public - used) == []
+
+
+def test_every_command_and_option_is_in_the_guide() -> None:
+    page = TEXTS["docs/guide-command-line.md"]
+    rows = [line for line in page.splitlines() if line.startswith("| `-")]
+    for name, command in app.commands.items():
+        assert f"intset {name} " in page
+        for option in (word for param in command.params for word in param.opts if word.startswith("-")):
+            of = [row for row in rows if f"`{option}`" in row.split("|")[1]]
+            assert of, f"{name} {option}"
 
 
 def converts(path: Path) -> bool:

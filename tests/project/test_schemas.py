@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lowering.cli import main
+from lowering.cli.app import app
 from tests import ROOT
 
 jsonschema = pytest.importorskip("jsonschema", reason="validates by the schemas")
@@ -34,9 +35,23 @@ def schema(name: str) -> Any:
     return json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
 
 
+def closed(part: Any, within: bool = False) -> Any:
+    """A schema that refuses fields which it does not describe; those `within` an `allOf` are closed around it."""
+    if isinstance(part, list):
+        return [closed(each, within) for each in part]
+    if not isinstance(part, dict):
+        return part
+    inner = {key: closed(value, within=key == "allOf") for key, value in part.items()}
+    if not within and ("allOf" in part or isinstance(part.get("properties"), dict)):
+        inner["unevaluatedProperties"] = False
+    return inner
+
+
 def validator(command: str) -> Any:
-    """The validator of the output of a command."""
+    """The validator of the output of a command: each field is described."""
     commands = schema("commands.json")
+    open_ones = {"range"}  # stand within an `allOf`
+    commands["$defs"] = {key: part if key in open_ones else closed(part) for key, part in commands["$defs"].items()}
     return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{command}", "$defs": commands["$defs"]})
 
 
@@ -63,6 +78,28 @@ def test_what_a_command_writes_is_described(command: str, tmp_path: Path) -> Non
     for field in ("version", "files"):
         assert not validator(command).is_valid({key: value for key, value in answer.items() if key != field})
     assert not validator(command).is_valid({**answer, "files": [{"file": "x", "kind": "corpus"}]})
+
+
+def test_peers_and_options_are_described(tmp_path: Path) -> None:
+    corpus, scripts = tmp_path / "corpus.json", [str(ROOT / "examples" / "matmul_cached.py")]
+    corpus.write_text(json.dumps([ROW, CONDITION, {**ROW, "vars": [["i", "0", "n"], ["j", 0, 4]]}]), encoding="utf-8")
+    for words in (["--emit", "c"], ["--emit", "c", "--main"], ["--strength", "--compact", "--unsafe"]):
+        validator("lower").validate(written("lower", "--json", *words, *scripts))
+    validator("bounds").validate(written("bounds", "--json", "--compact", *scripts))
+    validator("domains").validate(written("domains", "--json"))
+    if find_spec("pyarrow") is not None:
+        answer = written("compare", "--json", "--report", str(tmp_path / "report"), str(corpus))
+        peers = [{**answer["files"][0]["domains"][0], "domain": "another 1.0"}]
+        for found in (answer, {**answer, "files": [{**answer["files"][0], "peers": peers}]}):
+            validator("compare").validate(found)
+        assert not validator("compare").is_valid({**answer, "files": [{**answer["files"][0], "peers": [{}]}]})
+
+
+def test_every_command_is_described() -> None:
+    commands = schema("commands.json")
+    for name, command in app.commands.items():
+        if any("--json" in option.opts for option in command.params):
+            assert {"$ref": f"#/$defs/{name}"} in commands["anyOf"] and name in commands["$defs"]
 
 
 def test_spaces_and_explorations_are_described(tmp_path: Path) -> None:
