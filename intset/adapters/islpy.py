@@ -17,8 +17,8 @@ from intset.domains.isl.translate import param_name
 from intset.domains.sets.region import Region, region_of_shape
 from intset.domains.sets.relation import Relation
 from intset.errors import InputError, UndecidedError
-from intset.expr.arguments import mapped, of_kind
-from intset.expr.dialects import isl_set
+from intset.expr.arguments import a_name, mapped, of_kind
+from intset.expr.dialects import isl_names, isl_set
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
 
@@ -27,7 +27,7 @@ IslMap: TypeAlias = "islpy.BasicMap | islpy.Map | islpy.UnionMap"
 Read = TypeVar("Read", islpy.Set, islpy.Map, islpy.PwAff)
 _SETS: Final = (islpy.BasicSet, islpy.Set, islpy.UnionSet)
 _MAPS: Final = (islpy.BasicMap, islpy.Map, islpy.UnionMap)
-_READABLE: Final = (str, *_SETS, *_MAPS, islpy.Aff, islpy.PwAff)
+_FUNCTIONS: Final = (islpy.Aff, islpy.PwAff)
 _PARAM: Final = islpy.dim_type.param
 
 
@@ -41,14 +41,14 @@ def region(source: IslSet | str, params: Mapping[str, Var] | None = None) -> Reg
 
     Raises
     ------
-    InputError: the text is no set, or a union of sets in several spaces.
+    InputError: the text is no set, a union of sets in several spaces, or a set of rational points.
 
     >>> evens = region("[n] -> { S[i] : exists e : i = 2e and 0 <= i < n }")
     >>> (n,) = evens.params
     >>> evens.at({n: 9}).count()
     5
     """
-    return _region(_read(islpy.Set, source, "set"), {} if params is None else params)
+    return _region(_read(islpy.Set, source, _SETS, "set"), {} if params is None else params)
 
 
 def relation(source: IslMap | str, params: Mapping[str, Var] | None = None) -> Relation:
@@ -57,7 +57,7 @@ def relation(source: IslMap | str, params: Mapping[str, Var] | None = None) -> R
     >>> relation("{ [i] -> [i + 1] : 0 <= i < 4 }").contains((3,), (4,))
     True
     """
-    found = _read(islpy.Map, source, "map")
+    found = _read(islpy.Map, source, _MAPS, "map")
     sources = found.dim(islpy.dim_type.in_)
     return Relation(_region(found.wrap(), {} if params is None else params), sources)
 
@@ -69,9 +69,16 @@ def piecewise(
 
     Raises
     ------
-    InputError: the text is no function, or has another number of dimensions.
+    InputError: the text is no function, or has another number of dimensions; the function is defined nowhere, or
+        has a fraction as a value (`floor` rounds it).
     """
-    function = _read(islpy.PwAff, source, "piecewise affine function")
+    function = _read(islpy.PwAff, source, _FUNCTIONS, "piecewise affine function")
+    pieces = function.get_pieces()
+    if not pieces:
+        raise InputError("the function is defined nowhere")
+    for _, piece in pieces:
+        if piece.is_nan() or not piece.get_denominator_val().is_one():
+            raise InputError(f"the value of a piece is no integer: {shown(str(piece)[:80])}")
     if function.dim(islpy.dim_type.in_) != len(dims):
         raise InputError(f"the function has {function.dim(islpy.dim_type.in_)} dimensions, not {len(dims)}")
     names = _names(function)
@@ -94,7 +101,8 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
 
     Parameters
     ----------
-    names: names of parameters; any other parameter has its variable's name, with `_` for what isl's names lack.
+    names: names of parameters; any other parameter has its variable's name, with `_` for what isl's names lack and
+        behind isl's own words.
 
     Raises
     ------
@@ -108,22 +116,40 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
     if not points.is_exact:
         raise UndecidedError("the region is a superset: isl would take it for the true set")
     dims = [Var(f"d{k}") for k in range(points.dims)]
-    return _read(islpy.Set, isl_set(points.constraints(dims), dims, points.params, names), "set")
+    try:
+        constraints = points.constraints(dims)
+    except UndecidedError:  # no condition without quantifiers was found: the set itself may have them
+        shape = points.shape
+        if not isinstance(shape, IslShape) or any(not isinstance(param, Var) for param in shape.params):
+            raise
+        return _itself(shape, isl_names(points.params, names))
+    return _read(islpy.Set, isl_set(constraints, dims, points.params, names), _SETS, "set")
 
 
-def _read(kind: type[Read], source: object, what: str) -> Read:
+def _itself(shape: IslShape, names: Mapping[Var, str]) -> islpy.Set:
+    """The set of a shape, its parameters renamed."""
+    found = islpy.Set(shape.text())
+    for param, name in names.items():
+        at = found.find_dim_by_name(_PARAM, param_name(param))
+        found = found if at < 0 else found.set_dim_name(_PARAM, at, name)
+    return found
+
+
+def _read(kind: type[Read], source: object, kinds: tuple[type[object], ...], what: str) -> Read:
     """The set, map or function that a text or an object of islpy is."""
-    if not isinstance(source, _READABLE):
+    if not isinstance(source, (str, *kinds)):
         raise InputError(f"a {what} of islpy or its text is expected, not {shown(source)}")
     text = str(source)
     try:
         return kind(text)
     except islpy.Error as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"isl reads no {what} in one space from {shown(text[:80])}: {reason}") from None
+        reason = "" if "syntax error" not in str(error) else ": syntax error"
+        raise InputError(f"isl reads no {what} in one space from {shown(text[:80])}{reason}") from None
 
 
 def _region(found: islpy.Set, params: Mapping[str, Var]) -> Region:
+    if any(part.is_rational() for part in found.get_basic_sets()):
+        raise InputError(f"the points of a set must be integers, not rational numbers: {shown(str(found)[:80])}")
     flat = (found.flatten() if found.is_wrapping() else found).reset_tuple_id()
     read = isl().Set.read_from_str(context(), str(flat))
     names = _names(flat)
@@ -139,4 +165,6 @@ def _names(points: islpy.Set | islpy.PwAff) -> list[str]:
 
 def _variables(names: Sequence[str], given: Mapping[str, Var]) -> dict[str, Var]:
     known = mapped(given, "params", "a mapping from names to variables")
+    for name in known:
+        a_name(name, "a key of params")
     return {name: of_kind(Var, known[name] if name in known else Var(name), f"params[{name!r}]") for name in names}

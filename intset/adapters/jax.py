@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from numbers import Integral
 from operator import add, attrgetter, mul
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -18,8 +19,9 @@ from intset.adapters.decisions import Decisions
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import of_kind
 from intset.expr.build import maximum, minimum
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, claim, known_pairs
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, compare, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -70,7 +72,7 @@ def to_jax(e: Expr, scope: jax.export.SymbolicScope | None = None) -> Dimension:
 
 def importer(variables: Mapping[str, Expr] | None = None) -> Converter[Any, Expr]:
     """The converter from dimensions of one scope; parameters as for `from_jax`."""
-    known: dict[str, Expr] = dict(variables or {})
+    known = known_pairs(variables, str, Expr, "an expression")
     scopes: list[object] = []
 
     def factor(term: Any, *operands: Expr) -> Expr:
@@ -95,9 +97,9 @@ def importer(variables: Mapping[str, Expr] | None = None) -> Converter[Any, Expr
         "_DimExpr": total,
         "_DimTerm": product,
         "_DimFactor": factor,
-        "int": lambda number: const(number),
+        "int": lambda number: const(int(number)),
     }
-    return Converter(table, kind=lambda term: type(term).__name__, operands=_operands)
+    return Converter(table, kind=_kind, operands=_operands)
 
 
 # JAX shows the structure of dimensions and scopes in these attributes alone.
@@ -108,6 +110,12 @@ _constraints: Final = attrgetter("_explicit_constraints")
 
 def _weighted(part: Expr, weight: int, factors: Sequence[object]) -> Expr:
     return const(weight) if not factors else part if weight == 1 else part * weight
+
+
+def _kind(term: Any) -> str:
+    """The name of a class; numbers of numpy are numbers too."""
+    own = type(term).__name__
+    return "int" if own != "bool" and isinstance(term, Integral) else own
 
 
 def _operands(term: Any) -> Sequence[Any]:
@@ -130,19 +138,26 @@ _OPERATIONS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 
 def exporter(scope: jax.export.SymbolicScope | None = None) -> Converter[Any, Any]:
     """The converter to dimensions of `scope`, by default of a new one; a variable becomes the dimension of its name."""
-    own = jax.export.SymbolicScope() if scope is None else scope
+    own = _scope(scope)
     names: dict[str, Var] = {}
 
     def named(v: Any) -> Any:
-        if names.setdefault(v.name, v) is not v:
-            raise InputError(f"two variables are named {v.name}")
+        claim(names, v.name, v, v.name)
         try:
             (dimension,) = jax.export.symbolic_shape(v.name, scope=own)
         except ValueError:
-            raise InputError(f"JAX takes no dimension named {shown(v.name)}") from None
+            dimension = None
+        if str(dimension) != v.name or not v.name.isidentifier():  # a term, such as "2*a"
+            raise InputError(f"JAX takes no dimension named {shown(v.name)}")
         return dimension
 
     return Converter({**_TO_JAX, ops.VAR: named})
+
+
+def _scope(given: jax.export.SymbolicScope | None) -> jax.export.SymbolicScope:
+    if given is None:
+        return jax.export.SymbolicScope()
+    return of_kind(jax.export.SymbolicScope, given, "the scope", "a SymbolicScope of JAX")
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -194,7 +209,7 @@ class SymbolicDimensions:
     """
 
     def __init__(self, scope: jax.export.SymbolicScope | None = None) -> None:
-        self.scope = jax.export.SymbolicScope() if scope is None else scope
+        self.scope = _scope(scope)
         self._convert, self._write = importer(), exporter(self.scope)
         stated: Sequence[Any] = _constraints(self.scope)
         facts = [self.condition(part.e1, "==" if part.cmp.name == "EQ" else ">=", part.e2) for part in stated]

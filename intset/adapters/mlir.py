@@ -1,23 +1,24 @@
 """MLIR's `affine_map` and `affine_set` as text, both ways, semi-affine expressions included.
 
 Reference: the affine dialect of MLIR, section "Affine Expressions". Its `floordiv`, `ceildiv` and `mod` are undefined
-where the divisor is not positive, and equal this library's elsewhere.
+where the divisor is not positive, and equal this library's elsewhere; by a negative number, `map_text` divides the
+negated operands.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from intset.context import Context
 from intset.domains.sets.region import Region
 from intset.errors import InputError, ParseError
 from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr.arguments import listed, of_kind
 from intset.expr.build import ceildiv
-from intset.expr.dialects import MLIR, mlir_set, mlir_space, written
-from intset.expr.node import Cond, Expr, Var, divide
+from intset.expr.dialects import mlir_expr, mlir_set, mlir_space
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, divide
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
 from intset.expr.printer import Precedence, shown
 
@@ -78,7 +79,7 @@ def affine_set(text: str, dims: Sequence[Var] | None = None, symbols: Sequence[V
     return AffineSet(dims_, symbols_, items)
 
 
-def map_text(results: Sequence[Expr], dims: Sequence[Var], symbols: Sequence[Var] | None = None) -> str:
+def map_text(results: Sequence[IntLike], dims: Sequence[Var], symbols: Sequence[Var] | None = None) -> str:
     """The text of an affine map; dimensions and symbols are renamed to `d0`, `s0` and so on.
 
     Parameters
@@ -87,10 +88,12 @@ def map_text(results: Sequence[Expr], dims: Sequence[Var], symbols: Sequence[Var
 
     Raises
     ------
-    InputError: an operation that MLIR's affine expressions lack, or a variable that is neither dimension nor symbol.
+    InputError: what MLIR's affine expressions lack: another operation, a product of dimensions, a divisor with
+        dimensions, a number beyond 64 bits; or a variable that is neither dimension nor symbol.
     """
-    space, names = mlir_space(results, dims, symbols)
-    return f"affine_map<{space} -> ({', '.join(written(e, MLIR, names) for e in results)})>"
+    items = [as_expr(e, "a result") for e in listed(results, "the results", "a list of expressions")]
+    space, names = mlir_space(items, dims, symbols)
+    return f"affine_map<{space} -> ({', '.join(mlir_expr(e, names) for e in items)})>"
 
 
 def set_text(constraints: Sequence[Cond] | Cond, dims: Sequence[Var], symbols: Sequence[Var] | None = None) -> str:
@@ -98,34 +101,41 @@ def set_text(constraints: Sequence[Cond] | Cond, dims: Sequence[Var], symbols: S
 
     MLIR's sets have no unions: a disjunction or `!=` is an InputError (`Region.pieces` partitions into conjunctions).
     """
-    given = [constraints] if isinstance(constraints, Cond) else list(constraints)
+    given = [constraints] if isinstance(constraints, Cond) else listed(constraints, "the constraints")
     return mlir_set([of_kind(Cond, cond, "a constraint", "a condition") for cond in given], dims, symbols)
 
 
 _HEAD: Final = re.compile(r"\s*(?:[#!][\w.$-]+\s*=\s*)?(?:(affine_map|affine_set)\s*<)?\s*")
 _NAMES: Final = re.compile(r"\(([^()]*)\)\s*(?:\[([^\[\]]*)\])?\s*(->|:)\s*")
-_NAME: Final = re.compile(r"[A-Za-z_$.][\w$.-]*")
+_NAME: Final = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+_COMMENT: Final = re.compile(r"//[^\n]*")
+_TOKEN: Final = re.compile(
+    rf"""\s*(?: (?P<number> 0x[0-9a-fA-F]+ | [0-9]+ ) | (?P<name> {_NAME.pattern} )
+           | (?P<symbol> [<>=]= | [-+*(),] ) | (?P<foreign> \S ) | (?P<end> \Z ) )""",
+    re.VERBOSE | re.ASCII,
+)
 
 
 class _AffineText:
     """The text of an affine map or set, taken apart: identifiers, and the list behind the arrow or colon."""
 
-    def __init__(self, text: str, kind: str, arrow: str) -> None:
-        of_kind(str, text, f"the text of an {kind}", "a text")
+    def __init__(self, given: str, kind: str, arrow: str) -> None:
+        of_kind(str, given, f"the text of an {kind}", "a text")
+        text = _COMMENT.sub(lambda found: " " * len(found[0]), given)
         head = _HEAD.match(text)
         start = head.end() if head else 0
         names = _NAMES.match(text, start)
         if names is None or names[3] != arrow or (head is not None and head[1] not in (None, kind)):
-            raise ParseError(f"{kind} reads (d0, d1)[s0] {arrow} (...), not {shown(text[:80])}", start)
-        body = text[names.end() :].rstrip()
+            raise ParseError(f"{kind} reads (d0, d1)[s0] {arrow} (...), not {shown(given[:80])}", start)
+        text = text.rstrip()
         if head is not None and head[1]:
-            if not body.endswith(">"):
+            if not text.endswith(">"):
                 raise ParseError(f"'{kind}<' is never closed", len(text))
-            body = body[:-1].rstrip()
-        if not (body.startswith("(") and body.endswith(")")):
+            text = text[:-1].rstrip()
+        if not (text.endswith(")") and text.startswith("(", names.end())):
             raise ParseError(f"a list in parentheses is expected behind {arrow}", names.end())
         self.kind, self.dims, self.symbols = kind, _names(names[1]), _names(names[2] or "")
-        self.body = body
+        self.text, self.start = text, names.end()
 
     def read(self, dims: Sequence[Var] | None, symbols: Sequence[Var] | None) -> tuple[Any, Any, tuple[Any, ...]]:
         """Dimensions, symbols and items of the list."""
@@ -133,12 +143,11 @@ class _AffineText:
         env = dict(zip(self.dims + self.symbols, (*both[0], *both[1]), strict=True))
         if len(env) < len(self.dims) + len(self.symbols):
             raise ParseError(f"{self.kind} names an identifier twice", 0)
-        inside = self.body[1:-1]
-        items = AffineParser(f"list({inside})", env).run() if inside.strip() else ()
-        wanted = Expr if self.kind == "affine_map" else Cond
+        items = AffineParser(self.text, env, self.start).run()
+        wanted, what = (Expr, "an expression") if self.kind == "affine_map" else (Cond, "a comparison")
         for item in items:
             if not isinstance(item, wanted):
-                raise ParseError(f"an item of {self.kind} is {shown(item)}", 0)
+                raise ParseError(f"an item of {self.kind} is {what}, not {shown(item)}", self.start)
         return (*both, items)
 
 
@@ -153,9 +162,10 @@ def _names(text: str) -> list[str]:
 def _variables(names: Sequence[str], given: Sequence[Var] | None, what: str) -> tuple[Var, ...]:
     if given is None:
         return tuple(Var(name) for name in names)
-    if len(given) != len(names):
-        raise InputError(f"the text has {len(names)} {what}, not {len(given)}")
-    return tuple(of_kind(Var, var, f"one of the {what}", "a Var") for var in given)
+    variables = listed(given, f"the {what}", "a list of variables")
+    if len(variables) != len(names):
+        raise InputError(f"the text has {len(names)} {what}, not {len(variables)}")
+    return tuple(of_kind(Var, var, f"one of the {what}", "a Var") for var in variables)
 
 
 _QUOTIENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
@@ -166,23 +176,47 @@ _QUOTIENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 
 
 class AffineParser(ExprParser):
-    """MLIR's affine expressions: Python's syntax with `floordiv`, `ceildiv` and `mod` as operators."""
+    """A list of MLIR's affine expressions or comparisons; `run` gives a tuple.
+
+    Identifiers such as `mod`, `list` and `and` are allowed.
+    """
+
+    refused: Mapping[str, str] = {}
+
+    def __init__(self, text: str, names: dict[str, Any], start: int) -> None:
+        super().__init__(text, names)
+        found = _TOKEN.finditer(text, start)
+        self.tokens = [Token(m.lastgroup or "", m[m.lastgroup or 0], m.start(m.lastgroup or 0)) for m in found]
 
     def is_function(self, name: str) -> bool:
-        return name in ("list", "symbol")
+        return name == "symbol"
 
     def call(self, subject: Token, args: list[ParsedOperand]) -> None:
-        if subject.text == "symbol":  # marks an operand as a symbol
-            self.push(args[0].value, subject.position)
-        else:
+        if subject.text == "(":
             self.push(tuple(arg.value for arg in args), subject.position)
+        elif len(args) != 1:
+            raise self.error(f"symbol marks one operand, not {len(args)}", subject.position)
+        else:
+            self.push(args[0].value, subject.position)
 
     def operand(self, token: Token) -> bool:
-        """Process a token in operand position, where an identifier may be any word: `mod mod 3`."""
-        return self.meant(token) if token.text in self.names else super().operand(token)
+        if self.at == 1:  # the list itself
+            self.at = 0
+            return self.open(token, None)
+        if token.text in self.names:
+            return self.meant(token)
+        if token.kind == "name" and not (self.is_function(token.text) and self.follows("(")):
+            raise self.unknown("name", token.text, self.names, token.position)
+        if token.text == "+":
+            raise self.error("an operand is expected before '+'", token.position)
+        return super().operand(token)
 
     def operator(self, token: Token) -> bool:
+        if not self.pending:
+            raise self.error(f"the list ends before {token.text!r}", token.position)
         if token.text not in _QUOTIENTS:
+            if token.kind == "name":
+                raise self.error(f"an operator is expected before {token.text!r}", token.position)
             return super().operator(token)
         self.reduce(Precedence.PRODUCT)
         self.pending.append(Pending(token.text, Precedence.PRODUCT, token.position))

@@ -7,6 +7,7 @@ any quotient by 0, have no value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
@@ -15,7 +16,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int, of_kind
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
-from intset.expr.convert import Converter, integer_of, truth_of
+from intset.expr.convert import Converter, claim, integer_of, known_pairs, truth_of
 from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -54,7 +55,7 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
     ------
     InputError: a true division, a number that is no integer, or a function other than `min`, `max` and `abs`.
     """
-    known = {} if variables is None else variables
+    known = known_pairs(variables, str, Node, "a term of pymbolic")
     arrays: dict[tuple[str, int], Opaque] = {}
 
     def element(term: Any, *indices: Node) -> Expr:
@@ -72,7 +73,7 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
         {**_FROM_PYMBOLIC, p.Subscript: element},
         var=variable,
         opaque=_refused,
-        kind=type,
+        kind=_kind,
         operands=_operands,
         variables={p.Variable(name): target for name, target in known.items()},
     )
@@ -87,10 +88,21 @@ def exporter(names: Mapping[Var, str] | None = None) -> Converter[Node, Pymbolic
 
     Raises
     ------
-    InputError: two variables of one name.
+    InputError: two variables or two opaque symbols of one name.
     """
-    given = {} if names is None else names
-    return Converter(_TO_PYMBOLIC, var=lambda v: p.Variable(given.get(v, v.name)))
+    given = known_pairs(names, Node, str, "a name")
+    arrays: dict[tuple[str, int], Opaque] = {}
+
+    def element(e: Node, *indices: Any) -> Any:
+        """An opaque term as an element of an array."""
+        assert isinstance(e.data, Opaque)
+        claim(arrays, (e.data.name, e.data.rank), e.data, e.data.name)
+        return p.Subscript(p.Variable(e.data.name), indices if len(indices) > 1 else indices[0])
+
+    def variable(leaf: Any) -> Any:
+        return p.Variable(leaf.data.name if isinstance(leaf.data, Opaque) else given.get(leaf, leaf.name))
+
+    return Converter(_TO_PYMBOLIC, var=variable, opaque=element)
 
 
 def _operands(term: Any) -> Sequence[Any]:
@@ -124,16 +136,32 @@ _OPERANDS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {
 }
 
 
+def _kind(term: Any) -> type:
+    """The class of a term; numbers of numpy are numbers too."""
+    own = type(term)
+    if own in _FROM_PYMBOLIC or isinstance(term, p.ExpressionNode):
+        return own
+    if own.__name__ in ("bool_", "bool"):
+        return bool
+    return int if isinstance(term, Integral) else own
+
+
 def _refused(term: Any, *operands: Node) -> Node:
+    try:
+        text = shown(str(term))
+    except NotImplementedError:  # a term that pymbolic does not print
+        text = "a term"
     if isinstance(term, p.Quotient):
-        raise InputError(f"{shown(str(term))} is a fraction: // is the integer quotient")
-    raise InputError(f"no conversion of {shown(str(term))} of type {type(term).__name__}")
+        raise InputError(f"{text} is a fraction: // is the integer quotient")
+    raise InputError(f"no conversion of {text} of type {type(term).__name__}")
 
 
-def _joined(op: Op) -> Callable[..., Expr]:
-    """The row of an operation with any number of operands, from left to right."""
+def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
+    """The row of an operation with any number of operands, from left to right; `neutral` for none."""
 
-    def row(term: Any, *parts: Node) -> Expr:
+    def row(term: Any, *parts: Node) -> Node:
+        if not parts:
+            return _refused(term) if neutral is None else const(neutral)
         value, *others = [part if isinstance(part, Expr) else integer_of(part) for part in parts]
         for other in others:
             value = make(op, (value, other))
@@ -181,11 +209,11 @@ def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
 
 
 _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
-    bool: lambda term: truth(term),
-    int: lambda term: const(term),
+    bool: lambda term: truth(bool(term)),
+    int: lambda term: const(int(term)),
     float: _number,
-    p.Sum: _joined(ops.ADD),
-    p.Product: _joined(ops.MUL),
+    p.Sum: _joined(ops.ADD, 0),
+    p.Product: _joined(ops.MUL, 1),
     p.Min: _joined(ops.MIN),
     p.Max: _joined(ops.MAX),
     p.FloorDiv: _of_integers(lambda a, b: a // b),
@@ -194,9 +222,9 @@ _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     p.LeftShift: _of_integers(lambda a, b: a << b),
     p.RightShift: _of_integers(lambda a, b: a >> b),
     p.BitwiseNot: _of_integers(lambda a: ~a),
-    p.BitwiseAnd: _joined(ops.BITAND),
-    p.BitwiseOr: _joined(ops.BITOR),
-    p.BitwiseXor: _joined(ops.BITXOR),
+    p.BitwiseAnd: _joined(ops.BITAND, -1),
+    p.BitwiseOr: _joined(ops.BITOR, 0),
+    p.BitwiseXor: _joined(ops.BITXOR, 0),
     p.Comparison: lambda term, a, b: _COMPARED[term.operator](integer_of(a), integer_of(b)),
     p.LogicalAnd: _of_truths(logical_and),
     p.LogicalOr: _of_truths(logical_or),
@@ -222,17 +250,9 @@ def _wrapped(e: Expr, a: Any) -> Any:
     return p.Remainder(a + low, 1 << bits) - low
 
 
-def _element(e: Expr, *indices: Any) -> Any:
-    symbol: Opaque = e.data
-    if not indices:
-        return p.Variable(symbol.name)
-    return p.Subscript(p.Variable(symbol.name), indices if len(indices) > 1 else indices[0])
-
-
 _TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: e.value,
     ops.BOOL: lambda e: bool(e.data),
-    ops.LOAD: _element,
     ops.ADD: lambda e, a, b: a + b,
     ops.SUB: lambda e, a, b: a - b,
     ops.MUL: lambda e, a, b: a * b,

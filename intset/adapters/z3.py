@@ -16,7 +16,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, claim, known_pairs
 from intset.expr.node import Cond, Expr, Node, Var, const, make
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -33,7 +33,8 @@ def to_z3(node: Node, variables: Mapping[Var, Z3Expression] | None = None) -> Z3
 
     Raises
     ------
-    InputError: two variables of one name, a shift by an amount that is no number, or a bit operation.
+    InputError: two variables or two opaque symbols of one name, a shift by an amount that is no number, or a bit
+        operation.
     """
     return exporter(variables)(of_kind(Node, node, "what is converted", "an expression or a condition"))
 
@@ -56,12 +57,32 @@ def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = N
 
 def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[Node, Z3Expression]:
     """The converter from expressions to z3; `sources` maps constants of z3 back to variables."""
-    return Converter(_TO_Z3, var=lambda v: z3.Int(str(v)), variables=variables)
+    known = known_pairs(variables, Node, z3.ExprRef, "a term of z3")
+    functions: dict[tuple[str, int], Opaque] = {}
+    for term in known.values():
+        _check_integer(term)
+
+    def element(e: Node, *indices: Any) -> Any:
+        """An opaque term as an application of an uninterpreted function."""
+        if not isinstance(e.data, Opaque):
+            raise InputError(f"z3's integers have no {e.op.name!r}: {shown(e)}")
+        claim(functions, (e.data.name, e.data.rank), e.data, e.data.name)
+        return z3.Function(e.data.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
+
+    return Converter(_TO_Z3, var=_constant, opaque=element, variables=known)
 
 
 def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z3Expression, Node]:
     """The converter from z3 to expressions; `sources` maps variables back to constants of z3."""
     symbols: dict[Any, Opaque] = {}
+    home: list[Any] = []  # z3 numbers the terms of each of its contexts
+
+    def identity(term: Any) -> Any:
+        if not home:
+            home.append(term.ctx)
+        if term.ctx is not home[0]:
+            raise InputError(f"{shown(term)} is a term of another context of z3")
+        return term.get_id()
 
     def element(term: Any, *indices: Node) -> Node:
         """An application of an uninterpreted function of integers as an opaque term."""
@@ -78,8 +99,8 @@ def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z
         opaque=element,
         kind=_kind,
         operands=lambda term: () if isinstance(term, z3.QuantifierRef) else term.children(),
-        identity=lambda term: term.get_id(),
-        variables=variables,
+        identity=identity,
+        variables=known_pairs(variables, z3.ExprRef, Node, "a term of z3"),
     )
 
 
@@ -121,17 +142,14 @@ def _wrapped(e: Expr, a: Any) -> Any:
     return (a + low) % (1 << bits) - low
 
 
-def _element(e: Expr, *indices: Any) -> Any:
-    symbol: Opaque = e.data
-    if not indices:
-        return z3.Int(symbol.name)
-    return z3.Function(symbol.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
+def _constant(leaf: Any) -> Any:
+    """The constant of a variable or of an opaque symbol without indices."""
+    return z3.Int(leaf.data.name if isinstance(leaf.data, Opaque) else leaf.name)
 
 
 _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: z3.IntVal(e.value),
     ops.BOOL: lambda e: z3.BoolVal(e.data),
-    ops.LOAD: _element,
     ops.ADD: lambda e, a, b: a + b,
     ops.SUB: lambda e, a, b: a - b,
     ops.MUL: lambda e, a, b: a * b,
@@ -163,8 +181,8 @@ _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
 
 
 def _check_integer(term: Any, *indices: Node) -> None:
-    if not z3.is_app(term) or term.sort() != z3.IntSort() or any(not isinstance(index, Expr) for index in indices):
-        raise InputError(f"{shown(term)} is no term over integers")
+    if not isinstance(term, z3.ArithRef) or not term.is_int() or any(not isinstance(index, Expr) for index in indices):
+        raise InputError(f"{shown(term)} of sort {term.sort()} is no term over integers")
 
 
 def _variable(term: Any) -> Var:
@@ -244,6 +262,6 @@ _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
 
 def _number(term: Any) -> int:
     if not z3.is_int_value(term):
-        raise InputError(f"{shown(term)} is no integer")
+        raise InputError(f"{shown(term)} of sort {term.sort()} is no integer")
     value: int = term.as_long()
     return value

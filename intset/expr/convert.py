@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from intset.errors import InputError
-from intset.expr.arguments import a_function, mapped, refusal
+from intset.expr.arguments import a_function, mapped, of_kind, refusal
 from intset.expr.build import select
 from intset.expr.dag import Interned, postorder
 from intset.expr.node import Cond, Expr, Node
@@ -61,6 +61,33 @@ def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callabl
     return table
 
 
+def known_pairs(given: Mapping[K, T] | None, source: type[object], target: type[object], foreign: str) -> dict[K, T]:
+    """The `variables` given to a converter, each key and value of its class; none for `None`.
+
+    Parameters
+    ----------
+    foreign: the name of an object of the other library, for messages.
+    """
+    known = dict(mapped({} if given is None else given, "variables"))
+    names: dict[type[object], str] = {Node: "an expression or a condition", str: "a name"}
+    for key, value in known.items():
+        of_kind(source, key, "a key of variables", names.get(source, foreign))
+        of_kind(target, value, f"the value of variables for {shown(key)}", names.get(target, foreign))
+    return known
+
+
+def claim(owners: dict[K, S], key: K, owner: S, name: str) -> None:
+    """Give a name to its first owner; the key is the name and what else tells owners apart.
+
+    Raises
+    ------
+    InputError: another one has it.
+    """
+    known = owners.setdefault(key, owner)
+    if known is not owner:
+        raise InputError(f"{shown(known)} and {shown(owner)} would both become {shown(name)}")
+
+
 def integer_of(node: Node) -> Expr:
     """The integer of an operand; a truth value is 0 or 1, as in Python and C."""
     if isinstance(node, Cond):
@@ -75,6 +102,12 @@ def truth_of(node: Node) -> Cond:
         return node
     assert isinstance(node, Expr)
     return node.ne(0)
+
+
+def _kind_name(term: object) -> str:
+    if isinstance(term, Interned):
+        return f"operation {term.op.name!r}"
+    return f"type {type(term).__name__}"
 
 
 def kind_of(node: object) -> object:
@@ -145,22 +178,25 @@ class Converter(Generic[S, T]):
         if found is not None:
             return found[1]
         stack: list[tuple[S, Hashable, Iterator[S], list[T]]] = [(root, key, iter(operands_of(root)), [])]
-        while True:
-            term, key, waiting, converted = stack[-1]
-            for arg in waiting:
-                own = identity(arg)
-                found = results.get(own)
-                if found is None:
-                    stack.append((arg, own, iter(operands_of(arg)), []))
-                    break
-                converted.append(found[1])
-            else:
-                stack.pop()
-                target = self._converted(term, converted)
-                results[key] = (term, target)
-                if not stack:
-                    return target
-                stack[-1][3].append(target)
+        try:
+            while True:
+                term, key, waiting, converted = stack[-1]
+                for arg in waiting:
+                    own = identity(arg)
+                    found = results.get(own)
+                    if found is None:
+                        stack.append((arg, own, iter(operands_of(arg)), []))
+                        break
+                    converted.append(found[1])
+                else:
+                    stack.pop()
+                    target = self._converted(term, converted)
+                    results[key] = (term, target)
+                    if not stack:
+                        return target
+                    stack[-1][3].append(target)
+        except RecursionError:
+            raise InputError("a term is nested too deeply for the other library, which recurses over depth") from None
 
     def _converted(self, term: S, operands: Sequence[T]) -> T:
         handler = self._handler(self._kind(term))
@@ -173,7 +209,7 @@ class Converter(Generic[S, T]):
                 return self.variables[term]
         if self._opaque is not None:
             return self._opaque(term, *operands)
-        raise InputError(f"no conversion of {shown(term)} of type {type(term).__name__}")
+        raise InputError(f"no conversion of {shown(term)} of {_kind_name(term)}")
 
     def _handler(self, kind: object) -> Callable[..., T] | None:
         handler = self._table.get(kind)

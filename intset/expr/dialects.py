@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from intset.budgets import LATEX_BITS, LATEX_LENGTH, LATEX_NAME
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import a_name, listed, mapped, of_kind
 from intset.expr.build import logical_and
 from intset.expr.convert import fold
 from intset.expr.dag import conjuncts, free_vars
@@ -51,19 +52,68 @@ def mlir_space(
     roots: Sequence[Expr | Cond], dims: Sequence[Var], symbols: Sequence[Var] | None
 ) -> tuple[str, dict[Var, str]]:
     """The head `(d0, d1)[s0]` of a map or set, and the names of its variables."""
-    others = [var for var in free_vars(*roots) if var not in dims] if symbols is None else list(symbols)
-    names: dict[Var, str] = {var: f"d{k}" for k, var in enumerate(dims)}
-    names.update((var, f"s{k}") for k, var in enumerate(others))
-    brackets = f"[{', '.join(names[var] for var in others)}]" if others else ""
-    return f"({', '.join(names[var] for var in dims)}){brackets}", names
+    inner = tuple(of_kind(Var, var, "a dimension", "a variable") for var in listed(dims, "the dimensions"))
+    given = [v for v in free_vars(*roots) if v not in inner] if symbols is None else listed(symbols, "the symbols")
+    outer = tuple(of_kind(Var, var, "a symbol", "a variable") for var in given)
+    names = dict(zip((*inner, *outer), _numbered("d", inner) + _numbered("s", outer), strict=True))
+    if len(names) < len(inner) + len(outer):
+        raise InputError("a variable is a dimension or symbol twice")
+    brackets = f"[{', '.join(_numbered('s', outer))}]" if outer else ""
+    return f"({', '.join(_numbered('d', inner))}){brackets}", names
+
+
+def _numbered(letter: str, variables: Sequence[Var]) -> list[str]:
+    return [f"{letter}{k}" for k in range(len(variables))]
 
 
 def mlir_set(constraints: Sequence[Cond], dims: Sequence[Var], symbols: Sequence[Var] | None = None) -> str:
     """MLIR's integer set of the points at which all constraints hold."""
     parts = [part for cond in constraints for part in conjuncts(cond)]
     space, names = mlir_space(parts, dims, symbols)
-    items = [written(part, MLIR, names) for part in parts if part.op is not ops.BOOL or not part.data]
+    items = [mlir_expr(part, names) for part in parts if part.op is not ops.BOOL or not part.data]
     return f"affine_set<{space} : ({', '.join(items or ['0 == 0'])})>"
+
+
+def mlir_expr(root: Expr | Cond, names: Mapping[Var, str]) -> str:
+    """The text of an expression or comparison over dimensions `d0`, ... and symbols `s0`, ...
+
+    Raises
+    ------
+    InputError: what MLIR's affine expressions lack.
+    """
+    text = written(root, MLIR, names)
+    fold(root, {**_IS_SYMBOLIC, ops.VAR: lambda var: names[var].startswith("s")})
+    return text
+
+
+def _symbolic(e: Expr | Cond, *parts: bool) -> bool:
+    return all(parts)
+
+
+def _symbolic_number(e: Expr) -> bool:
+    if abs(e.value) >= 1 << 63:
+        raise InputError(f"MLIR's numbers have 64 bits: {shown(e)}")
+    return True
+
+
+def _symbolic_product(e: Expr, a: bool, b: bool) -> bool:
+    if not a and not b:
+        raise InputError(f"MLIR's affine expressions have no product of dimensions: {shown(e)}")
+    return a and b
+
+
+def _symbolic_quotient(e: Expr, a: bool, b: bool) -> bool:
+    if not b:
+        raise InputError(f"MLIR's affine expressions have no dimension in a divisor: {shown(e)}")
+    return a
+
+
+_IS_SYMBOLIC: Final[Mapping[Op, Callable[..., bool]]] = {
+    **dict.fromkeys(ops.OPS.values(), _symbolic),
+    ops.CONST: _symbolic_number,
+    ops.MUL: _symbolic_product,
+    **dict.fromkeys((ops.FLOORDIV, ops.CEILDIV, ops.FLOORMOD), _symbolic_quotient),
+}
 
 
 def isl_set(
@@ -73,21 +123,41 @@ def isl_set(
 
     Parameters
     ----------
-    called: names of parameters; any other one has its variable's name, with `_` for characters that isl's names lack.
+    called: names of parameters; any other one has its variable's name, with `_` for characters that isl's names lack
+        and behind isl's own words.
 
     Raises
     ------
     InputError: two parameters of one name, or an operation that isl lacks.
     """
-    given = {} if called is None else called
-    names = {var: f"d{k}" for k, var in enumerate(dims)}
+    names = isl_names(params, called)
+    taken = set(names.values())
+    for k, dim in enumerate(dims):
+        names[dim] = next(name for name in (f"d{'_' * n}{k}" for n in range(len(taken) + 1)) if name not in taken)
+    body = written(logical_and(*constraints), ISL, names)
+    return f"[{', '.join(names[p] for p in params)}] -> {{ [{', '.join(names[d] for d in dims)}] : {body} }}"
+
+
+_ISL_WORDS: Final = frozenset(
+    "exists and or implies not infty infinity nan min max rat true false ceild floord mod ceil floor".split()
+)
+
+
+def isl_names(params: Sequence[Var], called: Mapping[Var, str] | None = None) -> dict[Var, str]:
+    """The names of parameters in isl's notation, as `isl_set` has them."""
+    given = {} if called is None else mapped(called, "names", "a mapping from variables to names")
+    names: dict[Var, str] = {}
     for param in params:
-        name = given[param] if param in given else re.sub(r"\W|^(?=\d)", "_", param.name, flags=re.ASCII)
+        name = a_name(given[param], f"the name of {param}") if param in given else _isl_name(param.name)
         if name in names.values():
             raise InputError(f"two variables would both be called {name!r}: state their names")
         names[param] = name
-    body = written(logical_and(*constraints), ISL, names)
-    return f"[{', '.join(names[p] for p in params)}] -> {{ [{', '.join(names[d] for d in dims)}] : {body} }}"
+    return names
+
+
+def _isl_name(name: str) -> str:
+    plain = re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII)
+    return f"{plain}_" if plain.lower() in _ISL_WORDS else plain
 
 
 def set_text(constraints: Sequence[Cond], dims: Sequence[Var], params: Sequence[Var], language: str) -> str:
@@ -134,13 +204,28 @@ _ARITHMETIC: Final[Dialect] = {
     ops.NEG: lambda e, a: Fragment(f"-{a.within(Precedence.ATOM)}", Precedence.UNARY),
 }
 
+
+def _mlir_quotient(symbol: str) -> Callable[..., Fragment]:
+    plain = _infix(symbol, Precedence.PRODUCT)
+
+    def quotient(e: Expr, a: Fragment, b: Fragment) -> Fragment:
+        divisor = e.args[1]
+        if not divisor.is_const or divisor.value > 0:
+            return plain(e, a, b)
+        negated = Fragment(f"-{a.within(Precedence.ATOM)}", Precedence.UNARY)
+        found = plain(e, negated, Fragment(str(-divisor.value), Precedence.ATOM))
+        return Fragment(f"-({found.text})", Precedence.UNARY) if symbol == "mod" else found
+
+    return quotient
+
+
 MLIR: Final[Dialect] = {
     **dict.fromkeys(ops.OPS.values(), _refused("MLIR's affine expressions")),
     **_ARITHMETIC,
     ops.BOOL: lambda cond: Fragment("0 == 0" if cond.data else "1 == 0", Precedence.COMPARE),
-    ops.FLOORDIV: _infix("floordiv", Precedence.PRODUCT),
-    ops.CEILDIV: _infix("ceildiv", Precedence.PRODUCT),
-    ops.FLOORMOD: _infix("mod", Precedence.PRODUCT),
+    ops.FLOORDIV: _mlir_quotient("floordiv"),
+    ops.CEILDIV: _mlir_quotient("ceildiv"),
+    ops.FLOORMOD: _mlir_quotient("mod"),
     ops.GE: _compared_with_zero(">="),
     ops.GT: _compared_with_zero(">=", margin=" - 1"),
     ops.LE: _compared_with_zero(">=", swapped=True),

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import islpy
 import pytest
 
-from intset import Context, InputError, IntSetError, Range, UndecidedError, Var, evaluate, logical_and
+from intset import Context, InputError, IntSetError, Range, UndecidedError, Var, evaluate, logical_and, using
 from intset.adapters import islpy as adapter
 from intset.adapters.islpy import piecewise, region, relation, to_isl
 from intset.adapters.mlir import affine_set
 
-n, i, j = Var("n"), Var("i"), Var("j")
+n, m, i, j = Var("n"), Var("m"), Var("i"), Var("j")
 
 
 def constraint(rng: random.Random, names: tuple[str, ...]) -> str:
@@ -120,6 +120,33 @@ def test_names_of_parameters() -> None:
     assert named.is_equal(islpy.Set("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < m }"))
 
 
+@pytest.mark.parametrize("name", ["d0", "d1", "d_0", "exists", "Max", "floord", "a b", "1x", "n.outer", "é", "p'"])
+def test_any_name_of_a_parameter(name: str) -> None:
+    size = Var(name)
+    triangle = Context({i: Range(0, size), j: Range(i, size)}).image((i, j))
+    again = region(to_isl(triangle), dict.fromkeys(to_isl(triangle).get_var_names(islpy.dim_type.param), size))
+    assert again == triangle and again.params == (size,)
+
+
+def test_a_set_that_no_condition_describes_goes_back_as_it_is() -> None:
+    text = (
+        "[d1] -> { [i, k] : exists a, b, c : 3a + 5b = i + k and 7c + 2a <= k + d1 and 0 <= i < 9 and c >= b - 2 "
+        "and 0 <= 5a - 2b + 11c <= 31 and 4b + 9c <= 2i + 7 }"
+    )
+    size = Var("d1")
+    with using(isl_operations=2_000):
+        points = region(text, {"d1": size})
+        found = to_isl(points)
+        with pytest.raises(UndecidedError):
+            points.constraints()
+    expected = islpy.Set(text)
+    for at in range(-4, 5):
+        both = [
+            s.fix_val(islpy.dim_type.param, 0, at).project_out(islpy.dim_type.param, 0, 1) for s in (found, expected)
+        ]
+        assert islpy.Set(str(both[0]).replace("d0", "i").replace("d1", "k")).is_equal(both[1])
+
+
 REFUSED: dict[str, Callable[[], object]] = {
     "a text that is none": lambda: region("{ [i] : i = "),
     "two spaces": lambda: region("{ A[i]; B[i] }"),
@@ -129,6 +156,15 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a superset": lambda: to_isl(Context({i: Range(0, 9)}, domain="interval").image((i * 2,))),
     "a function of other dimensions": lambda: piecewise("{ [i] -> [i] }", [i, j]),
     "a parameter that is no variable": lambda: region("[n] -> { [i] : i < n }", {"n": 3}),  # type: ignore[dict-item]
+    "a set as a map": lambda: relation(islpy.Set("{ [i] }")),  # type: ignore[arg-type]
+    "rational points": lambda: region("{ rat: [i] : 2i = 1 }"),
+    "a fraction": lambda: piecewise("{ [i] -> [(i/2)] }", [i]),
+    "no number": lambda: piecewise("{ [i] -> [NaN] }", [i]),
+    "a function that is defined nowhere": lambda: piecewise(islpy.PwAff("{ [i] -> [(i)] : false }"), [i]),
+    "a key that is no name": lambda: region("[n] -> { [i] : i < n }", {n: n}),  # type: ignore[dict-item]
+    "a name that is none": lambda: to_isl(Context({i: Range(0, n)}).image((i,)), {n: 3}),  # type: ignore[dict-item]
+    "a name of isl": lambda: to_isl(Context({i: Range(0, n)}).image((i,)), {n: "exists"}),
+    "a name for two": lambda: to_isl(Context({i: Range(0, n), j: Range(0, m)}).image((i, j)), {n: "k", m: "k"}),
     "an unknown language": lambda: Context({i: Range(0, 9)}).image((i,)).to_text("c"),  # type: ignore[arg-type]
 }
 

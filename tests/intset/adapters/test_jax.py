@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from intset import InputError, ShapeVar, Var, evaluate, select
@@ -160,6 +161,14 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a text": lambda: from_jax("a"),  # type: ignore[arg-type]  # refused on purpose
     "a dimension of another scope": lambda: SymbolicDimensions().expr(jax_export.symbolic_shape("a")[0]),
     "two scopes in one converter": lambda: [*map(importer(), [jax_export.symbolic_shape("a")[0] for _ in "ab"])],
+    "a number as a name": lambda: to_jax(Var("1") + 1),
+    "a term as a name": lambda: to_jax(Var("2*a")),
+    "a name in parentheses": lambda: to_jax(Var("(a)") - Var("a")),
+    "a name with a space": lambda: to_jax(Var("a ")),
+    "a truth value": lambda: from_jax(True),
+    "a variable for a dimension": lambda: from_jax(jax_export.symbolic_shape("a")[0], {"a": "x"}),  # type: ignore[dict-item]
+    "no scope": lambda: to_jax(Var("i"), "a"),  # type: ignore[arg-type]
+    "no scope of dimensions": lambda: SymbolicDimensions("a"),  # type: ignore[arg-type]
     "a sign": lambda: SymbolicDimensions().holds(1, "=<", 2),
 }  # fmt: skip
 
@@ -169,6 +178,12 @@ def test_what_has_no_counterpart_is_refused(name: str) -> None:
     with pytest.raises(InputError) as error:
         REFUSED[name]()
     assert "\n" not in str(error.value)
+
+
+def test_numbers_of_numpy() -> None:
+    (a,) = jax_export.symbolic_shape("a")
+    assert SymbolicDimensions(a.scope).holds(np.int32(1), "<=", a) is True
+    assert from_jax(np.int64(3)).value == 3
 
 
 def test_variables_can_be_given() -> None:

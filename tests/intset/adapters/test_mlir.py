@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from intset import InputError, IntSetError, ParseError, Var, evaluate, maximum, minimum, select
+from intset import InputError, IntSetError, ParseError, Var, ceildiv, evaluate, maximum, minimum, select, truncdiv
 from intset.adapters.mlir import AffineMap, affine_map, affine_set, map_text, set_text
 from intset.expr.evaluate import UndefinedError
 
@@ -76,6 +76,10 @@ def test_drawn_maps_mean_what_python_says(seed: int) -> None:
         ("(and, if)[not] -> (and + if * not)", "('and' + 'if' * 'not',)"),
         ("(i)[] -> (-5 floordiv 3, -i floordiv 4, i floordiv -1)", "(-5 // 3, -i // 4, i // -1)"),
         ("(a, b) ->\n  (a +\n b)", "(a + b,)"),
+        ("affine_map<(list)[select, x] -> (list * select, x mod 2)> // (d0) -> (d0)", "(list * select, x % 2)"),
+        ("(a$1, _b, c.0) -> (a$1 -1, _b, c.0*0x10)", "('a$1' - 1, _b, c.0 * 16)"),
+        ("(True, None, lambda, max) -> (True + None + lambda, -max)", "('True' + None + lambda, -max)"),
+        ("(d0) -> // the first\n (d0, // the second\n -2 - -d0)", "(d0, -2 - -d0)"),
     ],
 )
 def test_texts(text: str, results: str) -> None:
@@ -132,8 +136,60 @@ REFUSED = {
     "an inequation": lambda: set_text([i.ne(3)], [i]),
     "a disjunction": lambda: set_text((i < 3) | (i > 5), [i]),
     "a stranger": lambda: map_text([i + Var("j")], [i], []),
+    **{
+        f"{text!r}": lambda text=text: affine_map(f"(i, j) -> ({text})")
+        for text in (
+            "i % 2",
+            "i // 2",
+            "i << 2",
+            "i if i else 2",
+            "i and j",
+            "max(i, j)",
+            "abs(i)",
+            "symbol()",
+            "symbol(i, j)",
+            "i j",
+            "i[0]",
+            "1e3",
+            "+i",
+            "list(i)",
+            "i) + (j",
+            "i != 2",
+            "'i'",
+        )
+    },
+    "a union of bounds": lambda: affine_set("(d0) : (d0 > 3)"),
+    "a product of dimensions": lambda: map_text([i * i], [i]),
+    "a dimension twice": lambda: map_text([i], [i, i]),
+    "a dimension that is a symbol": lambda: map_text([i], [i], [i]),
+    "a dimension that is none": lambda: map_text([i], [i + 1]),  # type: ignore[list-item]
+    "a name as a dimension": lambda: map_text([i], ["i"]),  # type: ignore[list-item]
+    "a text as a result": lambda: map_text(["i"], [i]),  # type: ignore[list-item]
+    "a result alone": lambda: map_text(i, [i]),  # type: ignore[arg-type]
+    "a number beyond 64 bits": lambda: map_text([i + 2**63], [i]),
+    "a truncated quotient": lambda: map_text([truncdiv(i, 3)], [i]),
 }
 i = Var("i")
+
+
+def test_products_and_divisors_have_symbols_alone() -> None:
+    j, n = Var("j"), Var("n")
+    for e in (i * j, (i + n) * (j - 1), i // j, n % (i + n), i * n * j):
+        with pytest.raises(InputError, match="dimension"):
+            map_text([e], [i, j], [n])
+        assert affine_map(map_text([e], [], [i, j, n]))
+    assert map_text([i * (n * n), (i + j) // (n + 1), 3], [i, j]) == (
+        "affine_map<(d0, d1)[s0] -> (d0 * (s0 * s0), (d0 + d1) floordiv (s0 + 1), 3)>"
+    )
+
+
+@pytest.mark.parametrize("c", [-1, -2, -3, -7])
+def test_negative_divisors_are_written_with_positive_ones(c: int) -> None:
+    read = affine_map(map_text([i // c, i % c, ceildiv(i, c), (i - 3) // c % c, -(i // c) * 2], [i]), [i])
+    assert "floordiv -" not in str(read) and "mod -" not in str(read) and "ceildiv -" not in str(read)
+    for x in range(-20, 21):
+        found = [evaluate(e, {i: x}) for e in read.results]
+        assert found == [x // c, x % c, -(-x // c), (x - 3) // c % c, -(x // c) * 2]
 
 
 @pytest.mark.parametrize("name", REFUSED)

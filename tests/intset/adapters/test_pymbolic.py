@@ -7,13 +7,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from intset import InputError, Opaque, Var, evaluate
+from intset import TRUE, InputError, Opaque, Var, evaluate
 from tests.intset.adapters.documented import check_examples
 from tests.strategies.contexts import Expressions, value
 
 pymbolic = pytest.importorskip("pymbolic")
+import pymbolic.primitives as p  # noqa: E402
+
 from intset.adapters import pymbolic as adapter  # noqa: E402
 from intset.adapters.pymbolic import exporter, from_pymbolic, importer, to_pymbolic  # noqa: E402
 
@@ -81,6 +84,22 @@ def test_common_subexpressions_are_shared() -> None:
     assert evaluate(e, {i: 1}) == 2**200
 
 
+def test_numbers_of_numpy_and_empty_sums() -> None:
+    term = p.Sum((p.Variable("i"), np.int64(3), p.Product((np.int32(2), p.Sum(()), p.Product(())))))
+    e = from_pymbolic(term, {"i": i})
+    assert evaluate(e, {i: 4}) == 7
+    assert from_pymbolic(np.bool_(True)) is TRUE
+    bits = p.BitwiseAnd((p.BitwiseAnd(()), p.BitwiseOr((p.BitwiseOr(()), p.BitwiseXor((p.BitwiseXor(()), 6))))))
+    assert evaluate(from_pymbolic(bits), {}) == 6
+
+
+def test_symbols_of_one_name_and_other_ranks() -> None:
+    term: Any = pymbolic.parse("a[i] + a[i, i] * b")
+    there = importer()
+    assert exporter()(there(term)) == term
+    assert to_pymbolic(Opaque("b", 0)() * i) == pymbolic.parse("b * i")
+
+
 def test_names() -> None:
     outer = Var("i.outer")
     assert str(to_pymbolic(outer + i, {outer: "i_outer"})) == "i_outer + i"
@@ -99,6 +118,13 @@ REFUSED: dict[str, Callable[[], object]] = {
     "an open power": lambda: from_pymbolic(pymbolic.parse("i**j")),
     "abs of two": lambda: from_pymbolic(pymbolic.parse("abs(i, j)")),
     "two variables of a name": lambda: to_pymbolic(i + Var("i")),
+    "two symbols of a name": lambda: to_pymbolic(Opaque("T", 1)(i) + Opaque("T", 1)(i)),
+    "a symbol and a variable of a name": lambda: to_pymbolic(Opaque("i", 0)() + i),
+    "a minimum of nothing": lambda: from_pymbolic(p.Min(())),
+    "a wildcard": lambda: from_pymbolic(p.DotWildcard("x")),
+    "a number for a variable": lambda: from_pymbolic(p.Variable("i"), {"i": 3}),  # type: ignore[dict-item]
+    "a term for a name": lambda: from_pymbolic(p.Variable("i"), {p.Variable("i"): i}),  # type: ignore[dict-item]
+    "a number for a name": lambda: to_pymbolic(i, {i: 3}),  # type: ignore[dict-item]
 }
 
 

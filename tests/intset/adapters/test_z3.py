@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -114,6 +115,14 @@ REFUSED: dict[str, Callable[[], object]] = {
     "an array": lambda: from_z3(z3.Select(z3.Array("a", z3.IntSort(), z3.IntSort()), x)),
     "a bit vector": lambda: from_z3(z3.BitVec("b", 8) + 1),
     "two variables of a name": lambda: to_z3(i + Var("i")),
+    "a real number": lambda: from_z3(z3.If(x > 0, z3.RealVal(1), z3.RealVal(2))),
+    "a term of another context": lambda: [*map(importer(), [x, z3.Int("y", ctx=z3.Context())])],
+    "two symbols of a name": lambda: to_z3(Opaque("T", 1)(i) + Opaque("T", 1)(i)),
+    "a symbol and a variable of a name": lambda: to_z3(Opaque("i", 0)() + i),
+    "a number for a variable": lambda: to_z3(i, {i: 3}),  # type: ignore[dict-item]
+    "a real for a variable": lambda: to_z3(i, {i: z3.Real("x")}),
+    "a name for a variable": lambda: to_z3(i, {"i": x}),  # type: ignore[dict-item]
+    "a name as a variable": lambda: from_z3(x, {x: "i"}),  # type: ignore[dict-item]
     "bits": lambda: to_z3(i & j),
     "a shift by a variable": lambda: to_z3(i << j),
 }
@@ -124,6 +133,26 @@ def test_what_has_no_counterpart_is_refused(name: str) -> None:
     with pytest.raises(InputError) as error:
         REFUSED[name]()
     assert "\n" not in str(error.value)
+
+
+def test_sorts_are_named() -> None:
+    for term, sort in ((z3.BitVec("b", 32) + 1, "BitVec(32)"), (z3.Real("r") < 1, "Real"), (z3.Bool("p"), "Bool")):
+        with pytest.raises(InputError, match=re.escape(sort)):
+            from_z3(term)
+
+
+def test_terms_of_any_one_context() -> None:
+    other = z3.Int("x", ctx=z3.Context())
+    e = from_z3(other * 2 + 1)
+    assert evaluate(e, {e.free_vars()[0]: 5}) == 11
+
+
+def test_names_and_symbols_without_indices() -> None:
+    T, v = Opaque("T", 0), Var("a b")
+    there = exporter()
+    term = there(T() * 2 + v + Opaque("T", 1)(v))
+    assert {str(constant) for constant in there.sources} == {"T", "a b"}
+    assert str(importer(there.sources)(term)) == str(T() * 2 + v + Opaque("T", 1)(v))
 
 
 def test_casts_and_shifts() -> None:
