@@ -88,12 +88,14 @@ if TYPE_CHECKING:
     from intset.simplify.cost import COST, cost
     from intset.spaces.axes import divisors
     from intset.spaces.space import Space
+    from intset.trace import Trace
 
 _WHAT_ANSWERS = {
     "Context": "intset.context",
     **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
     "Domain": "intset.domains.protocols",
     "Space": "intset.spaces.space",
+    "Trace": "intset.trace",
     "divisors": "intset.spaces.axes",
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
@@ -153,6 +155,7 @@ __all__ = [
     "ShapeVar",
     "ShapeWarning",
     "Space",
+    "Trace",
     "UndecidedError",
     "UndefinedError",
     "Var",

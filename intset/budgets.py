@@ -490,3 +490,4 @@ DRAWN_BLOCKS: Final = 4_096  # `intset.notebook`: cells of a picture of a set
 DRAWN_LENGTH: Final = 1_200  # `intset.domains.sets.elements`: of them along one axis
 DRAWN_OPERATIONS: Final = 120_000  # `intset.notebook`: of the domain, for one picture
 TRACED_RECORDS: Final = 10_000  # `intset.trace`: records that one trace keeps
+TRACED_REFUSALS: Final = 8  # `intset.trace`: refusals of one tier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from functools import partial
 from typing import Any, Literal, overload
 
 from intset import config as configuration
@@ -13,12 +13,12 @@ from intset.budgets import SIMPLIFY_ROUNDS
 from intset.cache import StoredQuestion
 from intset.coalescing import coalesced
 from intset.domains.registry import domain_named
-from intset.domains.sets.answers import ASKED, bounds_at_once
+from intset.domains.sets.answers import ASKED, CALLED, better, bounds_at_once, is_certified
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
-from intset.domains.sets.where import Nonempty, where_nonempty
+from intset.domains.sets.where import nonempty_at, where_nonempty
 from intset.errors import ContradictionWarning, InputError
 from intset.expr.arguments import listed
 from intset.expr.dag import conjuncts
@@ -38,6 +38,7 @@ from intset.simplify.cost import COST, weights
 from intset.simplify.engine import simplified
 from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
+from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
 
 
 class Context(Displayed):
@@ -249,7 +250,7 @@ class Context(Displayed):
         frame = self.frame if Assuming.entered.get() else self._root
         cached: Proof | None = frame.answers.get((goal, chosen, names.generation))
         if cached is not None:
-            return cached
+            return from_cache("prove", goal, cached) if TRACES else cached
         return prove_once(frame, goal, chosen)
 
     @overload
@@ -301,7 +302,12 @@ class Context(Displayed):
             frame = self.frame.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
             cached = frame.answers.get(key)
-            new: Any = frame.remember(key, simplified(root, frame.known, table, width)) if cached is None else cached
+            new: Any = cached
+            if cached is None:
+                ask = partial(simplified, root, frame.known, table, width)
+                new = frame.remember(
+                    key, recorded("simplify", root, ask) if TRACES or LOG.isEnabledFor(DEBUG) else ask()
+                )
             if new is root:
                 break
             root = new
@@ -379,6 +385,23 @@ class Context(Displayed):
         """Explain the answer for a condition (`prove`) or an expression (`bounds`) in words."""
         return explain(self, question)
 
+    def trace(self) -> Trace:
+        """Record the questions of a block: `with ctx.trace() as t: ...`, then `print(t)`; see `Trace`.
+
+        The trace has all questions of this thread or task in the block, also those of other contexts, `infer_bound`
+        and `lower`. Tracing changes no answer.
+
+        Example
+        -------
+        >>> i = Var("i")
+        >>> ctx = Context({i: Range(0, 8)})
+        >>> with ctx.trace() as t:
+        ...     proof = ctx.prove(i * i < 50)
+        >>> [(record.what, record.question, record.answer, record.by) for record in t.records]
+        [('prove', 'i * i < 50', 'proved', 'linear')]
+        """
+        return Trace()
+
     # -- inside -------------------------------------------------------------------------------------------------
 
     @property
@@ -393,6 +416,7 @@ class Context(Displayed):
         keep: Sequence[Var],
         domain: str | None,
         over: Sequence[Var] | str = (),
+        is_recorded: bool = False,
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
@@ -403,24 +427,27 @@ class Context(Displayed):
         frame = stated.bounded
         cached = frame.answers.get(key)
         if cached is not None:
-            return cached
+            return from_cache(CALLED[what], exprs, cached) if TRACES else cached
+        if not is_recorded and (TRACES or LOG.isEnabledFor(DEBUG)):
+            again = partial(self._ask, what, exprs, keep, domain, over, True)
+            return recorded(CALLED[what], exprs if what == "region" else exprs[0], again)
         stored = StoredQuestion(what, frame, exprs, kept, chosen) if chosen.cache and what == "bounds" else None
-        answer: Any = stored and stored.bounds()
+        answer: Any = stored and (tried("disk", stored.bounds) if OPEN else stored.bounds())
         if answer is None and what == "bounds" and frame.facts:
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
             answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
-            if simpler is not None and not _is_certified(answer):
-                answer = _better(self._answered(what, frame, exprs, kept, chosen), answer)
-            if not _is_certified(answer) and (narrower := frame.tightened) is not None:
-                answer = _better(answer, self._answered(what, narrower, exprs, kept, chosen))
+            if simpler is not None and not is_certified(answer):
+                answer = better(self._answered(what, frame, exprs, kept, chosen), answer)
+            if not is_certified(answer) and (narrower := frame.tightened) is not None:
+                answer = better(answer, self._answered(what, narrower, exprs, kept, chosen))
         if what == "bounds":
             if stored:
                 stored.keep_bounds(answer)
             question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
             return frame.remember(key, answer.answering(question))
-        return frame.remember(key, where_nonempty(answer, _nonempty(frame, kept, chosen, registered)))
+        return frame.remember(key, where_nonempty(answer, nonempty_at(frame, kept, chosen, registered)))
 
     def _answered(
         self, what: str, frame: Frame, exprs: tuple[Expr, ...], kept: tuple[Var, ...], chosen: configuration.Config
@@ -443,34 +470,6 @@ class Context(Displayed):
         variables = ", ".join(f"{v} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
         facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
-
-
-def _is_certified(answer: Any) -> bool:
-    return bool(answer.is_tight if isinstance(answer, Bounds) else answer.is_exact)
-
-
-def _better(answer: Any, other: Any) -> Any:
-    """The answer with the stronger certificate; regions combine the boxes of both."""
-    if _is_certified(other) or (isinstance(other, IntSet) and other.is_tight and not answer.is_tight):
-        return other
-    if isinstance(answer, Region) and other.coordinate_bounds is not None:
-        answer = copy(answer)
-        own, more = answer.coordinate_bounds, other.coordinate_bounds
-        answer.coordinate_bounds = more if own is None else own.intersection(more)
-    return answer
-
-
-def _nonempty(frame: Frame, kept: tuple[Var, ...], chosen: configuration.Config, registered: int) -> Nonempty | None:
-    """The condition on parameters for a point to exist, one object for each scope; `None` if there are none."""
-    if not kept and not frame.speaks_of_sizes:
-        return None
-    key = ("nonempty", kept, chosen, registered)
-    known = frame.answers.get(key)
-    if known is None:
-        stated = [fact.condition for fact in frame.facts]
-        known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen, frame.running, stated))
-    nonempty: Nonempty = known
-    return None if nonempty.is_settled() else nonempty
 
 
 def report(facts: Sequence[Fact]) -> None:

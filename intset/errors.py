@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 
 class IntSetError(Exception):
     """Root of all errors raised by `intset`, `bound` and `lowering`."""
@@ -67,4 +70,18 @@ class ShapeWarning(UserWarning):
 
 
 class BudgetError(IntSetError):
-    """An exact computation exceeded its budget; queries catch it and answer with a sound superset."""
+    """An exact computation exceeded its budget; queries catch it and answer with a sound superset.
+
+    Attributes
+    ----------
+    budget: the budget that ended, by its name in `Config` or `intset.budgets`; empty for another reason to refuse.
+    """
+
+    def __init__(self, message: str = "", budget: str = "") -> None:
+        super().__init__(message)
+        self.budget = budget
+        for listener in LISTENERS:
+            listener(self)
+
+
+LISTENERS: Final[list[Callable[[BudgetError], None]]] = []  # `intset.trace` hears of every one

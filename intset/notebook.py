@@ -42,6 +42,7 @@ from intset.prover.explain import Explanation
 from intset.prover.proof import Proof
 from intset.regions.derived import coordinates
 from intset.spaces.space import Space
+from intset.trace import Trace
 
 Cell = str  # HTML, escaped
 _STYLE = "text-align:left;vertical-align:top"
@@ -410,6 +411,29 @@ def _values(values: Sequence[object]) -> str:
 @fragment.register
 def _(value: Explanation) -> Cell:
     return pre("\n".join(value.lines[:SHOWN_ROWS]))
+
+
+@fragment.register
+def _(value: Trace) -> Cell:
+    shown_records = value.outermost()
+    rows = [
+        (
+            "&#160;" * 4 * record.depth + f"{escaped(record.what)} {code(record.question)}",
+            code(record.answer),
+            escaped(record.by),
+            f"{record.seconds * 1000:.3f}",
+            "<br/>".join(f"{escaped(tier.name)} {tier.spent}" for tier in record.tiers),
+            "<br/>".join(escaped(str(one), SHOWN_NAME) for one in record.gave_up),
+        )
+        for record in shown_records
+    ]
+    head = ("question", "answer", "by", "ms", "tiers", "gave up")
+    asked = table(head, rows, len(value.records) + value.omitted)
+    totals = (
+        (escaped(name), str(t.asked), str(t.answered), str(t.gave_up), f"{t.seconds * 1000:.3f}")
+        for name, t in value.totals.items()
+    )
+    return asked + table(("tier", "asked", "answered", "gave up", "ms"), totals)
 
 
 def names_of(variables: Sequence[Any]) -> Cell:

@@ -18,6 +18,7 @@ from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.printer import shown
 from intset.spaces.space import VarKey
+from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder
 from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest.ir import Function
@@ -38,6 +39,7 @@ from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
 
 
+@traced("lower", lambda s, *_, **__: s)
 def lower(
     s: Schedule,
     args: Sequence[Tensor | Operand] | None = None,
@@ -110,9 +112,11 @@ def lower(
     """
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if strength:
-        f = drop_dead(strength_reduce(f, bits))
-    f = name_values(decide_rows(name_choices(lower_divisions(f, bits))))
-    f = unique_names(inline_values(f, 1))  # what has a name already needs no other
+        f = passed(drop_dead, passed(strength_reduce, f, bits))
+    f = passed(lower_divisions, f, bits)
+    for tidy in (name_choices, decide_rows, name_values):
+        f = passed(tidy, f)
+    f = passed(unique_names, passed(inline_values, f, 1))  # what has a name already needs no other
     return replace(f, reassociate=bool(reassociate))
 
 
@@ -151,7 +155,8 @@ def before_divisions(
 
     ctx = Context() if ctx is None else ctx  # one root for bounds and nests
     word = bounds.compute if bounds is not None else compute or ("auto" if nests == "auto" else "exact")
-    made = chosen(
+    made = passed(
+        chosen,
         s,
         FunctionBuilder(args, ctx, name, unsafe),
         lambda c: infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=c) if bounds is None else bounds,
@@ -159,9 +164,9 @@ def before_divisions(
         nests,
         bounds is not None or compact is not None,
     )
-    f = with_total_ends(made.function)
-    _refuse_races(f, s)
-    bits = narrow(f).bits
+    f = passed(with_total_ends, made.function)
+    passed(_refuse_races, f, s)
+    bits = passed(narrow, f).bits
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
         partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece

@@ -43,12 +43,14 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.spaces.space import Space, SpaceValue, VarKey
+from intset.trace import traced
 
 Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
 _COMPUTE = ("exact", "box", "auto")
 _CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
 
 
+@traced("infer_bound", lambda schedule, *_, **__: schedule)
 def infer_bound(
     schedule: Schedule,
     ctx: Context | None = None,
@@ -443,8 +445,6 @@ class BoundsMap(Configured):
             if self.is_computed(stage):
                 attached.setdefault(attachment(stage)[1], []).append(stage)
         return attached
-
-    # -- errors -------------------------------------------------------------------------------------------------
 
     @cached_property
     @as_configured

@@ -217,10 +217,10 @@ def add(a: Mapping[K, int], b: Mapping[K, int], factor: int) -> dict[K, int]:
 def multiply(a: Poly, b: Poly, budget: CheckBudget | None = None) -> Poly:
     """The product; BudgetError beyond `CHECK_MONOMIALS` monomials or `LONGEST_VALUE` bits."""
     if len(a) * len(b) > CHECK_MONOMIALS:
-        raise BudgetError(f"a product of {len(a) * len(b)} monomials")
+        raise BudgetError(f"a product of {len(a) * len(b)} monomials", "CHECK_MONOMIALS")
     first, second = (max((k.bit_length() for k in poly.values()), default=0) for poly in (a, b))
     if first + second > LONGEST_VALUE:
-        raise BudgetError(f"a product with coefficients of {first + second} bits")
+        raise BudgetError(f"a product with coefficients of {first + second} bits", "LONGEST_VALUE")
     if budget is not None:
         budget.spend(len(a) * len(b) * (4 + first * second // (1 << 18)))
     result: Poly = {}

@@ -48,7 +48,7 @@ class CheckBudget:
         self.left -= steps
         if self.left < 0:
             self.is_spent = True
-            raise BudgetError(f"the certificate takes more than {CHECK_STEPS} steps to check")
+            raise BudgetError(f"the certificate takes more than {CHECK_STEPS} steps to check", "CHECK_STEPS")
 
     def spend_nodes(self, *roots: Node) -> None:
         """Charge a walk over all nodes below the roots."""

@@ -30,6 +30,7 @@ from intset.domains.stride import structural_image
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
+from intset.trace import OPEN, tried
 
 _POINTS = PointsDomain()
 
@@ -38,7 +39,7 @@ COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 10, 50, 100, 1000  # 
 _costed: dict[str, Costed] = {}  # the registered domains with a cost
 
 T = TypeVar("T")
-Step = tuple[int, Callable[[], T | None]]
+Step = tuple[int, str, Callable[[], T | None], str]  # rank, tier ("": the strongest domain), question, budget
 
 
 def enlist(name: str, domain: object) -> None:
@@ -59,9 +60,9 @@ def _by_cost() -> list[Costed]:
 
 def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
     """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
-    theirs: list[Step[T]] = [(domain.cost, partial(ask_of, domain)) for domain in _by_cost()]
-    for _, ask in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
-        answer = ask()
+    theirs: list[Step[T]] = [(domain.cost, domain.name, partial(ask_of, domain), "") for domain in _by_cost()]
+    for _, tier, ask, budget in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
+        answer = tried(tier or strongest().name, ask, budget=budget) if OPEN else ask()
         if answer is not None and certified(answer):
             return answer
     return None
@@ -83,7 +84,7 @@ class AutoDomain:
         if query.known.empty:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         form = query.forms[0]
-        cheap = self._cheap_bounds(query, form)
+        cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)
         if cheap.is_tight:
             return cheap
         best: list[Bounds] = []
@@ -106,12 +107,12 @@ class AutoDomain:
             return answer
 
         steps: list[Step[Bounds]] = [
-            (COST_OF_FEW, lambda: points_bounds(query, FEW_POINTS)),
-            (COST_OF_FEW, partial(searched, is_brief=True)),
-            (COST_OF_LINES, nonlinear),
-            (COST_OF_SETS, strongest_bounds),
-            (COST_OF_POINTS, partial(searched, is_brief=False)),
-            (COST_OF_POINTS, lambda: _POINTS.bounds(query)),
+            (COST_OF_FEW, "few points", lambda: points_bounds(query, FEW_POINTS), "FEW_POINTS"),
+            (COST_OF_FEW, "brief search", partial(searched, is_brief=True), "points"),
+            (COST_OF_LINES, "lines", nonlinear, "LINES"),
+            (COST_OF_SETS, "", strongest_bounds, ""),
+            (COST_OF_POINTS, "search", partial(searched, is_brief=False), "points"),
+            (COST_OF_POINTS, _POINTS.name, lambda: _POINTS.bounds(query), "points"),
         ]
         found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found
@@ -155,9 +156,9 @@ class AutoDomain:
     def image(self, query: Query) -> IntSet:
         if query.is_empty:
             return empty_set(self.name)
-        certified: IntSet | None = structural_image(query)
+        certified: IntSet | None = tried("stride", structural_image, query) if OPEN else structural_image(query)
         if certified is None and has_parameters(query, query.forms[0]):
-            certified = contiguous_image(query)
+            certified = tried("interval", contiguous_image, query) if OPEN else contiguous_image(query)
         if certified is not None:
             return certified
         best: list[IntSet] = []
@@ -167,9 +168,9 @@ class AutoDomain:
             return best[0]
 
         steps: list[Step[IntSet]] = [
-            (COST_OF_FEW, lambda: points_image(query, FEW_POINTS)),
-            (COST_OF_SETS, strongest_set),
-            (COST_OF_POINTS, lambda: _POINTS.image(query)),
+            (COST_OF_FEW, "few points", lambda: points_image(query, FEW_POINTS), "FEW_POINTS"),
+            (COST_OF_SETS, "", strongest_set, ""),
+            (COST_OF_POINTS, _POINTS.name, lambda: _POINTS.image(query), "points"),
         ]
         found = _first_certified(steps, lambda domain: domain.image(query), lambda answer: answer.is_exact)
         if found is not None:
@@ -191,6 +192,6 @@ class AutoDomain:
             best[0].coordinate_bounds = coordinate_bounds(query, self.bounds)
             return best[0]
 
-        steps: list[Step[Region]] = [(COST_OF_SETS, strongest_region)]
+        steps: list[Step[Region]] = [(COST_OF_SETS, "", strongest_region, "")]
         found = _first_certified(steps, lambda domain: region_by(query, domain), lambda answer: answer.is_exact)
         return best[0] if found is None else found

@@ -229,7 +229,8 @@ class Installable(Protocol):
 class TierVerdict:
     """The verdict of one tier of the prover: a status with a counterexample or a reason.
 
-    `vacuous`: no point exists. `by_clock`: a timeout ended the tier; a faster machine may decide.
+    `vacuous`: no point exists. `by_clock`: a timeout ended the tier; a faster machine may decide. `budget`: the name of
+    the budget that ended the tier.
     """
 
     status: str
@@ -237,6 +238,7 @@ class TierVerdict:
     reason: str = ""
     vacuous: bool = False
     by_clock: bool = False
+    budget: str = ""
 
 
 @runtime_checkable

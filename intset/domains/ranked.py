@@ -16,6 +16,7 @@ from intset.errors import BudgetError, DomainError
 from intset.expr.node import Var
 from intset.names import BUILT_IN, entry_points
 from intset.regions.shape import Shape
+from intset.trace import skipped
 
 _BUILT_IN: Final[Mapping[str, Regions]] = {engine.name: engine for engine in (Isl(),)}
 _registered: dict[str, Regions] = {}
@@ -57,7 +58,8 @@ def _plugin(point: metadata.EntryPoint) -> Regions | None:
         return None
     try:
         plugin = GuardedRegions(load(point), point.name)
-    except DomainError:  # a plugin that cannot be loaded
+    except DomainError as error:  # a plugin that cannot be loaded
+        skipped(point.name, str(error))
         return None
     return plugin if isinstance(plugin, Regions) else None
 

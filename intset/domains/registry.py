@@ -44,6 +44,7 @@ from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
 from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.derived import coordinates
+from intset.trace import skipped
 
 
 class IslDomain(AnswersByPoints, Isl):
@@ -111,6 +112,7 @@ def domain_names() -> tuple[str, ...]:
         try:
             domain_named(point.name)
         except DomainError as error:
+            skipped(point.name, str(error))
             warnings.warn(str(error), PluginWarning, stacklevel=2)
         else:
             names[point.name] = None

@@ -31,6 +31,7 @@ from intset.frame import Frame
 from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
+from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, tried
 
 
 class Proof(Displayed):
@@ -215,16 +216,20 @@ class Lru:
 PROOFS = Lru(CACHED_PROOFS)
 
 
-def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
-    """The proof of `goal` in `frame`, cached if decided.
+def prove_once(frame: Frame, goal: Cond, config: Config, is_recorded: bool = False) -> Proof:
+    """The proof of `goal` in `frame`, cached if decided; `is_recorded`: the question is open in a trace.
 
     Callers look into the frame's own cache first (`prove_in`); `PROOFS` is the cache shared by all frames.
     """
+    if not is_recorded and (TRACES or LOG.isEnabledFor(DEBUG)):
+        return recorded("prove", goal, lambda: prove_once(frame, goal, config, True))
     registered = names.generation
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
     proof = PROOFS.get(exact)
     if proof is not None:
+        if is_recorded:
+            tried(KEPT, lambda: proof)
         return frame.remember((goal, config, registered), proof)
     decided = at_once(frame, goal, config)
     if decided is not None:
@@ -233,7 +238,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config) -> Proof:
         kept = _PartProofs(frame, goal, config, budgets)
         stated = frame.where_defined((goal,))
         stored = StoredQuestion("proof", stated, (goal,), (), config) if config.cache else None
-        known = None if stored is None else _restored(stored, stated, goal, config)
+        known = None if stored is None else tried("disk", _restored, stored, stated, goal, config)
         answer = decide(stated, goal, config, kept.from_part) if known is None else known
         proof = answer if isinstance(answer, Proof) else Proof(goal, *answer)
         if proof.status == UNKNOWN or proof.reason:
@@ -267,7 +272,9 @@ def prove_in(frame: Frame, goal: Cond) -> Proof:
     """The proof of `goal` in `frame`, under the configuration in force."""
     config = current()
     known = frame.answers.get((goal, config, names.generation))
-    return known if isinstance(known, Proof) else prove_once(frame, goal, config)
+    if isinstance(known, Proof):
+        return from_cache("prove", goal, known) if TRACES else known
+    return prove_once(frame, goal, config)
 
 
 class _PartProofs:

@@ -121,7 +121,7 @@ class Encoder:
         carriers = []
         for count, node in enumerate(postorder((root,))):
             if count >= Z3_NODES:
-                raise BudgetError(f"more than {Z3_NODES} terms")
+                raise BudgetError(f"more than {Z3_NODES} terms", "Z3_NODES")
             entry = self._entries.get(node) or self._enter(node)
             if entry.carrier is not None:
                 carriers.append(entry.carrier)
@@ -146,13 +146,13 @@ class Encoder:
     def integer(self, value: int) -> Z3Term:
         """An integer constant of at most `Z3_CONSTANT_BITS` bits; else BudgetError."""
         if value.bit_length() > Z3_CONSTANT_BITS + 1:
-            raise BudgetError(f"a constant of {value.bit_length()} bits")
+            raise BudgetError(f"a constant of {value.bit_length()} bits", "Z3_CONSTANT_BITS")
         return self.terms.integer(value)
 
     def power(self, exponent: int) -> Z3Term:
         """2 to the power of `exponent`."""
         if exponent > Z3_CONSTANT_BITS:
-            raise BudgetError(f"a constant of {exponent} bits")
+            raise BudgetError(f"a constant of {exponent} bits", "Z3_CONSTANT_BITS")
         return self.integer(1 << exponent)
 
     def or_true(self, condition: Z3Term | None) -> Z3Term:
@@ -168,12 +168,12 @@ class Encoder:
         depth = 1 + max((entry.depth for entry in below), default=0)
         degree = _degree(node.op, [entry.degree for entry in below])
         if depth > Z3_DEPTH:
-            raise BudgetError(f"terms nested {depth} deep")
+            raise BudgetError(f"terms nested {depth} deep", "Z3_DEPTH")
         self._degree = max(self._degree, degree)
         if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
             self._max_degree = Z3_DEGREE_DIVIDED
         if self._degree > self._max_degree:
-            raise BudgetError(f"a product of degree {self._degree}")
+            raise BudgetError(f"a product of degree {self._degree}", "Z3_DEGREE")
         values = [entry.value for entry in below]
         value = _VALUES[node.op](self, node, values)
         defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])

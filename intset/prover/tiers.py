@@ -37,6 +37,7 @@ from intset.linear.form import Linear
 from intset.prover.cases import covers_all_values, follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
+from intset.trace import OPEN, skipped, tried
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -104,7 +105,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
             known = elsewhere()
             if known is not None:
                 return known
-        verdict = TIERS[tier](question)
+        verdict = tried(tier, TIERS[tier], question) if OPEN else TIERS[tier](question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped
         if verdict.status == PROVED and tier in LIBRARIES and "linear" not in config.tiers:
@@ -116,6 +117,9 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
         return Decided(REFUTED, by, counterexample=last.point, reason=stopped or last.reason, basis=basis)
     if last.status == PROVED:
         return Decided(PROVED, by, last.vacuous, reason=stopped, basis=basis)
+    if OPEN:
+        for tier in (tier for tier in TIERS if tier not in config.tiers):
+            skipped(tier, "it is not among the tiers of the configuration")
     return Decided(UNKNOWN, by, reason=last.reason)
 
 
@@ -269,7 +273,7 @@ def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
             sizes = fails.variables()
             sample = fails.params_to_dims(sizes).sample()
     except BudgetError as error:
-        return TierVerdict(UNKNOWN, reason=f"{engine.name} gave up: {error}")
+        return TierVerdict(UNKNOWN, reason=f"{engine.name} gave up: {error}", budget=error.budget)
     point: Point = {} if sample is None else dict(zip((*sizes, *relaxed), sample, strict=True))
     if point and question.refutes(point):
         return TierVerdict(REFUTED, point)
@@ -282,7 +286,7 @@ def points_tier(question: ProofQuestion) -> TierVerdict:
         point = _repaired(question)
         if point is not None:
             return TierVerdict(REFUTED, point)
-        return TierVerdict(UNKNOWN, reason="the box is too large to enumerate")
+        return TierVerdict(UNKNOWN, reason="the box is too large to enumerate", budget="points")
     status, point = searched
     if status == "never":
         return TierVerdict(PROVED, vacuous=True)
@@ -313,7 +317,9 @@ def z3_tier(question: ProofQuestion) -> TierVerdict:
     """Decide by z3 whether ranges and facts imply the goal."""
     frame = question.frame
     if effort(question.goal) > Z3_EFFORT:
-        return TierVerdict(UNKNOWN, reason="there are too many products and divisions of terms for z3")
+        return TierVerdict(
+            UNKNOWN, reason="there are too many products and divisions of terms for z3", budget="Z3_EFFORT"
+        )
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     for var in _ranged(question, [cond for cond, _ in facts]):
         limits = frame.ranges[var]
@@ -331,8 +337,11 @@ def z3_tier(question: ProofQuestion) -> TierVerdict:
             return TierVerdict(REFUTED, point)
     if answer.reason == "timeout":
         reason = f"z3 was stopped by the clock (z3_timeout_ms={config.z3_timeout_ms})"
-        return TierVerdict(UNKNOWN, reason=reason, by_clock=True)
-    return TierVerdict(UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}")
+        return TierVerdict(UNKNOWN, reason=reason, by_clock=True, budget="z3_timeout_ms")
+    budget = "z3_rlimit" if answer.reason == "rlimit" else ""
+    return TierVerdict(
+        UNKNOWN, reason=f"z3 gave up: {answer.reason or 'no counterexample could be confirmed'}", budget=budget
+    )
 
 
 def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:

@@ -72,7 +72,7 @@ class ListedPoints(Shape):
 
     def _check_short(self) -> None:
         if len(self.points) > WRITTEN_POINTS:
-            raise BudgetError(f"a list of {len(self.points)} points is not written out")
+            raise BudgetError(f"a list of {len(self.points)} points is not written out", "WRITTEN_POINTS")
 
     # -- overridden methods ------------------------------------------------------------------------------------
 

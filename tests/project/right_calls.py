@@ -227,6 +227,8 @@ Space({i: [1, 2]}, "i > 1", memory=1000000)
 divisors(56)
 (1, True) in sp
 {"i": 1, "flag": True} in sp
+ctx.trace()
+Trace()
 sp.sample(2, seed=1)
 sp.minimize(i * 2, k=2)
 sp.minimize("i * 2")

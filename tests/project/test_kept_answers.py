@@ -311,7 +311,7 @@ INSIDE: dict[str, str] = {
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held
         StoredQuestion Converter KernelTerms Decisions
-        Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser""",
+        Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser Trace TracedQuestion""",
     "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene

@@ -74,7 +74,7 @@ class InstanceCount:
         for low, extent in ends:
             spans = [range(first := low(*point), first + extent(*point)) for point in instances]
             if sum(map(len, spans)) > REGION_POINTS:
-                raise BudgetError(f"more than {REGION_POINTS} instances are to be counted")
+                raise BudgetError(f"more than {REGION_POINTS} instances are to be counted", "REGION_POINTS")
             instances = [(*point, x) for point, span in zip(instances, spans, strict=True) for x in span]
         counts = (number(*point) for point in instances)
         return sum(counts) if self.word == TOTAL else max(counts, default=0)

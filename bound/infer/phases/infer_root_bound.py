@@ -29,6 +29,7 @@ from bound.tensor import Tensor
 from intset.context import Context
 from intset.expr.node import Cond, Expr
 from intset.expr.range import Range
+from intset.trace import traced
 
 
 @dataclass(eq=False)
@@ -103,6 +104,7 @@ class InferenceState:
         return by_tensor.get(tensor, [])
 
 
+@traced("stage", lambda state, bounds: bounds.stage.name)
 def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
     """InferRootBound: phases 1 to 4 for one stage."""
     stage, op = bounds.stage, bounds.op

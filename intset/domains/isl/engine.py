@@ -79,7 +79,7 @@ class Isl:
                     if refutes(point):
                         return TierVerdict("refuted", point)
         except BudgetError as error:
-            return TierVerdict("unknown", reason=f"isl gave up: {error}")
+            return TierVerdict("unknown", reason=f"isl gave up: {error}", budget=error.budget)
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
 
 

@@ -180,7 +180,7 @@ class Budget:
         self._leave()
         failure: BaseException
         if spent and (error is None or isinstance(error, Exception)):
-            failure = BudgetError(f"isl gave up after {self._own or self.limit} operations")
+            failure = BudgetError(f"isl gave up after {self._own or self.limit} operations", "isl_operations")
         elif not isinstance(error, isl().Error):
             return
         elif "<no message>" in str(error):
@@ -304,7 +304,7 @@ class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
         assert self._outer is not None
         self._context.set_max_operations(self._outer.limit)
         if spent and (error is None or isinstance(error, isl().Error)):
-            raise BudgetError(f"isl gave up: these operations count {self._weight} times") from None
+            raise BudgetError(f"isl gave up: these operations count {self._weight} times", "isl_operations") from None
 
 
 def origin(dims: int) -> tuple[Any, Any, Any]:

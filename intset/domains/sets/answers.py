@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final, Protocol
 
 from intset import config as configuration
@@ -143,6 +144,23 @@ def _image_by(query: Query, domain: Domain) -> IntSet:
 
 
 ASKED: Final[dict[str, Callable[[Query, Domain], Any]]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
+CALLED: Final = {"bounds": "bounds", "image": "value_set", "region": "image"}  # as methods of a context
+
+
+def is_certified(answer: Any) -> bool:
+    """Whether bounds are tight, or a set or region exact."""
+    return bool(answer.is_tight if isinstance(answer, Bounds) else answer.is_exact)
+
+
+def better(answer: Any, other: Any) -> Any:
+    """The answer with the stronger certificate; regions combine the boxes of both."""
+    if is_certified(other) or (isinstance(other, IntSet) and other.is_tight and not answer.is_tight):
+        return other
+    if isinstance(answer, Region) and other.coordinate_bounds is not None:
+        answer = copy(answer)
+        own, more = answer.coordinate_bounds, other.coordinate_bounds
+        answer.coordinate_bounds = more if own is None else own.intersection(more)
+    return answer
 
 
 class HasFrame(Protocol):

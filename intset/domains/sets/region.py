@@ -229,7 +229,7 @@ class Region(order.Ordered):
         def partition(shape: Shape) -> tuple[Region, ...]:
             parts = shape.pieces(REGION_PIECES)
             if parts is None:
-                raise BudgetError(f"no {REGION_PIECES} disjoint pieces were found")
+                raise BudgetError(f"no {REGION_PIECES} disjoint pieces were found", "REGION_PIECES")
             return tuple(region_of_shape(part, self.is_exact, self.notes, None, self.by) for part in parts)
 
         return reordered.decided("disjoint pieces", partition, exact=False)

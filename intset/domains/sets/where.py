@@ -452,3 +452,16 @@ def where_nonempty(answer: A, nonempty: Nonempty | None) -> A:
     if nonempty is None or nonempty.is_settled():
         return answer
     return SetWhereNonempty(answer, nonempty) if isinstance(answer, IntSet) else RegionWhereNonempty(answer, nonempty)
+
+
+def nonempty_at(frame: Frame, kept: tuple[Var, ...], chosen: Config, registered: int) -> Nonempty | None:
+    """The condition on parameters for a point to exist, one object for each scope; `None` if there are none."""
+    if not kept and not frame.speaks_of_sizes:
+        return None
+    key = ("nonempty", kept, chosen, registered)
+    known = frame.answers.get(key)
+    if known is None:
+        stated = [fact.condition for fact in frame.facts]
+        known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen, frame.running, stated))
+    nonempty: Nonempty = known
+    return None if nonempty.is_settled() else nonempty

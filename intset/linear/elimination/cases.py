@@ -41,7 +41,7 @@ def cases_of(condition: Cond, running: Collection[Var]) -> list[AffineCase]:
     while waiting:
         conds, forms, quotients = waiting.pop()
         if len(waiting) + len(cases) > CONDITION_CASES:
-            raise BudgetError(f"a condition of more than {CONDITION_CASES} cases")
+            raise BudgetError(f"a condition of more than {CONDITION_CASES} cases", "CONDITION_CASES")
         forms = [form for form in forms if form.terms or form.const < 0]
         if any(not form.terms for form in forms):
             continue

@@ -65,7 +65,7 @@ class StepCounter:
         if left is not None:
             self._left.set(left - steps)
             if left < steps:
-                raise BudgetError(f"{self.name} gave up: more operations would be needed")
+                raise BudgetError(f"{self.name} gave up: more operations would be needed", "isl_operations")
 
 
 Congruences = Iterable[tuple[int, Linear]]
@@ -278,7 +278,7 @@ def _number(ends: Iterable[tuple[int, Linear]]) -> int:
 
 def _check(cases: int) -> None:
     if cases > ELIMINATION_CASES:
-        raise BudgetError(f"elimination gave up: {cases} cases of residues")
+        raise BudgetError(f"elimination gave up: {cases} cases of residues", "ELIMINATION_CASES")
 
 
 def is_feasible(system: System) -> bool:
