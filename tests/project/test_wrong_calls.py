@@ -62,7 +62,8 @@ KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region C
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
     Exploration Measure Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
 INSIDE = """alone answering checked_column conditions config created decided env fields is_one_loop kind_of learn_sizes
-    made new numbers began ended outermost owners part place_of point_of position_of range_of remember replace_inputs restored rewritten same
+    began ended outermost made new numbers
+    owners part place_of point_of position_of range_of remember replace_inputs restored rewritten same
     substituted tag_of thread_of under values whole_own""".split()  # called by the package alone
 
 
