@@ -217,6 +217,8 @@ GUARDS: Final = 400_000
 """`bound.infer.phases.guards`: Of the domain, for one membership guard."""
 IMPLIED_GUARDS: Final = 60_000
 """`bound.infer.phases.guards`: Of the domain, for one implication."""
+CONTRADICTED_GUARDS: Final = 10_000
+"""`bound.infer.phases.guards`: Of the domain, for a contradiction with products as variables."""
 MIXED_INSTANCES: Final = 256
 """`bound.infer.phases.guards`: Iterations tried in search of ones that violate each of the guards of a nest alone."""
 SLIDE: Final = 1_000_000

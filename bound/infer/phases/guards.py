@@ -20,13 +20,13 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
 from intset import config
-from intset.budgets import GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES
+from intset.budgets import CONTRADICTED_GUARDS, GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.dag import conjuncts, is_small, postorder, substitute
+from intset.expr.dag import conjuncts, is_small, operations, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
@@ -61,6 +61,7 @@ def membership_guards(
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
         if iv in bounds.aligned:
             inside += [x >= form.expr() for form in bounds.sides[iv].lows]
+    inside = [cond for cond in inside if not has_cases_of_products(cond)]
     outer = transitive_ranges(env, (*footprint.unguarded.variables(), *_variables(inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*env.size_ranges, *ranges) if v not in point]
@@ -75,6 +76,15 @@ def membership_guards(
         footprint.conditions(values) if condition is None else [*footprint.guard.conditions(()), *conjuncts(condition)]
     )
     return [part for part in parts if not is_known(env, part)]
+
+
+def has_cases_of_products(e: Expr | Cond) -> bool:
+    """Whether `e` has cases and products of variables, or quotients by them.
+
+    Membership guards assume no end of this kind: a domain has many pieces for it, and cannot compare them. So they
+    imply it where the region does.
+    """
+    return ops.SELECT in operations(e) and is_nonlinear((e,))
 
 
 def is_known(env: LoopEnvironment, cond: Cond) -> bool:
@@ -246,7 +256,11 @@ class _Implication:
         known = self.context.extended(dict.fromkeys(loops)).frame.known
         selected = (_without_unbounded_products(known, conditions) for conditions in (facts, [*facts, *more]))
         contexts = (self.context.extended(dict.fromkeys(loops), conditions) for conditions in selected)
-        return any(context.frame.known.empty or bool(context.prove(goal)) for context in contexts)
+        tiers = config.current().tiers
+        if any(ops.SELECT in operations(cond) for cond in (goal, *facts)):
+            tiers = ("linear",)  # the cases of several ends multiply
+        with config.using(tiers=tiers, isl_operations=min(config.current().isl_operations, CONTRADICTED_GUARDS)):
+            return any(context.frame.known.empty or bool(context.prove(goal)) for context in contexts)
 
 
 def _without_unbounded_products(known: Normalizer, facts: Iterable[Cond]) -> list[Cond]:

@@ -17,7 +17,7 @@ from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval, end_forms
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.phases.guards import membership_guards, without_implied
+from bound.infer.phases.guards import has_cases_of_products, membership_guards, without_implied
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageLoop, StageNest, data_axes
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, TensorComputeOp
@@ -107,7 +107,8 @@ def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
 def all_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Cond]:
     """All guards of the body, ordered by their innermost loop."""
     guards: dict[Cond, None] = dict.fromkeys(region_guards(env, bounds, values))
-    guards.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values)))
+    by_region = bounds.region.box is None and not bounds.stays_inside
+    guards.update(dict.fromkeys(split_guards(env, bounds, bounds.relations, values, by_region)))
     depth: dict[Var, int] = {leaf: k + 1 for k, leaf in enumerate(bounds.stage.leaf_iter_vars)}
     return sorted(guards, key=lambda cond: max((depth.get(v, 0) for v in cond.free_vars()), default=0))
 
@@ -128,7 +129,8 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
         guards += [form.expr() >= 0 for form in where] + list(footprint.box.also)
     for iv in bounds.widened:
         if iv in values:
-            guards += within_side(env, bounds, iv, values[iv], end=_unpassed_end(env, bounds, iv))
+            end = _unpassed_end(env, bounds, iv)
+            guards += within_side(env, bounds, iv, values[iv], end, footprint.box is None)
     return guards
 
 
@@ -156,7 +158,12 @@ def _forms_of_ends(env: LoopEnvironment, bounds: StageBounds, values: Mapping[It
 
 
 def within_side(
-    env: LoopEnvironment, bounds: StageBounds, iv: IterVar, value: Expr, end: Linear | None = None
+    env: LoopEnvironment,
+    bounds: StageBounds,
+    iv: IterVar,
+    value: Expr,
+    end: Linear | None = None,
+    by_region: bool = False,
 ) -> list[Cond]:
     """The unproved conditions that a root axis of this value lies in its interval.
 
@@ -165,8 +172,13 @@ def within_side(
     Parameters
     ----------
     end: an upper end that loops never pass.
+    by_region: whether guards of membership in the region imply the ends that they do not assume.
     """
-    side, above = bounds.sides[iv], below(env, value, bounds.sides[iv], end)
+    side = bounds.sides[iv]
+    if by_region and iv in data_axes(bounds.op):
+        lows, highs = ([f for f in forms if not has_cases_of_products(f.expr())] for forms in (side.lows, side.highs))
+        side = SymbolicInterval(tuple(lows), tuple(highs))
+    above = below(env, value, side, end)
     if iv not in bounds.aligned:
         return above
     return [*(value >= low.expr() for low in side.lows if not _is_at_most(env, low, env.form(value))), *above]
@@ -202,9 +214,13 @@ def _quotient(form: Linear) -> tuple[Expr, Expr] | None:
 
 
 def split_guards(
-    env: LoopEnvironment, bounds: StageBounds, relations: Sequence[IterVarRelation], values: Mapping[IterVar, Expr]
+    env: LoopEnvironment,
+    bounds: StageBounds,
+    relations: Sequence[IterVarRelation],
+    values: Mapping[IterVar, Expr],
+    by_region: bool = False,
 ) -> list[Cond]:
-    """Guards that keep the loops of splits inside their parents."""
+    """Guards that keep the loops of splits inside their parents; `by_region` as for `within_side`."""
     guards: list[Cond] = []
     above = roots_above(bounds)
     for relation in relations:
@@ -212,7 +228,7 @@ def split_guards(
             continue
         root = above.get(relation.parent)
         if root is not None and (relation.overruns(bounds.ranges) or runs_over(bounds, relation)):
-            guards += within_side(env, bounds, root, values[root])
+            guards += within_side(env, bounds, root, values[root], by_region=by_region)
         elif relation.overruns(bounds.ranges):
             end = extent(bounds.ranges[relation.parent]) - 1
             value = values[relation.parent]
