@@ -174,7 +174,8 @@ class _AxisValues:
     def in_block(self, stmt: Stmt) -> Stmt:
         """Replace variables of loops by those of the block."""
         new = transform(stmt, lambda e: replaced(e, self._names))
-        left = [v for v in self._own if v in free_variables(new)]
+        free = set(free_variables(new))
+        left = [v for v in self._own if v in free]
         if not left or self._map is None:
             return new
         inverse = self._map.inverse([self._names[e] for e in self._fused])

@@ -136,6 +136,8 @@ class PrimFuncReader:
 
     def _tensor(self, buffer: Any, name: str = "") -> Tensor:
         """Declare the tensor of a buffer that is no view."""
+        if lanes_of(buffer) != 1:
+            raise InputError(f"TVM's type {buffer.ty.dtype} of {buffer.name} has no counterpart: elements are scalars")
         extents = tuple(self._integer(e) for e in buffer.ty.shape)
         tensor = PlaceholderOp(name or buffer.name or "buffer", extents, dtype_of(buffer)).output(0)
         self._views[buffer] = BufferView(tensor, lambda indices: indices)
@@ -280,28 +282,22 @@ class PrimFuncReader:
         return Allocate(tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope)
 
     def declaration(self, stmt: Any) -> Stmt:
-        """Another shape for the elements of a buffer: the row-major numbers of the elements agree."""
+        """Another shape for the elements of a buffer, by their numbers in its storage."""
         data, buffer = stmt.data, stmt.buffer
         base = data.args[0] if isinstance(data, Call) and data.args else None
         if base is None or base not in self._views or dtype_of(buffer) != dtype_of(base):
             raise InputError(f"the view {buffer.name} of TVM is not that of one known buffer of its type")
+        if base.ty.strides or not _is_number(base.ty.elem_offset, 0):
+            raise InputError(f"the view {buffer.name} of TVM is one of {base.name}, which has strides or an offset")
         known = self._views[base]
-        if any(not _is_compact(b) for b in (base, buffer)):
-            raise InputError(f"the view {buffer.name} of TVM has strides or an offset")
-        shape = [self._integer(e) for e in buffer.ty.shape]
-        whole = [self._integer(e) for e in base.ty.shape]
+        shape, whole = ([self._integer(e) for e in b.ty.shape] for b in (buffer, base))
+        strides = [self._integer(e) for e in buffer.ty.strides] or row_major(shape)
+        offset = self._integer(buffer.ty.elem_offset)
 
         def place(indices: Indices) -> Indices:
-            if shape == whole:
+            if (shape, strides, offset) == (whole, row_major(whole), const(0)):
                 return known.place(indices)
-            number = const(0)
-            for index, extent in zip(indices, shape, strict=True):
-                number = number * extent + index
-            found: list[Expr] = []
-            for extent in reversed(whole[1:]):
-                found.append(number % extent)
-                number = number // extent
-            return known.place((number, *reversed(found)) if whole else ())
+            return known.place(unflattened(flattened(indices, strides, offset), whole))
 
         self._views[buffer] = BufferView(known.tensor, place)
         return seq()
@@ -327,6 +323,9 @@ class PrimFuncReader:
             return seq()
         if isinstance(value, Call) and call_name(value) == "assume":
             return Assume(self._truth(value.args[0]))
+        if isinstance(value, TensorLoad):
+            self._terms(value)  # refused if it has no counterpart, and without effect
+            return seq()
         what = f"call of {call_name(value)}" if isinstance(value, Call) else type(value).__name__
         raise InputError(f"TVM's statement that evaluates a {what} has no counterpart")
 
@@ -357,13 +356,22 @@ class PrimFuncReader:
         return If(logical_and(*first), init) if first else init
 
     def _match(self, match: Any) -> None:
-        """A buffer that is a part of another one."""
-        whole = self._view(match.source.source)
-        lows = tuple(self._integer(r.min) for r in match.source.region)
-        dims = len(match.buffer.ty.shape)
-        if dtype_of(match.buffer) != whole.tensor.dtype or dims > len(lows):
+        """A buffer that is a part of another one; variables in its shape, strides and offset become known."""
+        source, ty = match.source.source, match.buffer.ty
+        whole = self._view(source)
+        lows, extents = (
+            [self._integer(end) for end in ends]
+            for ends in zip(*((r.min, r.extent) for r in match.source.region), strict=True)
+        )
+        added = len(lows) - len(ty.shape)  # leading axes of one index
+        if dtype_of(match.buffer) != whole.tensor.dtype or added < 0 or any(e is not const(1) for e in extents[:added]):
             raise InputError(f"the buffer {match.buffer.name} of TVM is no part of {whole.tensor.name} of its type")
-        added = len(lows) - dims  # leading axes of one index
+        self._know(ty.shape, extents[added:])
+        if all(isinstance(e, tirx.IntImm) or e in self._known for e in (*source.ty.strides, source.ty.elem_offset)):
+            strides = [self._integer(e) for e in source.ty.strides]
+            strides = strides or row_major([self._integer(e) for e in source.ty.shape])
+            self._know(ty.strides, strides[added:])
+            self._know([ty.elem_offset], [flattened(tuple(lows), strides, self._integer(source.ty.elem_offset))])
 
         def place(indices: Indices) -> Indices:
             offsets = (const(0),) * added + indices
@@ -371,10 +379,40 @@ class PrimFuncReader:
 
         self._views[match.buffer] = BufferView(whole.tensor, place)
 
+    def _know(self, terms: Any, values: list[Expr]) -> None:
+        for term, value in zip(terms, values, strict=False):
+            if isinstance(term, tvm.ir.Var):
+                self._bind(term, value)
 
-def _is_compact(buffer: Any) -> bool:
-    offset = buffer.ty.elem_offset
-    return not buffer.ty.strides and isinstance(offset, tirx.IntImm) and int(offset) == 0
+
+def row_major(shape: list[Expr]) -> list[Expr]:
+    """The strides of a storage without gaps."""
+    strides = [const(1)]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent if strides[-1] is not const(1) else extent)
+    return strides[::-1] if shape else []
+
+
+def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
+    """The number of an element in its storage."""
+    number = offset
+    for index, stride in zip(indices, strides, strict=True):
+        step = index if stride is const(1) else index * stride
+        number = step if number is const(0) else number + step
+    return number
+
+
+def unflattened(number: Expr, shape: list[Expr]) -> Indices:
+    """The indices of an element by its number in a storage without gaps."""
+    found: list[Expr] = []
+    for extent in reversed(shape[1:]):
+        found.append(number % extent)
+        number = number // extent
+    return (number, *reversed(found)) if shape else ()
+
+
+def _is_number(term: Any, value: int) -> bool:
+    return isinstance(term, tirx.IntImm) and int(term) == value
 
 
 def _range(low: Expr, extent: Expr) -> Range:

@@ -130,6 +130,13 @@ def _selected(term: Any, cond: Operand, a: Operand, b: Operand) -> Operand:
     return build.select(cond, a, b)
 
 
+def _exclusive(term: Any, a: Any, b: Any) -> Operand:
+    if not (build.is_truth(a) and build.is_truth(b)):
+        return in_type(term, a ^ b)
+    either, both = (build.logical(op, a, b) for op in (ValueOp.OR, ValueOp.AND))
+    return build.logical(ValueOp.AND, either, build.negation(both))
+
+
 def _popcount(term: Any, value: Any) -> Operand:
     dtype = dtype_of(term.args[0])
     return popcount(ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype)))
@@ -146,7 +153,7 @@ _CALLS: Final[dict[str, Row]] = {
     "undef": lambda term: undef(dtype_of(term)),
     "bitwise_and": _bitwise(lambda a, b: a & b, ValueOp.AND),
     "bitwise_or": _bitwise(lambda a, b: a | b, ValueOp.OR),
-    "bitwise_xor": _bitwise(lambda a, b: a ^ b),
+    "bitwise_xor": _exclusive,
     "bitwise_not": lambda term, a: build.negation(a) if build.is_truth(a) else in_type(term, ~a),
     "shift_left": _bitwise(lambda a, b: a << b),
     "shift_right": _bitwise(lambda a, b: a >> b),

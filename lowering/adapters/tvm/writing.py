@@ -357,6 +357,8 @@ def _number(dtype: str, value: float) -> TirTerm:
 
 
 def _call(e: Any, *args: TirTerm) -> TirTerm:
+    if e.data == "fmod":
+        return tirx.Mod(*args)  # what TVM's code generators have
     if e.data == "popcount":
         return _index(tirx.popcount(_as(e.dtype, args[0])))
     if e.data not in _CALLS:
@@ -395,7 +397,7 @@ _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
             *((ops.LT, tirx.LT), (ops.LE, tirx.LE), (ops.GT, tirx.GT), (ops.GE, tirx.GE)),
             *((ops.EQ, tirx.EQ), (ops.NE, tirx.NE)),
             *((ValueOp.ADD, tirx.Add), (ValueOp.SUB, tirx.Sub), (ValueOp.MUL, tirx.Mul), (ValueOp.DIV, tirx.Div)),
-            *((ValueOp.MIN, tirx.Min), (ValueOp.MAX, tirx.Max)),
+            *((ValueOp.MIN, tirx.Min), (ValueOp.MAX, tirx.Max), (ValueOp.TRUNCMOD, tirx.Mod)),
             *((ValueOp.LT, tirx.LT), (ValueOp.LE, tirx.LE), (ValueOp.GT, tirx.GT), (ValueOp.GE, tirx.GE)),
             *((ValueOp.EQ, tirx.EQ), (ValueOp.NE, tirx.NE)),
         )
