@@ -160,9 +160,9 @@ def test_proofs(name: str, tiers: tuple[str, ...]) -> None:
         for number, e in enumerate(questions(claims.setting)):
             values = [x for own in claims.truth(e).values() for x in own] or [0]
             for way, end, beyond in itertools.product(range(3), {min(values), max(values)}, (-1, 0, 1)):
-                if (number + way + beyond) % 3 == 0:
+                if (number + way + beyond) % 4 == 0:
                     claims.goal(GOALS[way](e, end + beyond))
-    assert claims.tally["proved"] >= 15 and (claims.tally["refuted"] > 20 or not claims.rows), claims.tally
+    assert claims.tally["proved"] >= 9 and (claims.tally["refuted"] > 8 or not claims.rows), claims.tally
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -105,7 +105,7 @@ def test_blocks_of_any_size_and_early_conditions(block: int, monkeypatch: pytest
         check(seed)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 25))
+@pytest.mark.parametrize("first", range(0, 300, 50))
 def test_drawn_spaces(first: int) -> None:
     for seed in range(first, first + 25):
         check(seed)

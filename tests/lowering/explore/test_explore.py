@@ -458,8 +458,9 @@ def test_an_executor_that_runs_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_no_process_is_left_behind(tmp_path: Path) -> None:
+    before = set(multiprocessing.active_children())  # of tests that ended in a fault: they end in their own time
     explore(square, SPACE, executor=2, out=tmp_path / "out")
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.mark.parametrize("executor", [None, 2])
