@@ -137,6 +137,7 @@ class _Drawing:
         self.loops = sorted(ranges, key=position.__getitem__)
         used = dict.fromkeys(v for root in (*roots, *self.facts, *ranges.values()) for v in root.free_vars())
         self.sizes = [v for v in used if v not in ranges]
+        self.equal = _equated(self.sizes, self.env.context.frame.conditions)
         self.order = [*self.sizes, *self.loops]
         self.has_data = bool(opaque_terms(*self.facts))
 
@@ -147,6 +148,7 @@ class _Drawing:
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
                 point: Point = {v: _within(_span(self.env, v), magnitude) for v in self.sizes}
+                point.update({v: point[other] for v, other in self.equal.items()})
                 if self._enter(point, [-1 if v in at_end else 0 for v in self.loops]):
                     yield point
 
@@ -169,12 +171,15 @@ class _Drawing:
             return
         numbers = _noise()
         spans = [_span(self.env, v) for v in self.sizes]
+        equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in self.equal.items()]
         ends = [self._ends_of(v) for v in self.loops]
         limits = [cond for v in self.sizes for cond in _symbolic_limits(v, self.env.context.ranges.get(v))]
         facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
         for k in range(attempts):
             spread = _SPREADS[k % len(_SPREADS)]
             values = [_within(span, next(numbers) % spread) for span in spans]
+            for v, other in equal:
+                values[v] = values[other]
             steps = list(islice(numbers, len(self.loops)))
             iterations = [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps
             try:
@@ -187,6 +192,17 @@ class _Drawing:
         """The ends of a loop as functions of the sizes and the loops before it."""
         known = self.order[: self.order.index(v)]
         return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
+
+
+def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
+    """Sizes that facts equate with another one, such as two extents of one thread axis, to the first of them."""
+    first: dict[Var, Var] = {}
+    for fact in facts:
+        if fact.op is ops.EQ and all(arg.op is ops.VAR and arg in sizes for arg in fact.args):
+            a, b = sorted((first.get(v, v) for v in fact.args), key=sizes.index)
+            first = {v: a if other is b else other for v, other in first.items()}
+            first.update({b: a} if a is not b else {})
+    return first
 
 
 def nonlinear_nodes(terms: Iterable[Expr | Cond]) -> Iterator[Expr]:
