@@ -234,12 +234,17 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
     def checked(self) -> Any:
         """The instruction without these checks."""
         inames = frozenset(self.insn.within_inames)
-        place = _Place(inames, (), self.names.context(inames), True)
+        place = outside = _Place(inames, (), self.names.context(inames), True)
+        if len(self.insn.predicates) > 1:  # a set: each may be tested first
+            outside = outside._replace(certain=False)
         predicates = []
         for predicate in sorted(self.insn.predicates, key=str):
-            test = self.rec(predicate, place)
+            test = self.rec(predicate, outside)
             kept, place, value = self._conjuncts(test, place)
-            predicates += [test] if value is False else kept
+            if value is None:
+                predicates.append(_all_of(kept, test))
+            elif not value:
+                predicates.append(test)
         bare = self.insn.copy(predicates=frozenset())
         rewritten = bare.with_transformed_expressions(lambda e: self.rec(e, place))
         return rewritten.copy(predicates=frozenset(predicates))
@@ -290,8 +295,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
     def _conjuncts(self, condition: Any, place: _Place) -> tuple[list[Any], _Place, bool | None]:
         """The parts of a conjunction that may fail, what is known where all hold, and the value if it is decided."""
         kept: list[Any] = []
-        parts = list(condition.children) if isinstance(condition, p.LogicalAnd) else [condition]
-        for part in parts:
+        for part in _conjuncts_of(condition):
             found = self._read(part)
             holds = found.ne(0) if isinstance(found, Expr) else found
             if holds is not None and place.context.prove(holds):
@@ -318,8 +322,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
         parts = [part.ne(0) if isinstance(part, Expr) else part for part in found]
         known = [part for part in parts if part is not None]
         outside = place.under(~logical_and(*known) if len(known) == len(parts) else None)
-        rest = kept[0] if len(kept) == 1 else p.LogicalAnd(tuple(kept))
-        return type(expr)(rest, self.rec(expr.then, inside), self.rec(expr.else_, outside))
+        return type(expr)(_all_of(kept, condition), self.rec(expr.then, inside), self.rec(expr.else_, outside))
 
     # -- loops inside an expression -------------------------------------------------------------------------------
 
@@ -373,6 +376,25 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
     def _is_fixed(self, name: str) -> bool:
         """Whether a name is an iname or a parameter, which no instruction writes."""
         return name not in self.kernel.temporary_variables
+
+
+def _all_of(kept: Sequence[Any], condition: Any) -> Any:
+    """The condition without its other parts, in one conjunction: the earlier parts guard the accesses of the later."""
+    if len(kept) == len(_conjuncts_of(condition)):
+        return condition
+    return kept[0] if len(kept) == 1 else p.LogicalAnd(tuple(kept))
+
+
+def _conjuncts_of(condition: Any) -> list[Any]:
+    """The parts of nested conjunctions, in order."""
+    waiting, parts = [condition], []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, p.LogicalAnd):
+            waiting += reversed(part.children)
+        else:
+            parts.append(part)
+    return parts
 
 
 def _is_integer(kind: Any) -> bool:

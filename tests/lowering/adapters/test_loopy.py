@@ -318,6 +318,26 @@ def test_substitution_rules_are_checked_where_they_are_used() -> None:
     assert [(found.access, found.point) for found in checked.refuted] == [("a[i + 1]", {"i": 0, "n": 1})]
 
 
+@pytest.mark.parametrize("name", ["a", "z"])  # predicates are a set, in any order
+def test_predicates_do_not_guard_one_another(name: str) -> None:
+    arguments = [loopy.GlobalArg(name, D, shape="n"), loopy.GlobalArg("out", D, shape="n + 2"), loopy.ValueArg("n", I)]
+    domains = "{[i]: 0 <= i < n + 2}"
+    nested = f"if i < n\n if {name}[i] > 0 and i >= 0\n out[i] = 1\n end\nend"
+    checked = remove_checks(loopy.make_kernel(domains, nested, arguments, lang_version=(2018, 2)))
+    assert checked.undecided == (("insn", f"{name}[i]"),) and checked.refuted == ()
+    assert [found.condition for found in checked.removed] == ["i >= 0"]
+    joined = f"if i < n and i >= 0 and {name}[i] > 0\n out[i] = 1\nend"
+    checked = remove_checks(loopy.make_kernel(domains, joined, arguments, lang_version=(2018, 2)))
+    assert checked.undecided == () and [found.condition for found in checked.removed] == ["i >= 0"]
+    assert [str(test) for test in checked.program.default_entrypoint.instructions[0].predicates] == [
+        f"i < n and {name}[i] > 0"
+    ]
+    kept = loopy.make_kernel(domains, joined.replace("i >= 0", "i < n + 1"), arguments, lang_version=(2018, 2))
+    assert remove_checks(remove_checks(kept).program).removed == ()
+    open_ = loopy.make_kernel(domains, joined.replace("i >= 0", "i > 0"), arguments, lang_version=(2018, 2))
+    assert remove_checks(open_).program == open_
+
+
 def test_what_has_no_counterpart_is_refused() -> None:
     i, j, n = Var("i"), Var("j"), Var("n")
     parts = Context({i: Range(0, n)}, assume=[logical_or(i < 2, i > 5)]).image((i,))
