@@ -2,7 +2,7 @@
 
 from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
-from lowering.dataflow import Dataflow, Source, dataflow
+from lowering.dataflow import CheckedAccess, Dataflow, Source, dataflow
 from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, ExplorationError, InterfaceError, LayoutError
 from lowering.explore import Exploration, Footprints, Lowering, Measure, ModelledCost, Timing, explore
@@ -58,6 +58,7 @@ __all__ = [
     "UNTOUCHED",
     "AccessError",
     "CheckError",
+    "CheckedAccess",
     "CompilerError",
     "Contract",
     "Dataflow",

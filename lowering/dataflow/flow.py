@@ -19,6 +19,7 @@ from intset.regions.derived import Account
 from intset.regions.shape import Shape
 from lowering.dataflow.access_relations import InstanceSets
 from lowering.dataflow.accesses import AccessGuard
+from lowering.dataflow.in_bounds import CheckedAccess, checked_accesses
 from lowering.dataflow.program import (
     END,
     Access,
@@ -215,6 +216,20 @@ class Dataflow(Configured):
         reads = [access for s in storages for access in self._program.reads[s]]
         writes = [access for s in storages for access in self._program.writes[s] if access.kind != "assume"]
         return self._region(storages[0], reads), self._region(storages[0], writes)
+
+    def accesses(self) -> tuple[CheckedAccess, ...]:
+        """Each read and each store in the order of the text, proved or refuted to lie in its tensor.
+
+        A store comes after the reads of its statement; host calls are left out.
+
+        >>> from lowering import dataflow, parse_nest
+        >>> f = parse_nest("def f(A: int32[8]):\\n    for i in [0, 8):\\n        A[i] = A[i + 1]\\n")
+        >>> for access in dataflow(f).accesses():
+        ...     print(access.line, access.access, access.status, access.point)
+        3 A[i + 1] refuted {'i': 7}
+        3 A[i] proved None
+        """
+        return tuple(checked_accesses(self._program))
 
     # -- positions ----------------------------------------------------------------------------------------------
 

@@ -57,7 +57,8 @@ def test_the_lines_are_right(name: str) -> None:
 
 
 # Public names without calls that a user makes: kinds, constants, methods of operators, answers.
-KINDS = """Bounds Certificate BoundsCertificate Cond Domain Expr IntSet Region Case Finding Question Report Setting
+KINDS = """Bounds Certificate CheckedAccess
+    BoundsCertificate Cond Domain Expr IntSet Region Case Finding Question Report Setting
     BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
     Exploration Measure Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
