@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, TypeVar, overload
 
 import islpy
 
+from intset.domains.isl.presburger import declared
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.shape import IslShape
 from intset.domains.isl.to_expr import pw_aff_to_expr
@@ -115,20 +116,17 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
     of_kind(Region, points, "the points", "a Region or a Relation")
     if not points.is_exact:
         raise UndecidedError("the region is a superset: isl would take it for the true set")
+    shape = points.shape
+    if isinstance(shape, IslShape) and all(isinstance(param, Var) for param in shape.params):
+        found = _itself(shape, isl_names(points.params, names))
+        return _read(islpy.Set, str(found), _SETS, "set") if names else found  # a name given may be none of isl's
     dims = [Var(f"d{k}") for k in range(points.dims)]
-    try:
-        constraints = points.constraints(dims)
-    except UndecidedError:  # no condition without quantifiers was found: the set itself may have them
-        shape = points.shape
-        if not isinstance(shape, IslShape) or any(not isinstance(param, Var) for param in shape.params):
-            raise
-        return _itself(shape, isl_names(points.params, names))
-    return _read(islpy.Set, isl_set(constraints, dims, points.params, names), _SETS, "set")
+    return _read(islpy.Set, isl_set(points.constraints(dims), dims, points.params, names), _SETS, "set")
 
 
 def _itself(shape: IslShape, names: Mapping[Var, str]) -> islpy.Set:
-    """The set of a shape, its parameters renamed."""
-    found = islpy.Set(shape.text())
+    """The set of a shape, its parameters renamed, without what these declare."""
+    found = islpy.Set(str(shape.get().gist_params(declared(shape))) if names else shape.text())
     for param, name in names.items():
         at = found.find_dim_by_name(_PARAM, param_name(param))
         found = found if at < 0 else found.set_dim_name(_PARAM, at, name)

@@ -7,8 +7,9 @@ meaning is Python's. JAX compares dimensions while a program is traced, and rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import repeat
 from numbers import Integral
 from operator import add, attrgetter, mul
 from typing import Any, Final, Protocol, TypeAlias
@@ -21,7 +22,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import maximum, minimum
-from intset.expr.convert import Converter, claim, known_pairs
+from intset.expr.convert import Converter, OperandsByClass, arguments_of, claim, known_pairs, operation_of
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, compare, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -86,16 +87,11 @@ def importer(variables: Mapping[str, Expr] | None = None) -> Converter[Any, Expr
         if scopes and scopes[0] is not term.scope:
             raise InputError(f"{shown(term)} is a dimension of another scope")
         scopes[:] = [term.scope]
-        weighted = zip(parts, _terms(term), strict=True)
-        return reduce(add, [_weighted(part, weight, _factors(own)) for part, (own, weight) in weighted])
-
-    def product(term: Any, *parts: Expr) -> Expr:
-        powers = [part for part, (_, power) in zip(parts, _factors(term), strict=True) for _ in range(power)]
-        return reduce(mul, powers) if powers else const(1)
+        waiting = iter(parts)
+        return reduce(add, [_term(weight, _factors(own), waiting) for own, weight in _terms(term)])
 
     table: dict[object, Callable[..., Expr]] = {
         "_DimExpr": total,
-        "_DimTerm": product,
         "_DimFactor": factor,
         "int": lambda number: const(int(number)),
     }
@@ -108,8 +104,12 @@ _factors: Final = attrgetter("_factors")
 _constraints: Final = attrgetter("_explicit_constraints")
 
 
-def _weighted(part: Expr, weight: int, factors: Sequence[object]) -> Expr:
-    return const(weight) if not factors else part if weight == 1 else part * weight
+def _term(weight: int, factors: Sequence[tuple[object, int]], parts: Iterator[Expr]) -> Expr:
+    """A number times powers of factors, which are converted to the next of `parts`."""
+    if not factors:
+        return const(weight)
+    value = reduce(mul, [part for _, power in factors for part in repeat(next(parts), power)])
+    return value if weight == 1 else value * weight
 
 
 def _kind(term: Any) -> str:
@@ -118,14 +118,13 @@ def _kind(term: Any) -> str:
     return "int" if own != "bool" and isinstance(term, Integral) else own
 
 
-def _operands(term: Any) -> Sequence[Any]:
-    """The parts of JAX's polynomials: terms of a sum, factors of a term, operands of a factor."""
-    kind = type(term).__name__
-    if kind == "_DimExpr":
-        return [part for part, _ in _terms(term)]
-    if kind == "_DimTerm":
-        return [part for part, _ in _factors(term)]
-    return term.operands if kind == "_DimFactor" else ()
+# The parts of JAX's polynomials: factors of all terms of a sum, operands of a factor.
+_operands: Final = OperandsByClass(
+    {
+        "_DimExpr": lambda total: [part for term, _ in _terms(total) for part, _ in _factors(term)],
+        "_DimFactor": attrgetter("operands"),
+    }
+)
 
 
 _OPERATIONS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
@@ -151,7 +150,7 @@ def exporter(scope: jax.export.SymbolicScope | None = None) -> Converter[Any, An
             raise InputError(f"JAX takes no dimension named {shown(v.name)}")
         return dimension
 
-    return Converter({**_TO_JAX, ops.VAR: named})
+    return Converter({**_TO_JAX, ops.VAR: named}, kind=operation_of, operands=arguments_of)
 
 
 def _scope(given: jax.export.SymbolicScope | None) -> jax.export.SymbolicScope:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
@@ -16,8 +17,18 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int, of_kind
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
-from intset.expr.convert import Converter, claim, integer_of, known_pairs, truth_of
-from intset.expr.node import Cond, Expr, Node, Var, const, make, truth
+from intset.expr.convert import (
+    Converter,
+    OperandsByClass,
+    arguments_of,
+    claim,
+    integer_of,
+    known_pairs,
+    operation_of,
+    truth_of,
+)
+from intset.expr.dag import intern
+from intset.expr.node import Cond, Expr, Node, Term, Var, const, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 
@@ -99,41 +110,36 @@ def exporter(names: Mapping[Var, str] | None = None) -> Converter[Node, Pymbolic
         claim(arrays, (e.data.name, e.data.rank), e.data, e.data.name)
         return p.Subscript(p.Variable(e.data.name), indices if len(indices) > 1 else indices[0])
 
-    def variable(leaf: Any) -> Any:
-        return p.Variable(leaf.data.name if isinstance(leaf.data, Opaque) else given.get(leaf, leaf.name))
-
-    return Converter(_TO_PYMBOLIC, var=variable, opaque=element)
-
-
-def _operands(term: Any) -> Sequence[Any]:
-    kind = type(term)
-    if kind not in _OPERANDS:
-        _OPERANDS[kind] = next((_OPERANDS[base] for base in kind.__mro__ if base in _OPERANDS), _nothing)
-    return _OPERANDS[kind](term)
-
-
-def _nothing(term: Any) -> Sequence[Any]:
-    return ()
+    owners: dict[str, Node] = {}
+    for v, name in given.items():
+        claim(owners, name, v, name)
+    return Converter(
+        _TO_PYMBOLIC,
+        var=lambda leaf: p.Variable(leaf.data.name if isinstance(leaf.data, Opaque) else leaf.name),
+        opaque=element,
+        kind=operation_of,
+        operands=arguments_of,
+        variables={v: p.Variable(name) for v, name in given.items()},
+    )
 
 
-def _children(term: Any) -> Sequence[Any]:
-    children: Sequence[Any] = term.children
-    return children
-
-
-_OPERANDS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {
-    **dict.fromkeys(
-        (p.Sum, p.Product, p.Min, p.Max, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.LogicalAnd, p.LogicalOr), _children
-    ),
-    **dict.fromkeys((p.FloorDiv, p.Remainder, p.Quotient), lambda term: (term.numerator, term.denominator)),
-    **dict.fromkeys((p.LeftShift, p.RightShift), lambda term: (term.shiftee, term.shift)),
-    **dict.fromkeys((p.BitwiseNot, p.LogicalNot, p.CommonSubexpression), lambda term: (term.child,)),
-    p.Power: lambda term: (term.base, term.exponent),
-    p.Comparison: lambda term: (term.left, term.right),
-    p.If: lambda term: (term.condition, term.then, term.else_),
-    p.Subscript: lambda term: term.index_tuple,
-    p.Call: lambda term: term.parameters,
-}
+_children: Final[Callable[[Any], Sequence[Any]]] = attrgetter("children")
+_operands: Final = OperandsByClass(
+    {
+        **dict.fromkeys(
+            (p.Sum, p.Product, p.Min, p.Max, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.LogicalAnd, p.LogicalOr),
+            _children,
+        ),
+        **dict.fromkeys((p.FloorDiv, p.Remainder, p.Quotient), attrgetter("numerator", "denominator")),
+        **dict.fromkeys((p.LeftShift, p.RightShift), attrgetter("shiftee", "shift")),
+        **dict.fromkeys((p.BitwiseNot, p.LogicalNot, p.CommonSubexpression), lambda term: (term.child,)),
+        p.Power: attrgetter("base", "exponent"),
+        p.Comparison: attrgetter("left", "right"),
+        p.If: attrgetter("condition", "then", "else_"),
+        p.Subscript: attrgetter("index_tuple"),
+        p.Call: attrgetter("parameters"),
+    }
+)
 
 
 def _kind(term: Any) -> type:
@@ -162,16 +168,20 @@ def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
     def row(term: Any, *parts: Node) -> Node:
         if not parts:
             return _refused(term) if neutral is None else const(neutral)
-        value, *others = [part if isinstance(part, Expr) else integer_of(part) for part in parts]
+        first, *others = parts
+        value = first if isinstance(first, Expr) else integer_of(first)
         for other in others:
-            value = make(op, (value, other))
+            value = intern(Term, op, (value, other if isinstance(other, Expr) else integer_of(other)), None)
         return value
 
     return row
 
 
 def _of_integers(function: Callable[..., Node]) -> Callable[..., Node]:
-    return lambda term, *parts: function(*map(integer_of, parts))
+    def row(term: Any, *parts: Node) -> Node:
+        return function(*[part if isinstance(part, Expr) else integer_of(part) for part in parts])
+
+    return row
 
 
 def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import sympy
 
 from intset.adapters.decisions import Decisions
+from intset.adapters.fractions import RationalTerm, no_integer, rounded, true_quotient
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes
 from intset.context import Context
 from intset.errors import InputError
@@ -35,8 +36,8 @@ from intset.expr.build import (
     select,
     truncdiv,
 )
-from intset.expr.convert import Converter
-from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const
+from intset.expr.convert import Converter, arguments_of, operation_of
+from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, as_expr, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 from intset.infinity import Infinity
@@ -83,12 +84,12 @@ def importer(
     replacements: terms that stand for symbols, wherever these occur; several symbols may have the same term.
     """
     resolved = _resolved(mapped({} if replacements is None else replacements, "replacements"))
-    convert = Converter(
+    convert = SympyReader(
         _FROM_SYMPY,
         var=_variable,
-        kind=_kind,
-        operands=_operands,
-        identity=(lambda term: resolved.get(term, term)) if resolved else lambda term: term,
+        kind=type,
+        operands=arguments_of,
+        identity=(lambda term: id(resolved.get(term, term))) if resolved else id,
         variables=variables,
     )
     for term in resolved.values():
@@ -107,7 +108,13 @@ def exporter(
     functions: functions for "FloorDiv", "CeilDiv", "Mod", "Where", "Min", "Max" and "PowByNatural" in place of sympy's
         `floor`, `ceiling`, `Mod`, `Piecewise`, `Min`, `Max` and `**`; PyTorch's are `torch.torch_names()`.
     """
-    return Converter(_exported({} if functions is None else functions), var=_symbol, variables=variables)
+    return Converter(
+        _exported({} if functions is None else functions),
+        var=_symbol,
+        kind=operation_of,
+        operands=arguments_of,
+        variables=variables,
+    )
 
 
 class Environment:
@@ -282,25 +289,13 @@ def _limit(end: Any, what: str) -> int | None:
 _UNBOUNDED: Final = ("oo", "-oo", "int_oo", "-int_oo")  # sympy's and PyTorch's
 
 
-def _kind(term: Any) -> object:
-    if term.is_Integer:
-        return "Integer"
-    return "Symbol" if term.is_Symbol else term.func.__name__
+class SympyReader(Converter[Basic, Node]):
+    """The converter from sympy; a fraction under a rounding function is a `RationalTerm` on the way."""
 
-
-def _operands(term: Any) -> Sequence[Any]:
-    """The operands of a term: numerator and denominator of `floor`, values and conditions of `Piecewise` in turn."""
-    name = term.func.__name__
-    if name in _ROUNDED:
-        inner = term.args[0]
-        quotient = inner.func.__name__ in ("IntTrueDiv", "FloatTrueDiv")
-        return tuple(inner.args if quotient else sympy.fraction(sympy.together(inner)))
-    if name == "Piecewise":
-        return tuple(part for pair in term.args for part in pair)
-    if name == "Pow":
-        return list(term.args[:1] if term.args[1].is_Integer else term.args)
-    args: tuple[Any, ...] = term.args
-    return args
+    def __call__(self, root: Basic) -> Node:
+        """The converted term."""
+        converted = super().__call__(root)
+        return converted if isinstance(converted, Node) else no_integer(converted)
 
 
 def _variable(term: Any) -> Var:
@@ -311,14 +306,14 @@ def _variable(term: Any) -> Var:
     return Var(term.name)
 
 
-def _power(term: Any, base: Expr, *exponent: Expr) -> Expr:
-    if exponent:
+def _power(term: Any, base: Expr, exponent: Expr) -> Expr | RationalTerm:
+    if not exponent.is_const:
         if term.args[0] == 2:
-            return const(1) << exponent[0]
+            return const(1) << exponent
         raise InputError(f"a power with the exponent {shown(term.args[1])} has no counterpart")
-    if term.args[1] < 0:
-        raise InputError(f"{shown(term)} is a fraction: write floor, FloorDiv or CleanDiv")
-    return base ** int(term.args[1])
+    if exponent.value < 0:
+        return RationalTerm(const(1), 1, (base,) * -exponent.value)
+    return base**exponent.value
 
 
 def _natural_power(term: Any, base: Expr, exponent: Expr) -> Expr:
@@ -329,8 +324,8 @@ def _natural_power(term: Any, base: Expr, exponent: Expr) -> Expr:
     raise InputError(f"a power with the exponent {shown(exponent)} has no counterpart")
 
 
-def _pieces(term: Any, *parts: Any) -> Expr:
-    values, conditions = parts[::2], parts[1::2]
+def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:
+    values, conditions = zip(*pairs, strict=True)
     value: Expr = values[-1]
     if conditions[-1] is not TRUE:
         value = asserting(logical_or(*conditions), value)
@@ -342,33 +337,30 @@ def _pieces(term: Any, *parts: Any) -> Expr:
 def _equal(term: Any, a: Node, b: Node) -> Cond:
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (a & b) | (~a & ~b)
-    assert isinstance(a, Expr) and isinstance(b, Expr)
-    return a.eq(b)
+    return as_expr(a).eq(as_expr(b))
 
 
-def _to_even(term: Any, a: Expr, b: Expr) -> Expr:
+def _to_even(a: Expr, b: Expr) -> Expr:
     """The quotient rounded to the nearest integer, halves to the even one."""
     near = (2 * a + b) // (2 * b)
     return near - select(((2 * a + b) % (2 * b)).eq(0), near % 2, 0)
 
 
-_ROUNDED: Final[dict[str, Callable[..., Expr]]] = {
-    "floor": lambda term, a, b: floordiv(a, b),
-    "FloorToInt": lambda term, a, b: floordiv(a, b),
-    "ceiling": lambda term, a, b: ceildiv(a, b),
-    "CeilToInt": lambda term, a, b: ceildiv(a, b),
-    "TruncToInt": lambda term, a, b: truncdiv(a, b),
-    "RoundToInt": _to_even,
-}
-_FROM_SYMPY: Final[dict[str, Callable[..., Node]]] = {
-    "Integer": lambda term: const(int(term)),
+# Rows take and give a `RationalTerm` where they say so, and a pair for each piece.
+_FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
+    "Integer": lambda term: const(term.p),
+    "Rational": lambda term: RationalTerm(const(term.p), term.q),
     "BooleanTrue": lambda term: TRUE,
     "BooleanFalse": lambda term: FALSE,
     "Add": lambda term, *parts: reduce(add, parts),
     "Mul": lambda term, *parts: reduce(mul, parts),
     "Pow": _power,
     "PowByNatural": _natural_power,
-    **_ROUNDED,
+    **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), lambda term, a, b: true_quotient(a, b)),
+    **dict.fromkeys(("floor", "FloorToInt"), rounded(floordiv)),
+    **dict.fromkeys(("ceiling", "CeilToInt"), rounded(ceildiv)),
+    "TruncToInt": rounded(truncdiv),
+    "RoundToInt": rounded(_to_even),
     "Mod": lambda term, a, b: floormod(a, b),
     "PythonMod": lambda term, a, b: floormod(a, b),
     "FloorDiv": lambda term, a, b: floordiv(a, b),
@@ -388,12 +380,13 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Node]]] = {
     "Where": lambda term, c, a, b: select(c, a, b),
     "ITE": lambda term, c, a, b: (c & a) | (~c & b),
     "Piecewise": _pieces,
+    "ExprCondPair": lambda term, value, condition: (value, condition),
     "StrictLessThan": lambda term, a, b: a < b,
     "LessThan": lambda term, a, b: a <= b,
     "StrictGreaterThan": lambda term, a, b: a > b,
     "GreaterThan": lambda term, a, b: a >= b,
     "Equality": _equal,
-    "Unequality": lambda term, a, b: ~_equal(term, a, b) if isinstance(a, Cond) else a.ne(b),
+    "Unequality": lambda term, a, b: a.ne(b) if isinstance(a, Expr) else ~_equal(term, a, b),
     "And": lambda term, *parts: logical_and(*parts),
     "Or": lambda term, *parts: logical_or(*parts),
     "Not": lambda term, a: ~a,

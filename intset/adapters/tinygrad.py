@@ -18,7 +18,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, select, truncdiv, truncmod
-from intset.expr.convert import Converter, integer_of, truth_of
+from intset.expr.convert import Converter, arguments_of, integer_of, operation_of, truth_of
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -87,7 +87,7 @@ class KernelTerms(Converter[Any, Node]):
             {**_FROM_TINYGRAD, Ops.INDEX: self._element},
             var=_variable,
             opaque=_refused,
-            kind=lambda term: term.op,
+            kind=operation_of,
             operands=_operands,
             variables=variables,
         )
@@ -152,7 +152,13 @@ def exporter(
             raise InputError(f"no buffer is given for {shown(e)}")
         return arrays[e.data].index(*indices).load()
 
-    return Converter({**_TO_TINYGRAD, ops.LOAD: element}, var=_size, variables=variables)
+    return Converter(
+        {**_TO_TINYGRAD, ops.LOAD: element},
+        var=_size,
+        kind=operation_of,
+        operands=arguments_of,
+        variables=variables,
+    )
 
 
 def _operands(term: Any) -> Any:

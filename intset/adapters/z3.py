@@ -6,8 +6,8 @@ terms are equal wherever the expression has a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import z3
@@ -16,8 +16,9 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
-from intset.expr.convert import Converter, claim, known_pairs
-from intset.expr.node import Cond, Expr, Node, Var, const, make
+from intset.expr.convert import Converter, arguments_of, claim, known_pairs, operation_of
+from intset.expr.dag import intern
+from intset.expr.node import Cond, Expr, Node, Term, Var, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 
@@ -69,49 +70,116 @@ def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[N
         claim(functions, (e.data.name, e.data.rank), e.data, e.data.name)
         return z3.Function(e.data.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
 
-    return Converter(_TO_Z3, var=_constant, opaque=element, variables=known)
+    return Converter(_TO_Z3, var=_constant, opaque=element, kind=operation_of, operands=arguments_of, variables=known)
 
 
 def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z3Expression, Node]:
     """The converter from z3 to expressions; `sources` maps variables back to constants of z3."""
-    symbols: dict[Any, Opaque] = {}
-    home: list[Any] = []  # z3 numbers the terms of each of its contexts
-
-    def identity(term: Any) -> Any:
-        if not home:
-            home.append(term.ctx)
-        if term.ctx is not home[0]:
-            raise InputError(f"{shown(term)} is a term of another context of z3")
-        return term.get_id()
-
-    def element(term: Any, *indices: Node) -> Node:
-        """An application of an uninterpreted function of integers as an opaque term."""
-        _check_integer(term, *indices)
-        function = term.decl()
-        if function.kind() != z3.Z3_OP_UNINTERPRETED:
-            raise InputError(f"no conversion of z3's operation {function.name()}: {shown(term)}")
-        symbol = symbols.setdefault(function, Opaque(function.name(), len(indices)))
-        return symbol(*[index for index in indices if isinstance(index, Expr)])
-
-    return Converter(
-        _FROM_Z3,
-        var=_variable,
-        opaque=element,
-        kind=_kind,
-        operands=lambda term: () if isinstance(term, z3.QuantifierRef) else term.children(),
-        identity=identity,
-        variables=known_pairs(variables, z3.ExprRef, Node, "a term of z3"),
-    )
+    return TermReader(known_pairs(variables, z3.ExprRef, Node, "a term of z3"))
 
 
-def _kind(term: Any) -> object:
-    """z3's number of the operation; asked of its C interface, for the wrappers check every argument."""
-    if isinstance(term, z3.QuantifierRef):
-        return z3.QuantifierRef
-    try:
-        return z3.Z3_get_decl_kind(term.ctx_ref(), z3.Z3_get_app_decl(term.ctx_ref(), term.as_ast()))
-    except (z3.Z3Exception, AttributeError):  # a bound variable, or no term at all
-        return type(term)
+class TermReader(Converter[Any, Node]):
+    """The converter from z3, which reads terms by their addresses: z3's wrappers of terms cost ten times the reading.
+
+    Invariant: an address is that of a term below one in `_roots`, which z3 therefore keeps.
+    """
+
+    def __init__(self, variables: Mapping[Z3Expression, Node]) -> None:
+        self._roots: list[Any] = []
+        self._context: Any = None  # z3's context of the terms
+        self._kinds: dict[int, object] = {}  # of terms, by address
+        self._operations: dict[int, object] = {}  # of declarations, by address
+        self._symbols: dict[int, Opaque] = {}
+        self._digits = ctypes.c_int64()
+        table = {**_FROM_Z3, z3.Z3_OP_UNINTERPRETED: self._application, z3.Z3_NUMERAL_AST: self._number}
+        super().__init__(table, opaque=self._refused, kind=self._kinds.__getitem__, identity=int, variables=variables)
+        for term, target in variables.items():
+            self._results[self._entered(term)] = target
+
+    def __call__(self, root: Any) -> Node:
+        """The converted term."""
+        return super().__call__(self._entered(root))
+
+    def _entered(self, root: Any) -> int:
+        """The address of a term."""
+        if self._context is None:
+            self._context = root.ctx
+            self._address, self._integers = _POINTER(root.ctx_ref().value), z3.IntSort(root.ctx).as_ast().value
+            self._operands = self._reader()
+        if root.ctx is not self._context:
+            raise InputError(f"{shown(root)} is a term of another context of z3")
+        self._roots.append(root)
+        address: int = root.as_ast().value
+        return address
+
+    def _reader(self) -> Callable[[int], Sequence[int]]:
+        """The function that reads the operands of a term; its kind is found with them."""
+        kinds, operations, context = self._kinds, self._operations, self._address
+
+        def parts(term: int) -> Sequence[int]:
+            declaration = _declaration(context, term)
+            if declaration is None:  # a bound variable or a quantifier
+                kinds[term] = None
+                return ()
+            count = _count(context, term)
+            if not count and _node_kind(context, term) == z3.Z3_NUMERAL_AST:
+                kinds[term] = z3.Z3_NUMERAL_AST
+                return ()
+            kind = operations.get(declaration)
+            if kind is None:
+                kind = operations[declaration] = _kind(context, declaration)
+            kinds[term] = kind
+            if count == 2:
+                return (_operand(context, term, 0), _operand(context, term, 1))
+            return [_operand(context, term, k) for k in range(count)]
+
+        return parts
+
+    def _application(self, term: int, *indices: Node) -> Node:
+        """A constant as a variable; an application of an uninterpreted function of integers as an opaque term."""
+        found = self._wrapped(term)
+        _check_integer(found, *indices)
+        if not indices:
+            known = self.variables.get(found)
+            return self._pair(found, Var(found.decl().name())) if known is None else known
+        function = _declaration(self._address, term)
+        if function not in self._symbols:
+            self._symbols[function] = Opaque(found.decl().name(), len(indices))
+        return self._symbols[function](*[index for index in indices if isinstance(index, Expr)])
+
+    def _number(self, term: int) -> Expr:
+        if _sort(self._address, term) != self._integers:
+            found = self._wrapped(term)
+            raise InputError(f"{shown(found)} of sort {found.sort()} is no integer")
+        if _small(self._address, term, self._digits):
+            return const(self._digits.value)
+        return const(int(z3.Z3_get_numeral_string(self._context.ref(), self._wrapped(term).as_ast())))
+
+    def _refused(self, term: int, *operands: Node) -> Node:
+        text = z3.Z3_ast_to_string(self._context.ref(), self._wrapped(term).as_ast())
+        raise InputError(f"no conversion of z3's operation {text[:80]}")
+
+    def _wrapped(self, term: int) -> Any:
+        return z3.ExprRef(z3.Ast.from_buffer_copy(_POINTER(term)), self._context)
+
+
+def _unchecked(function: Any, result: Any, *parameters: Any) -> Callable[..., Any]:
+    """A function of z3's C interface without the second call for each, in which z3's package asks for errors.
+
+    Addresses are integers. Precondition of a call: it cannot fail.
+    """
+    (wrapper,) = function.__defaults__
+    return ctypes.PYFUNCTYPE(result, *parameters)(ctypes.cast(wrapper.f, _POINTER).value or 0)
+
+
+_POINTER: Final = ctypes.c_void_p
+_declaration: Final = _unchecked(z3.Z3_get_app_decl, _POINTER, _POINTER, _POINTER)
+_kind: Final = _unchecked(z3.Z3_get_decl_kind, ctypes.c_uint, _POINTER, _POINTER)
+_count: Final = _unchecked(z3.Z3_get_app_num_args, ctypes.c_uint, _POINTER, _POINTER)
+_operand: Final = _unchecked(z3.Z3_get_app_arg, _POINTER, _POINTER, _POINTER, ctypes.c_uint)
+_sort: Final = _unchecked(z3.Z3_get_sort, _POINTER, _POINTER, _POINTER)
+_node_kind: Final = _unchecked(z3.Z3_get_ast_kind, ctypes.c_uint, _POINTER, _POINTER)
+_small: Final = _unchecked(z3.Z3_get_numeral_int64, ctypes.c_bool, _POINTER, _POINTER, ctypes.POINTER(ctypes.c_int64))
 
 
 def _floor_quotient(a: Any, b: Any) -> Any:
@@ -181,14 +249,8 @@ _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
 
 
 def _check_integer(term: Any, *indices: Node) -> None:
-    if not isinstance(term, z3.ArithRef) or not term.is_int() or any(not isinstance(index, Expr) for index in indices):
+    if term.sort() != z3.IntSort(term.ctx) or any(not isinstance(index, Expr) for index in indices):
         raise InputError(f"{shown(term)} of sort {term.sort()} is no term over integers")
-
-
-def _variable(term: Any) -> Var:
-    """The variable of an integer constant."""
-    _check_integer(term)
-    return Var(term.decl().name())
 
 
 def _euclidean_quotient(term: Any, a: Expr, b: Expr) -> Expr:
@@ -228,12 +290,17 @@ def _power(term: Any, a: Expr, b: Expr) -> Expr:
     return a**b
 
 
-def _folded(op: Op) -> Callable[..., Any]:
-    return lambda term, *parts: reduce(lambda a, b: make(op, (a, b)), parts)
+def _folded(op: Op) -> Callable[..., Expr]:
+    def row(term: int, *parts: Expr) -> Expr:
+        value, *others = parts
+        for other in others:
+            value = intern(Term, op, (value, other), None)
+        return value
+
+    return row
 
 
 _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
-    z3.Z3_OP_ANUM: lambda term: const(_number(term)),
     z3.Z3_OP_TRUE: lambda term: TRUE,
     z3.Z3_OP_FALSE: lambda term: FALSE,
     z3.Z3_OP_ADD: _folded(ops.ADD),
@@ -258,10 +325,3 @@ _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
     z3.Z3_OP_NOT: lambda term, a: ~a,
     z3.Z3_OP_IMPLIES: lambda term, a, b: ~a | b,
 }
-
-
-def _number(term: Any) -> int:
-    if not z3.is_int_value(term):
-        raise InputError(f"{shown(term)} of sort {term.sort()} is no integer")
-    value: int = term.as_long()
-    return value

@@ -6,7 +6,8 @@ Both visit each node of a DAG once, operands first, without recursion over depth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from intset.errors import InputError
 from intset.expr.arguments import a_function, mapped, of_kind, refusal
@@ -20,6 +21,9 @@ K = TypeVar("K")  # mappings are invariant in their keys
 S = TypeVar("S")
 S2 = TypeVar("S2")
 T = TypeVar("T")
+
+
+_MISSING: Final[Any] = object()
 
 
 def fold(root: Node, table: Mapping[Op, Callable[..., T]]) -> T:
@@ -88,6 +92,10 @@ def claim(owners: dict[K, S], key: K, owner: S, name: str) -> None:
         raise InputError(f"{shown(known)} and {shown(owner)} would both become {shown(name)}")
 
 
+operation_of: Final[Callable[[Any], Op]] = attrgetter("op")  # `kind` of a converter that takes expressions alone
+arguments_of: Final[Callable[[Any], Sequence[Any]]] = attrgetter("args")  # its `operands`
+
+
 def integer_of(node: Node) -> Expr:
     """The integer of an operand; a truth value is 0 or 1, as in Python and C."""
     if isinstance(node, Cond):
@@ -121,6 +129,30 @@ def operands_of(node: Any) -> Sequence[Any]:
     return args
 
 
+def _nearest(table: Mapping[Any, K], kind: object) -> K | None:
+    """The row of a kind; that of a class, under the class or its name, or else of the nearest class above it."""
+    known = [own for base in kind.__mro__ for own in (base, base.__name__)] if isinstance(kind, type) else [kind]
+    return next((table[own] for own in known if own in table), None)
+
+
+class OperandsByClass(dict[type, Callable[[Any], Sequence[Any]]]):
+    """The operands of terms by their classes: `operands` of a converter, from a function for each class or its name.
+
+    Other classes have none.
+    """
+
+    def __init__(self, table: Mapping[Any, Callable[[Any], Sequence[Any]]]) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, kind: type) -> Callable[[Any], Sequence[Any]]:
+        found = self[kind] = _nearest(self._table, kind) or (lambda term: ())
+        return found
+
+    def __call__(self, term: Any) -> Sequence[Any]:
+        return self[type(term)](term)
+
+
 class Converter(Generic[S, T]):
     """Converts terms of one library to terms of another by a table, and remembers what became of each variable.
 
@@ -131,8 +163,8 @@ class Converter(Generic[S, T]):
 
     Parameters
     ----------
-    table: for each kind of term, a function of the term and its converted operands. A kind that is a class stands for
-        its subclasses as well, the nearest first.
+    table: for each kind of term, a function of the term and its converted operands. A kind that is a class, or the
+        name of one, stands for its subclasses as well, the nearest first.
     var: the target of a leaf that the table does not have; asked once for each leaf, remembered in `variables`.
     opaque: the target of any other term that the table does not have, of the term and its converted operands; without
         it such a term is an InputError.
@@ -161,10 +193,12 @@ class Converter(Generic[S, T]):
         identity: Callable[[S], Hashable] = id,
         variables: Mapping[S2, T] | None = None,
     ) -> None:
-        self._table: dict[Any, Callable[..., T]] = {**_table(table, "the table of Converter")}
+        self._table: Mapping[Any, Callable[..., T]] = _table(table, "the table of Converter")
+        self._rows: dict[object, Callable[..., T]] = {}  # of the kinds met so far
         self._var, self._opaque, self._kind, self._operands = var, opaque, kind, operands
         self._identity = identity
-        self._results: dict[Hashable, tuple[S, T]] = {}  # the source is kept, so that no identity is reused
+        self._results: dict[Hashable, T] = {}
+        self._sources: list[S] = []  # the keys of results: kept, so that no identity is reused
         self.variables: dict[S, T] = {}
         self.sources: dict[T, S] = {}
         for source, target in mapped({} if variables is None else variables, "the variables of Converter").items():
@@ -173,62 +207,72 @@ class Converter(Generic[S, T]):
     def __call__(self, root: S) -> T:
         """The converted term."""
         results, identity, operands_of = self._results, self._identity, self._operands
+        known: Callable[..., Any] = results.get
+        row_of, kind, keep, missing = self._rows.get, self._kind, self._sources.append, _MISSING
         key = identity(root)
-        found = results.get(key)
-        if found is not None:
-            return found[1]
-        stack: list[tuple[S, Hashable, Iterator[S], list[T]]] = [(root, key, iter(operands_of(root)), [])]
+        if key in results:
+            return results[key]
         try:
+            stack: list[tuple[S, Hashable, Iterator[S], list[T]]] = []
+            term, waiting = root, iter(operands_of(root))
+            converted: list[T] = []
             while True:
-                term, key, waiting, converted = stack[-1]
                 for arg in waiting:
                     own = identity(arg)
-                    found = results.get(own)
-                    if found is None:
-                        stack.append((arg, own, iter(operands_of(arg)), []))
-                        break
-                    converted.append(found[1])
+                    target = known(own, missing)
+                    if target is missing:
+                        below = operands_of(arg)
+                        if below:
+                            stack.append((term, key, waiting, converted))
+                            term, key, waiting, converted = arg, own, iter(below), []
+                            break
+                        row = row_of(kind(arg)) or self._row(kind(arg))
+                        results[own] = target = row(arg)
+                        keep(arg)
+                    converted.append(target)
                 else:
-                    stack.pop()
-                    target = self._converted(term, converted)
-                    results[key] = (term, target)
+                    row = row_of(kind(term)) or self._row(kind(term))
+                    results[key] = target = row(term, *converted)
+                    keep(term)
                     if not stack:
-                        return target
-                    stack[-1][3].append(target)
+                        answer: T = target
+                        return answer
+                    term, key, waiting, converted = stack.pop()
+                    converted.append(target)
         except RecursionError:
             raise InputError("a term is nested too deeply for the other library, which recurses over depth") from None
 
-    def _converted(self, term: S, operands: Sequence[T]) -> T:
-        handler = self._handler(self._kind(term))
-        if handler is not None:
-            return handler(term, *operands)
+    def _row(self, kind: object) -> Callable[..., T]:
+        """What converts terms of a kind, for the first of them."""
+        found = _nearest(self._table, kind)
+        row = self._rows[kind] = self._without_row if found is None else found
+        return row
+
+    def _without_row(self, term: S, *operands: T) -> T:
+        """What a term becomes that the table does not have."""
         if not operands and isinstance(term, Hashable):
-            if self._var is not None and term not in self.variables:
-                self._pair(term, self._var(term))
-            if term in self.variables:
-                return self.variables[term]
+            leaf: S = term
+            if leaf in self.variables:
+                return self.variables[leaf]
+            if self._var is not None:
+                return self._pair(leaf, self._var(leaf))
         if self._opaque is not None:
             return self._opaque(term, *operands)
         raise InputError(f"no conversion of {shown(term)} of {_kind_name(term)}")
 
-    def _handler(self, kind: object) -> Callable[..., T] | None:
-        handler = self._table.get(kind)
-        if handler is None and isinstance(kind, type):
-            for base in kind.__mro__:
-                if base in self._table:
-                    handler = self._table[kind] = self._table[base]
-                    break
-        return handler
-
     def _know(self, source: Any, target: T) -> None:
         self.variables[source] = target
         self.sources.setdefault(target, source)
+        if self._identity is id:  # else a leaf is looked up by equality, once
+            self._results[id(source)] = target
+            self._sources.append(source)
 
-    def _pair(self, source: Any, target: T) -> None:
+    def _pair(self, source: Any, target: T) -> T:
         known = self.sources.setdefault(target, source)
         if known is not source and known != source:
             raise InputError(f"{shown(known)} and {shown(source)} would both become {shown(target)}")
         self.variables[source] = target
+        return target
 
     def __repr__(self) -> str:
         return f"<Converter of {len(self._table)} kinds, {len(self.variables)} variables known>"
