@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar
@@ -40,6 +40,18 @@ _Of5: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar], R]
 _Of6: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar, IterVar], R]
 
 
+_IntegerName: TypeAlias = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+_OtherName: TypeAlias = Literal["bool", "float16", "float32", "float64"]
+
+
+@overload
+def var(name: str = ..., dtype: _IntegerName = ...) -> Var: ...
+@overload
+def var(name: str, dtype: _OtherName) -> Value: ...
+@overload
+def var(name: str = ..., *, dtype: _OtherName) -> Value: ...
+@overload
+def var(name: str = ..., dtype: str = ...) -> Var | Value: ...
 def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
     """Declare a scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >=
     0.

@@ -257,14 +257,14 @@ class TensorIntrin:
         self.inputs = op.input_tensors
         self.reduce_init = self.reduce_update = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> TensorIntrinCall:
+    def __call__(self, *args: object, **kwargs: object) -> TensorIntrinCall:
         slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]
         read = tuple(s for s in slices if isinstance(s, TensorSlice))
         scalars = tuple(build.operand(s, f"a scalar of {self.name}") for s in slices if not isinstance(s, TensorSlice))
         if len(read) != len(self.inputs) or len(scalars) != len(self.scalar_params):
             signature = f"{len(self.inputs)} tensors and {len(self.scalar_params)} scalars"
             raise InputError(f"{self.name} takes {signature}, not {len(read)} and {len(scalars)}")
-        axis = kwargs.pop("reduce_axis", ())
+        axis: Any = kwargs.pop("reduce_axis", ())
         if kwargs:
             raise InputError(f"{self.name} has no parameter {', '.join(kwargs)}")
         reduce_axis = (axis,) if isinstance(axis, IterVar) else tuple(axis)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self, SupportsIndex, TypeAlias, cast, overload
 
 from bound import dtypes
 from bound.itervar import IterVar
 from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp, make
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
-from intset.expr.node import Expr, Guest, as_expr
+from intset.expr.node import Cond, Expr, Guest, as_expr
 from intset.expr.printer import shown
+from intset.infinity import Infinity
 
 
 class Operation:
@@ -160,20 +161,24 @@ class Tensor:
             self._unfinished = unfinished_element(self, self.element)
         return self._unfinished
 
-    # An element is an `Expr` or a `Value` by the type of the tensor, which no static type says: `Any` lets it be both.
+    @overload
+    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Loaded: ...
+    @overload
+    def __getitem__(self, indices: slice | tuple[Index | slice, ...]) -> TensorSlice: ...
 
-    def __getitem__(self, indices: object) -> Any:
-        return self._at(indices if isinstance(indices, tuple) else (indices,))
+    def __getitem__(self, indices: object) -> TensorSlice | Loaded:
+        return self.at(indices if isinstance(indices, tuple) else (indices,))
 
-    def __call__(self, *indices: object) -> Any:
-        return self._at(indices)
+    def __call__(self, *indices: Index) -> Loaded:
+        return cast("Loaded", self.at(indices))
 
-    def _at(self, indices: tuple[object, ...]) -> Any:
+    def at(self, indices: tuple[object, ...]) -> TensorSlice | Loaded:
+        """The element at these indices; the slice where there are fewer, or slices among them."""
         if len(indices) > self.ndim:
             raise InputError(f"{self.name} has {self.ndim} dimensions, not {len(indices)}")
         if len(indices) < self.ndim or any(isinstance(index, slice) for index in indices):
             return TensorSlice(self, indices)
-        return element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices)))
+        return cast("Loaded", element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices))))
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""
@@ -206,14 +211,65 @@ class TensorSlice(Guest):
         self.tensor = tensor
         self.indices = indices
 
-    def __getitem__(self, indices: object) -> Any:
-        return self.tensor._at((*self.indices, *(indices if isinstance(indices, tuple) else (indices,))))
+    @overload
+    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Loaded: ...
+    @overload
+    def __getitem__(self, indices: slice | tuple[Index | slice, ...]) -> TensorSlice: ...
+
+    def __getitem__(self, indices: object) -> TensorSlice | Loaded:
+        return self.tensor.at((*self.indices, *(indices if isinstance(indices, tuple) else (indices,))))
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError(f"a slice of {self.tensor.name} is not iterable")
 
     def __repr__(self) -> str:
         return f"{self.tensor.name}[{', '.join(map(shown, self.indices))}]"
+
+
+Index: TypeAlias = "Number | SupportsIndex"
+
+if TYPE_CHECKING:
+
+    class Loaded(Value, Expr, TensorSlice):  # type: ignore[misc]  # the fields of nodes differ
+        """What `T[i, j]` is to a type checker: an `Expr`, a `Value`, or for too few indices a `TensorSlice`.
+
+        Which of them it is depends on the type and the dimensions of the tensor, which no static type says.
+        """
+
+        def __add__(self, other: ValueLike) -> Loaded: ...
+        def __radd__(self, other: ValueLike) -> Loaded: ...
+        def __sub__(self, other: ValueLike) -> Loaded: ...
+        def __rsub__(self, other: ValueLike) -> Loaded: ...
+        def __mul__(self, other: ValueLike) -> Loaded: ...
+        def __rmul__(self, other: ValueLike) -> Loaded: ...
+        def __floordiv__(self, other: ValueLike) -> Loaded: ...
+        def __rfloordiv__(self, other: ValueLike) -> Loaded: ...
+        def __mod__(self, other: ValueLike) -> Loaded: ...
+        def __rmod__(self, other: ValueLike) -> Loaded: ...
+        def __and__(self, other: Operand | SupportsIndex) -> Loaded: ...
+        def __rand__(self, other: Operand | SupportsIndex) -> Loaded: ...
+        def __or__(self, other: Operand | SupportsIndex) -> Loaded: ...
+        def __ror__(self, other: Operand | SupportsIndex) -> Loaded: ...
+        def __neg__(self) -> Loaded: ...
+        def __abs__(self) -> Loaded: ...
+        def __invert__(self) -> Loaded: ...
+        def __lt__(self, other: ValueLike | Infinity) -> Comparison: ...
+        def __le__(self, other: ValueLike | Infinity) -> Comparison: ...
+        def __gt__(self, other: ValueLike | Infinity) -> Comparison: ...
+        def __ge__(self, other: ValueLike | Infinity) -> Comparison: ...
+        def astype(self, dtype: str) -> Loaded: ...
+
+    class Comparison(Value, Cond):  # type: ignore[misc]  # as above
+        """What `T[i] < x` is to a type checker: a `Cond` or a `Value`."""
+
+        def __and__(self, other: Operand) -> Comparison: ...
+        def __rand__(self, other: Operand) -> Comparison: ...
+        def __or__(self, other: Operand) -> Comparison: ...
+        def __ror__(self, other: Operand) -> Comparison: ...
+        def __invert__(self) -> Comparison: ...
+
+else:
+    Loaded, Comparison = Number, Truth
 
 
 def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:

@@ -23,7 +23,7 @@ from intset.errors import ContradictionWarning, InputError
 from intset.expr.arguments import listed
 from intset.expr.dag import conjuncts
 from intset.expr.evaluate import as_width
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond, as_expr
+from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
@@ -263,11 +263,11 @@ class Context(Displayed):
     ) -> Expr: ...
     @overload
     def simplify(
-        self, e: IntLike | Cond, cost: Mapping[str, int] | None = None, *, steps: Literal[True], bits: int | None = None
-    ) -> Simplified: ...
+        self, e: Kind, cost: Mapping[str, int] | None = None, *, steps: Literal[True], bits: int | None = None
+    ) -> Simplified[Kind]: ...
     def simplify(
-        self, e: IntLike | Cond, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
-    ) -> Node | Simplified:
+        self, e: IntLike | Node, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
+    ) -> Node | Simplified[Node]:
         """The cheapest expression (or condition) found equal to `e` wherever `e` is defined.
 
         Parameters

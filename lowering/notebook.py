@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from bound import tables as of_bound
 from intset.budgets import SHOWN_LINES, SHOWN_NAME, SHOWN_ROWS
+from intset.expr.node import Node
 from intset.notebook import Cell, code, escaped, fragment, html, note, pre, svg, table
 from lowering.division.lower import Lowered
 from lowering.explore.results import Exploration
@@ -66,8 +67,8 @@ def _(value: Plan) -> Cell:
     return pre(value.explain())
 
 
-@fragment.register
-def _(value: Lowered) -> Cell:
+@fragment.register(Lowered)
+def _(value: Lowered[Node]) -> Cell:
     steps = ((code(step.rule), code(step.before), code(step.after)) for step in value.steps)
     rows = [
         ("expression", code(value.asked[0])),

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, NoReturn, Protocol, Self, TypeAlias, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -109,6 +109,13 @@ class Guest:
     """Base class of objects of other layers whose reflected operators accept expressions."""
 
     __slots__ = ()
+
+
+def no_quotient(left: object, right: Never) -> object:
+    """Refuse `/`, which is no operation of integers, unless a guest stands on the right; so do type checkers."""
+    if not isinstance(right, Guest):
+        raise InputError("'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv")
+    return NotImplemented
 
 
 class Interned:

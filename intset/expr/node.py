@@ -16,7 +16,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_count, mapped
 from intset.expr.arguments import as_int as as_int
-from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, intern, rewrite
+from intset.expr.dag import LOCK, ORIGIN, Flat, Interned, WeakTable, flatten, intern, no_quotient, rewrite
 from intset.expr.dag import Guest as Guest  # the names that other layers know from here
 from intset.expr.evaluate import settled
 from intset.expr.ops import Op
@@ -25,6 +25,7 @@ from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
 Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # Expr to Expr, Cond to Cond
+Kind_co = TypeVar("Kind_co", bound="Node", covariant=True)  # the same, of what holds one
 Old = TypeVar("Old", bound="Expr")  # what is replaced: mappings are invariant in their keys
 
 VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
@@ -163,12 +164,7 @@ class Expr(Node):
     def __abs__(self) -> Expr:
         return intern(Term, ops.ABS, (self,), None)
 
-    def __truediv__(self, other: object) -> Any:
-        if isinstance(other, Guest):
-            return NotImplemented
-        raise InputError("'/' is not an integer operation: use // (floor), truncdiv (C) or ceildiv")
-
-    __rtruediv__ = __truediv__
+    __truediv__ = __rtruediv__ = no_quotient
 
     def __lt__(self, other: IntLike | Infinity) -> Cond:
         return compare(ops.LT, self, other)

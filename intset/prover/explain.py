@@ -27,6 +27,7 @@ from intset.prover.proof import PROVED, REFUTED, Proof
 
 if TYPE_CHECKING:
     from intset.context import Context
+    from intset.domains.sets.base import Bounds
 
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",
@@ -48,7 +49,7 @@ class Explanation(Displayed):
     """The explanation of an answer: `lines` of text, and the `answer` itself (a `Proof` or `Bounds`)."""
 
     lines: tuple[str, ...]
-    answer: Any
+    answer: Proof | Bounds
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -125,7 +126,7 @@ def _at_counterexample(proof: Proof) -> list[str]:
     return lines
 
 
-def _about_bounds(ctx: Context, e: Expr, bounds: Any) -> list[str]:
+def _about_bounds(ctx: Context, e: Expr, bounds: Bounds) -> list[str]:
     lines = [f"Which values can {_short(e)} take?"]
     simplified = ctx.simplify(e)
     if simplified is not e:

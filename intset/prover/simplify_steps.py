@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple
 
 from intset.budgets import BANNED_REPLACEMENTS, SIMPLIFY_ROUNDS
 from intset.config import Config
@@ -12,7 +12,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder, rewrite
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.node import Cond, Expr, Kind, Kind_co, Node, make
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import Proof, prove_once
@@ -31,8 +31,8 @@ class SimplifyStep(NamedTuple):
     """
 
     rule: str
-    before: Any
-    after: Any
+    before: Node
+    after: Node
     facts: tuple[Fact, ...]
     proof: Proof
 
@@ -41,7 +41,7 @@ class SimplifyStep(NamedTuple):
         return f"{self.rule}: {self.before} -> {self.after}{f'  because {why}' if why else ''}"
 
 
-class Simplified(NamedTuple):
+class Simplified(NamedTuple, Generic[Kind_co]):
     """The answer of `simplify(e, steps=True)`.
 
     Attributes
@@ -51,7 +51,7 @@ class Simplified(NamedTuple):
     requires: side conditions, namely divisors not proved nonzero and assumed facts.
     """
 
-    expr: Any
+    expr: Kind_co
     steps: tuple[SimplifyStep, ...]
     requires: tuple[Cond, ...]
 
@@ -60,8 +60,8 @@ class Simplified(NamedTuple):
 
 
 def simplified_in_steps(
-    frame: Frame, root: Any, table: Mapping[str, int], bits: int | None, config: Config
-) -> Simplified:
+    frame: Frame, root: Kind, table: Mapping[str, int], bits: int | None, config: Config
+) -> Simplified[Kind]:
     """Simplify `root` by proved replacements only."""
     banned: set[tuple[Node, Node]] = set()
     steps: list[SimplifyStep] = []
@@ -76,8 +76,8 @@ def simplified_in_steps(
 
 
 def _round(
-    frame: Frame, root: Any, like: Simplifier, banned: set[tuple[Node, Node]], config: Config
-) -> tuple[Any, list[SimplifyStep]]:
+    frame: Frame, root: Kind, like: Simplifier, banned: set[tuple[Node, Node]], config: Config
+) -> tuple[Kind, list[SimplifyStep]]:
     """(result, steps) of one run; extends `banned` with unproved replacements and reruns."""
     inside = frame.where_defined((root,))
     for _ in range(BANNED_REPLACEMENTS):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 
 from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Kind_co, Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import Proof
@@ -21,7 +21,7 @@ from lowering.division.site import Fits, Need, Site
 
 
 @all_as_configured
-class Lowered(Configured):
+class Lowered(Configured, Generic[Kind_co]):
     """The result of `lower_division`.
 
     Guarantee: at every point of the context at which the expression has a value and each of its evaluated subterms is
@@ -40,13 +40,14 @@ class Lowered(Configured):
 
     def __init__(
         self,
-        expr: Any,
+        expr: Kind_co,
         steps: tuple[LoweringStep, ...],
         bits: int,
         divisors: tuple[tuple[Proof, Cond], ...],
         asked: tuple[Node, Context | None],
     ) -> None:
-        self.expr, self.steps, self.bits = expr, steps, bits
+        self.expr: Kind_co = expr
+        self.steps, self.bits = steps, bits
         self.asked = asked
         self._divisors = divisors
 
@@ -89,7 +90,11 @@ class Lowered(Configured):
         return f"<Lowered at {self.bits} bits: {self.expr}>"
 
 
-def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32) -> Lowered:
+@overload
+def lower_division(e: Cond, ctx: Context | None = None, bits: int = 32) -> Lowered[Cond]: ...
+@overload
+def lower_division(e: IntLike, ctx: Context | None = None, bits: int = 32) -> Lowered[Expr]: ...
+def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32) -> Lowered[Cond] | Lowered[Expr]:
     """Lower every floor and ceiling division and remainder of `e` to C operations of `bits` bits.
 
     Each division becomes the cheapest form, by `intset.simplify.cost.MACHINE_COST`, whose side condition is proved.

@@ -82,7 +82,7 @@ class Measure:
         """The sizes at which the measure asks."""
         return dict(getattr(self, "sizes", ()))
 
-    def __call__(self, made: Any) -> dict[str, float]:
+    def __call__(self, made: object) -> dict[str, float]:
         return self.numbers(Prepared(made, self.fixed()))
 
     def __add__(self, other: Measure) -> Measure:

@@ -26,6 +26,8 @@ PACKAGES = ("intset", "bound", "lowering")
 PUBLIC = (intset, intset.ops, bound, te, tir, replay, lowering)
 # The operands and payload of a node depend on its operation: `fold` and `Converter` are their typed views.
 NODE_FIELDS = frozenset(("args", "data"))
+# What `==` gives a type checker must be `Any` or a boolean; Python calls the others.
+PLUMBING = frozenset(("__eq__", "__ne__", "__new__", "__setstate__", "__reduce__", "__getattr__", "__get__"))
 _ANY = re.compile(r"\bAny\b")
 
 
@@ -45,7 +47,7 @@ def members(where: str, cls: type) -> Iterator[tuple[str, str]]:
         if base.__module__.split(".")[0] not in PACKAGES:
             continue
         for name, member in vars(base).items():
-            if name.startswith("_") and name != "__init__":
+            if name.startswith("_") and (not name.endswith("__") or name in PLUMBING):
                 continue
             function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             if inspect.isfunction(function):

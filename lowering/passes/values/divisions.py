@@ -10,7 +10,7 @@ from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
 from intset.expr.dag import operations
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from lowering.division import Lowered, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function, with_fields
@@ -19,7 +19,7 @@ from lowering.nest.walk import map_operands, operands, range_ends, statements
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.integers import map_integers
 
-Note: TypeAlias = Callable[[Lowered], object]  # told of every expression that is lowered
+Note: TypeAlias = Callable[[Lowered[Node]], object]  # told of every expression that is lowered
 _LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
 _CHANGING: Final = _LOWERED | {ops.LOAD}  # a load may be a function of data
 
@@ -49,13 +49,13 @@ def _may_change(stmt: Stmt) -> bool:
     return any(not _CHANGING.isdisjoint(walk.operations(operand)) for operand in operands(stmt))
 
 
-def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered, ...]:
+def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
     """The lowering of each distinct expression with a division, as `lower_divisions` performs it.
 
     Each entry gives the reason for its form and, for a corrected form, the missing fact. Conditions of assertions are
     left out: their lowering must not use the facts that they check.
     """
-    lowerings: list[Lowered] = []
+    lowerings: list[Lowered[Node]] = []
     rewritten(f.body, Cursor.root(f), leave=_rules(bits, lowerings.append))
     return tuple({(one.asked[0], one.expr): one for one in lowerings if one.steps}.values())
 
