@@ -215,6 +215,12 @@ def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
         if key not in names:
             label = key.name if isinstance(key, Tensor) else shown(key)
             parameters = ", ".join(t.name for t in f.params)
+            others = {v.name: v for v in f.sizes} | {v.data[0]: v for v in f.scalars}
+            if other := next((name for name, v in others.items() if key is v or key == name), None):
+                raise InputError(
+                    f"{other} is no array: {f.name} takes sizes and scalars in the third argument, as in "
+                    f"run(f, arrays, {{{other!r}: 4}})"
+                )
             raise InputError(f"{label} is no parameter of {f.name}: the parameters are {parameters}")
         known[names[key]] = array
     return known

@@ -79,6 +79,17 @@ def test_what_does_not_fit_is_refused() -> None:
         run(g, {"A": Y[:5]})
 
 
+def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
+    d, x = te.size_var("d"), te.var("x", "float32")
+    A = te.placeholder((d,), name="A")
+    B = te.compute((d,), lambda i: A[i] * x, name="B")
+    f = lower(te.create_schedule(B.op), [A, B, x])
+    for key, name in (("d", "d"), (d, "d"), ("x", "x"), (x, "x")):
+        with pytest.raises(InputError, match=rf"{name} is no array: B takes .* third argument, as in run\(f, arrays, "):
+            run(f, {"A": np.ones(3, np.float32), key: 0})
+    assert run(f, {"A": np.ones(3, np.float32)}, {"d": 3, "x": 2})["B"].tolist() == [2.0] * 3
+
+
 def test_a_division_by_zero_is_reported() -> None:
     a = te.placeholder((4,), "int32", name="A")
     f = lower(te.create_schedule(te.compute((4,), lambda i: 12 // a[i], name="B").op))
