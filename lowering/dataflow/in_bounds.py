@@ -67,12 +67,12 @@ def _checked(program: Program, site: StmtSite, cursor: Cursor, access: ElementRe
     inside = logical_and(*in_storage(indices, storage_of(program.f, access.tensor)))
     ends = [end for loop in cursor.loops for end in range_ends(loop.range)]
     on_data = not site.guard.is_complete or bool(opaque_terms(*map(site.expanded, (*indices, *ends))))
-    known = {*program.f.sizes, *(loop.var for loop in cursor.loops)}
+    known = (*(loop.var for loop in cursor.loops), *program.f.sizes)
     for guard in access.guards:
         proof = proof_of(cursor.scope.where(*guard.conditions), inside)
         if proof.status == REFUTED and guard.is_complete and not on_data:
             found = proof.counterexample or {}
-            point = {str(var): value for var, value in found.items() if var in known}
+            point = {str(var): found[var] for var in known if var in found}
             return shown._replace(status=REFUTED, point=point)
         if proof.status != PROVED:
             reason = proof.reason if proof.status == UNKNOWN else "it depends on the contents of tensors"

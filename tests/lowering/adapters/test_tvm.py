@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,8 @@ import tvm_ffi  # noqa: E402
 
 from bound import dtypes  # noqa: E402
 from intset.errors import InputError  # noqa: E402
-from lowering import parse_nest, remove_assume, run, simplify, transform_layout  # noqa: E402
+from lowering import dataflow, parse_nest, remove_assume, run, simplify, transform_layout  # noqa: E402
 from lowering.adapters.tvm import from_tvm, to_tvm  # noqa: E402
-from lowering.dataflow.accesses import reads_of  # noqa: E402
-from lowering.nest.driver import cursors  # noqa: E402
-from lowering.nest.ir import Store  # noqa: E402
-from lowering.nest.scope import proof_of  # noqa: E402
-from lowering.nest.tensors import in_storage, storage_of  # noqa: E402
-from lowering.nest.walk import operands  # noqa: E402
 from tests import ROOT  # noqa: E402
 from tests.lowering.adapters.tvm_functions import CASES, Case  # noqa: E402
 
@@ -65,30 +60,18 @@ def test_functions_of_tvm_there_and_back(name: str) -> None:
         same(compiled(to_tvm(f), case), case)
 
 
-def verdicts(f: Any) -> list[str]:
-    """What the prover says of each index of each access: whether it lies in the storage of its tensor."""
-    found = []
-    for cursor in cursors(f):
-        stmt = cursor.stmt
-        accesses = [(stmt.tensor, stmt.indices, [cursor.scope])] if isinstance(stmt, Store) else []
-        for read in reads_of(operands(stmt), lambda operand: operand):
-            scopes = [cursor.scope.where(*guard.conditions) for guard in read.guards]
-            accesses += [(read.tensor, read.node.args, scopes)]
-        for tensor, indices, scopes in accesses:
-            ends = in_storage(indices, storage_of(f, tensor))
-            found += [proof_of(scope, end).status for scope in scopes for end in ends]
-    return found
-
-
-# what data decides: elements that are indices
-DATA = {"gather": 1, "sparse_product": 3, "lazy_conditions": 1}
+# the accesses that contents of tensors decide
+DATA = {
+    "gather": {"A[I[i], j]"},
+    "sparse_product": {"X[indptr[i] + k]", "V[cols[indptr[i] + k]]", "cols[indptr[i] + k]"},
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"triangular_loops"}))
 def test_accesses_of_functions_of_tvm_are_proved_in_bounds(name: str) -> None:
-    found = verdicts(from_tvm(CASES[name](np.random.default_rng(0)).func))
-    assert found.count("refuted") == DATA.get(name, 0)
-    assert found.count("proved") == len(found) - DATA.get(name, 0) > 1
+    found = dataflow(from_tvm(CASES[name](np.random.default_rng(0)).func)).accesses()
+    assert {access.access for access in found if access.status != "proved"} == DATA.get(name, set())
+    assert len(found) > 1 and all(access.status != "refuted" for access in found)
 
 
 def ran(f: Any, case: Case) -> None:
@@ -224,6 +207,14 @@ def test_what_has_no_counterpart_is_named() -> None:
         to_tvm(parse_nest("def f(A: int32[4]):\n    pass\n"), like=3)
     with pytest.raises(InputError, match="to_tvm takes a Function"):
         to_tvm(3)
+
+
+def test_the_guide_runs() -> None:
+    page = (ROOT / "docs" / "from-tvm.md").read_text(encoding="utf-8")
+    code = "".join(re.findall(r"^```pycon\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL))
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(doctest.DocTestParser().get_doctest(code, {}, "from-tvm", "docs/from-tvm.md", 0))
+    assert runner.tries >= 40 and runner.failures == 0
 
 
 def test_the_documented_example_runs() -> None:
