@@ -87,7 +87,8 @@ class TracedQuestion:
 
     Attributes
     ----------
-    what: the kind: "bounds", "value_set", "image", "prove", "simplify", "infer_bound", "stage", "lower", "pass".
+    what: the kind: "bounds", "value_set", "image", "prove", "simplify"; "infer_bound", "stage", "lower", "pass";
+        "operation" for one on a set that gave something up.
     by: the tier that answered; empty where an exception ended the question.
     seconds: its time on the clock, inner questions included; `inside`: that of the inner questions.
     depth: the number of questions around it.
@@ -230,6 +231,12 @@ class Trace(ScopedBlock["Trace"], Displayed):
         """For each tier its totals, by name."""
         with self._lock:
             return dict(self._totals)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_records": self._records, "_totals": self._totals, "_omitted": self._omitted}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def enter(self) -> Trace:
         return self
@@ -412,11 +419,17 @@ def _subject_of(subject: Callable[..., object], *args: Any, **named: Any) -> obj
 
 def _heard(error: BudgetError) -> None:
     """Take down that a budget ended, or that an exact computation refused."""
+    record, refusal = _CURRENT.get(), Refusal(str(error), error.budget)
+    if record is not None:
+        record.at.refused(refusal)
+    elif TRACES or LOG.isEnabledFor(DEBUG):  # an operation on an answer, such as a union or a count
+        recorded("operation", "on a set", lambda: _refuse(refusal))
+
+
+def _refuse(refusal: Refusal) -> None:
     record = _CURRENT.get()
     if record is not None:
-        record.at.refused(Refusal(str(error), error.budget))
-    elif LOG.isEnabledFor(DEBUG):
-        LOG.debug("gave up: %s", Refusal(str(error), error.budget))
+        record.at.refused(refusal)
 
 
 LISTENERS.append(_heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from math import prod
 
 from intset.budgets import CERTIFY_SOON, CERTIFY_SOON_LINEAR, CERTIFY_STEPS
@@ -33,8 +34,10 @@ _ORDER = {
 }
 
 
-def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
+def certify(goal: Cond, proof: Decided, used: Collection[Fact], is_brief: bool = False) -> Certificate:
     """The checked certificate of a goal decided by the facts `used`.
+
+    `is_brief`: the search ends after `CERTIFY_SOON` steps for the strongest claim, of the deciding tier's kind.
 
     Raises
     ------
@@ -46,9 +49,12 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact]) -> Certificate:
     elif proof.status != PROVED:
         raise InputError(f"only a decided question has a certificate; this one is unknown: {proof.reason}")
     else:
-        kinds = _ORDER.get(proof.by, _ORDER["linear"])
-        soon = CERTIFY_SOON_LINEAR if proof.by == "linear" else CERTIFY_SOON
-        cert = first_accepted(_claims(goal, proof, used), basis, kinds, SearchBudget(CERTIFY_STEPS), soon)
+        kinds, claims = _ORDER.get(proof.by, _ORDER["linear"]), _claims(goal, proof, used)
+        if is_brief:
+            cert = first_accepted(islice(claims, 1), basis, kinds[:1], SearchBudget(0), CERTIFY_SOON)
+        else:
+            soon = CERTIFY_SOON_LINEAR if proof.by == "linear" else CERTIFY_SOON
+            cert = first_accepted(claims, basis, kinds, SearchBudget(CERTIFY_STEPS), soon)
     if cert is None:
         raise InputError(f"no certificate was found for {shown(goal)}")
     return cert

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from intset import names
@@ -139,13 +140,22 @@ class Proof(Displayed):
         return self._certificate
 
     def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:
-        """The facts used and the certificate; `None` where unknown so far and z3 would have to prove again."""
-        if self.status != PROVED or self.by == "z3":
+        """The facts used and the certificate, found by the deciding tier and those before it alone; `None` without.
+
+        z3 is not asked again: what a proof of z3 rests on is known after `used` and `certificate()` were asked for.
+        """
+        if self.status != PROVED or self.by == "z3" or self.basis is NOTHING or self._certificate is not None:
             return self._used, self._certificate
-        try:
-            return self.used, self.certificate()
-        except InputError:
-            return self._used, None
+        tiers = self.basis.config.tiers
+        config = replace(self.basis.config, tiers=tiers[: tiers.index(self.by) + 1] if self.by in tiers else tiers)
+        basis = self.basis._replace(config=config)
+        with pinned(config):
+            used = needed_facts(self.goal, basis) if self._used is None else self._used
+            try:
+                decided = Decided(self.status, self.by, self.decided_vacuous, basis=basis)
+                return used, certify(self.goal, decided, used, is_brief=True)
+            except InputError:
+                return used, None
 
     def __bool__(self) -> bool:
         return self.status == PROVED

@@ -221,6 +221,18 @@ def test_a_proof_shows_its_certificate_and_a_refutation_its_point() -> None:
     assert all(f"{v}{k}" in refuted for v, k in point.items())
 
 
+def test_a_proof_is_shown_soon_and_unchanged() -> None:
+    """What is shown is found anew with little effort; the proof itself learns nothing by it."""
+    i, k = Var("i"), Var("k")
+    ctx = Context({i: Range(0, n), j: Range(0, 4), k: Range(1, 9)}, assume=[n <= 8, n % 4 == 0, k < n])
+    for goal in (i * j < 40, (i * 4 + j) // 4 < 8, (i * j * k) % 4 <= 3, i * i * k < 600):
+        first, other = ctx.prove(goal), Context(ctx.ranges, assume=ctx.facts).prove(goal)
+        assert first.status == "proved"
+        shown = first._repr_html_()
+        assert shown == first._repr_html_() and set(first.used) == set(other.used)
+        assert first.certificate().check()
+
+
 def test_every_class_that_is_displayed_has_what_it_promises() -> None:
     """No public class of `intset` has half a representation; the module is loaded by the first one alone."""
     code = "import sys, intset; from intset import Context, Var; i = Var('i'); c = Context({i: None})\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import pickle
 import random
 import subprocess
 import sys
@@ -255,8 +256,33 @@ def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert lines[0].startswith("bounds i * 5 + j: (0, 39) by linear, ")
     assert lines[1].startswith("prove i < 7: refuted by linear, ")
     assert "isl gave up after 10 operations [isl_operations]" in lines[2]
-    assert lines[-1] == "gave up: outside of a question [points]"
+    assert lines[-1].startswith("operation on a set: ") and "outside of a question [points]" in lines[-1]
     assert {record.levelno for record in caplog.records} == {logging.DEBUG} and trace.OPEN == []
+
+
+def test_an_operation_on_a_set_that_gives_up_is_a_record() -> None:
+    ctx = Context({i: Range(0, 10**6), j: Range(0, 10**6)})
+    with using(isl_operations=20), ctx.trace() as t:
+        first, last = ctx.image((i * 2, j)), ctx.image((i, j * 3))
+        asked = len(t.records)
+        with using(isl_operations=20):
+            union = first | last
+    assert not union.is_exact and asked == 2
+    assert [r.what for r in t.records[asked:]][:1] == ["operation"] and "isl_operations" in refusals(t)
+
+
+def test_a_trace_pickles() -> None:
+    ctx = hard()
+    with ctx.trace() as t:
+        ctx.bounds((i * 7 + j * 3) % 13 // 2)
+        ctx.prove(i < 3)
+    copy: Trace = pickle.loads(pickle.dumps(t))
+    assert str(copy) == str(t) and copy.to_json() == t.to_json()
+    error: BudgetError = pickle.loads(pickle.dumps(BudgetError("too long", "points")))
+    assert (str(error), error.budget) == ("too long", "points")
+    with copy:
+        ctx.prove(i < 4)
+    assert len(copy.records) == len(t.records) + 1
 
 
 class Broken:
