@@ -6,10 +6,10 @@ signs have the answer no, and a failing derivation is the dearest one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import MEMBERS
+from intset.budgets import DRAWN_MEMBERS, MEMBERS
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
@@ -26,20 +26,45 @@ _SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
 _OTHER: Final = 9  # of a size that no assumption mentions
 _FREE: Final = (ops.VAR, ops.LOAD)
 
-Place = Callable[[int, int], int]
+Place = Callable[[int, int, int], int]  # a value from the ends of a range, and the number of the variable
 Pattern = tuple[tuple[int, ...], Place]
+
+
+def _first(first: int, last: int, _: int) -> int:
+    return first
+
+
+def _last(first: int, last: int, _: int) -> int:
+    return last
+
+
 _PATTERNS: Final[tuple[Pattern, ...]] = (
-    (tuple(k * 60 for k in _SIZES), max),  # tiles divide these
-    (_SIZES[::-1], min),
-    (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last: (first + last) // 2),
-    (_SIZES, max),
-    ((1 << 64,), min),  # beyond any machine type
-    ((1,), max),
-    ((2, 3), max),
-    ((3, 2), min),
-    ((1, 4), max),
-    ((4, 1), min),
+    (tuple(k * 60 for k in _SIZES), _last),  # tiles divide these
+    (_SIZES[::-1], _first),
+    (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last, _: (first + last) // 2),
+    (_SIZES, _last),
+    ((1 << 64,), _first),  # beyond any machine type
+    ((1,), _last),
+    ((2, 3), _last),
+    ((3, 2), _first),
+    ((1, 4), _last),
+    ((4, 1), _first),
 )
+
+
+def _drawn(seed: int) -> Pattern:
+    """Small sizes, and places that differ from variable to variable: the same for a seed."""
+
+    def number(k: int) -> int:
+        return (seed * 0x9E3779B1 ^ k * 0x85EBCA6B) % 0xFFFFFFFB >> 5
+
+    def place(first: int, last: int, k: int) -> int:
+        return (first, last, first + number(k) % (last - first + 1))[number(k + 97) % 3]
+
+    return tuple(1 + number(k + 31) % (4, 12, 40)[seed % 3] for k in range(8)), place
+
+
+_DRAWN: Final = tuple(map(_drawn, range(1, DRAWN_MEMBERS + 1)))
 
 
 class Member:
@@ -112,7 +137,8 @@ class FoundMembers(NamedTuple):
         """Try the next pattern; its point is added unless it lies outside the scope or is known."""
         member = _member(known, self.sizes, self.solved, self.order, *self.left[0])
         if member is None or any(member.point == other.point for other in self.found):
-            return self._replace(left=self.left[1:])
+            is_last = len(self.left) == 1 and self.left[0] is _PATTERNS[-1]
+            return self._replace(left=_DRAWN if is_last else self.left[1:])
         found = (*self.found, member)
         return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else ())
 
@@ -156,7 +182,9 @@ def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
         free = [e for e, k in fact.terms.items() if abs(k) == 1 and e.op in _FREE and e not in known.ranges]
         e = max(free, key=lambda e: e.op is ops.LOAD, default=None)
         if e is not None and e not in solved:
-            solved[e] = fact.scale(-fact.terms[e]).plus(atom(e))
+            value = fact.scale(-fact.terms[e]).plus(atom(e))
+            if not any(e in term.free_vars() for term in value.terms):  # such as `n // 3 * 3`
+                solved[e] = value
     return solved
 
 
@@ -195,14 +223,12 @@ def _member(
     point = member.point
     for k, v in enumerate(sizes):
         point[v] = _nearest(numbers[k % len(numbers)], known.atom_bounds(v), *step_of(known, v))
-    for e, form in solved.items():
-        value = member.value(form)
-        if value is None:
+    waiting = dict(solved)
+    later = set(order)
+    for number, v in enumerate(order):
+        if waiting and not _settled(known, member, waiting, later):
             return None
-        if isinstance(e, Var) and value != _nearest(value, known.atom_bounds(e), *step_of(known, e)):
-            return None
-        point[e] = value
-    for v in order:
+        later.discard(v)
         low, high = ranges.get(v, EVERYTHING)
         for end, is_low in zip(assumptions.limits.get(v, (None, None)), (True, False), strict=True):
             if end is None:
@@ -218,8 +244,35 @@ def _member(
             low = high = _nearest(_OTHER, (low, high), 1, 0)
         if low > high:
             return None
-        point[v] = place(low, high)
+        point[v] = place(low, high, number)
+    if waiting and (not _settled(known, member, waiting, later) or waiting):
+        return None
     return member if _is_member(assumptions, member) else None
+
+
+def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], later: Collection[Expr]) -> bool:
+    """Enter equated sizes whose terms have values; `False` if one of these has none, or none in its range.
+
+    Parameters
+    ----------
+    waiting: the equated sizes left, which are removed as they are entered.
+    later: variables without a value so far.
+    """
+    progress = True
+    while progress:
+        progress = False
+        for e, form in list(waiting.items()):
+            if any(v in later or v in waiting for term in form.terms for v in term.free_vars()):
+                continue
+            value = member.value(form)
+            if value is None:
+                return False
+            if isinstance(e, Var) and value != _nearest(value, known.atom_bounds(e), *step_of(known, e)):
+                return False
+            member.point[e] = value
+            del waiting[e]
+            progress = True
+    return True
 
 
 def _is_member(assumptions: Assumptions, member: Member) -> bool:

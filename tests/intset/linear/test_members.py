@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum
+from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, select
 from intset.errors import IntSetError
 from intset.expr.node import Cond, Expr, as_expr
 from intset.linear.assumptions import Assumptions
@@ -115,3 +115,24 @@ def test_members_of_a_table_of_ranges_that_grows() -> None:
     assert not known.is_nonneg(known.form(m - 10))
     numeric[j], limits[j] = (0, None), (known.form(as_expr(0)), known.form(m - 1))
     assert not is_refuted(known, claim) and known.is_nonneg(claim)
+
+
+@pytest.mark.parametrize("least", [-4, 0, 6])
+def test_a_size_that_facts_equate_with_a_term_of_loops_has_members(least: int) -> None:
+    """The value that a nest names: entered once its loops have values, before loops that it bounds."""
+    o, i, named, t = Var("o"), Var("i"), Var("named"), ShapeVar("t", lower=1)
+    start = select(o * t > 6, o * t % 5, 0)
+    ctx = Context({o: Range(0, ceildiv(24, t)), i: Range(0, named + 3)})
+    known = ctx.extended(facts=[named >= start, named <= start, o * t + i >= least]).frame.known
+    members = members_of(known)
+    assert len(members) > 2
+    for member in members:
+        assert evaluate(named.eq(start) & (i <= named + 2) & (o * t + i >= least), member.point)
+
+
+def test_a_scope_that_no_regular_point_satisfies_has_drawn_members() -> None:
+    o, i, j, t = Var("o"), Var("i"), Var("j"), ShapeVar("t", lower=1)
+    ctx = Context({o: Range(0, 40), i: Range(0, 12), j: Range(0, 12)})
+    known = ctx.extended(facts=[o * t >= 9, o * t <= 30, i >= j + 2, i + j <= 9, i + j >= 3]).frame.known
+    assert members_of(known)
+    assert is_refuted(known, known.form(o * t - 20)) and is_refuted(known, known.form(j - i + 4))
