@@ -11,13 +11,13 @@ from bound.tensor import Tensor
 from intset.budgets import SHOWN_ROWS
 from intset.errors import IntSetError
 from intset.expr.range import Range
-from intset.notebook import Cell, code, escaped, fragment, html, pre, svg, table
+from intset.notebook import Cell, code, conditions, escaped, fragment, html, pre, svg, table
 
 __all__ = ["html", "svg"]
 
 
 def _sides(box: Sequence[Range]) -> Cell:
-    return code(" x ".join(f"[{side.min}, {side.max}]" for side in box[:SHOWN_ROWS]) or "()")
+    return code(" x ".join(f"[{side.min}, {side.max}]" for side in box) or "()")
 
 
 @fragment.register
@@ -53,8 +53,9 @@ def _loops(value: BoundsMap, stage: Stage) -> str:
 def _(value: StageNest) -> Cell:
     loops = ((code(loop.iv.name), code(loop.range.min), code(loop.range.extent)) for loop in value.loops)
     axes = ((code(iv.name), code(e)) for iv, e in value.values.items())
-    guards = "".join(f"<div>{code(cond)}</div>" for cond in value.guards[:SHOWN_ROWS])
-    return table(("loop", "min", "extent"), loops) + table(("axis", "value"), axes) + table((), [("where", guards)])
+    guards = table((), [("where", conditions(value.guards) or "always")])
+    heads = ("loop", "min", "extent"), ("axis", "value")
+    return table(heads[0], loops, len(value.loops)) + table(heads[1], axes, len(value.values)) + guards
 
 
 @fragment.register

@@ -18,6 +18,7 @@ from intset.budgets import (
     DRAWN_OPERATIONS,
     FEW_POINTS,
     SHOWN_NAME,
+    SHOWN_NODES,
     SHOWN_ROWS,
     SHOWN_TEXT,
 )
@@ -30,11 +31,11 @@ from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
 from intset.errors import IntSetError
-from intset.expr.dag import size
+from intset.expr.dag import is_small, size
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
 from intset.expr.node import Cond, Expr, Node
-from intset.expr.printer import shown, to_text
+from intset.expr.printer import short_number, shown, to_text
 from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
@@ -151,9 +152,16 @@ def known(answer: Callable[[], object]) -> Cell:
         return f"<em>not known: {escaped(error.args[0] if error.args else error, SHOWN_NAME)}</em>"
 
 
+def conditions(conds: Sequence[Cond]) -> Cell:
+    """Conditions, one a line; beyond `SHOWN_ROWS` their number."""
+    rest = len(conds) - SHOWN_ROWS
+    lines = "".join(f"<div>{code(cond)}</div>" for cond in conds[:SHOWN_ROWS])
+    return lines + (note(f"and {rest:,} more") if rest > 0 else "")
+
+
 def claim(value: IntSet | Region | Relation) -> str:
     """How a set relates to the true one."""
-    return f"{'exact' if value.is_exact else 'a superset'}, by {value.by}"
+    return f"{'exact' if value.is_exact else 'a superset'}, by {str(value.by)[:SHOWN_NAME]}"
 
 
 def notes(texts: Sequence[str]) -> Cell:
@@ -282,11 +290,12 @@ def _(value: Bounds) -> Cell:
 @fragment.register
 def _(value: IntSet) -> Cell:
     low, high = value.ends()
+    is_short = is_small(SHOWN_NODES, [end for end in (low, high) if isinstance(end, Expr)])
     rows = [
-        ("elements", known(value.describe)),
+        ("elements", known(value.describe) if is_short else "those between the ends"),
         ("lower end", code(low)),
         ("upper end", code(high)),
-        ("number", known(value.count)),
+        ("number", known(value.count) if is_short else "not counted: the ends are long"),
         ("claim", escaped(f"{claim(value)}{', both ends attained' if value.is_tight else ''}")),
     ]
     if value.params:
@@ -339,14 +348,14 @@ def _(value: Proof) -> Cell:
         return table((), [*rows, ("fails at", at)])
     if not value:
         return table((), rows)
-    used, found = value.at_hand()
+    used, found = value.at_hand() if is_small(SHOWN_NODES, (value.goal,)) else (None, None)
     if value.decided_vacuous:
         rows.append(("vacuous", "no point satisfies the ranges and facts"))
     if used is not None:
         facts = [(code(fact.condition), escaped(fact.provenance)) for fact in used]
         rows.append(("facts used", table((), facts) if facts else "none"))
     if value.basis.requires:
-        rows.append(("where", "".join(f"<div>{code(cond)}</div>" for cond in value.basis.requires[:SHOWN_ROWS])))
+        rows.append(("where", conditions(value.basis.requires)))
     rows.append(("certificate", "not asked for yet: see certificate()" if found is None else fragment(found)))
     return table((), rows)
 
@@ -381,9 +390,9 @@ def _(value: Context) -> Cell:
 
 @fragment.register
 def _(value: IterMap) -> Cell:
-    images = [(code(e), *_span(r)) for e, r in zip(value.exprs, value.ranges, strict=True)]
+    images = ((code(e), *_span(r)) for e, r in zip(value.exprs, value.ranges, strict=True))
     verdicts = [("injective", known(lambda: value.injective)), ("surjective", known(lambda: value.surjective))]
-    return table(("index", "first", "last"), images) + table((), verdicts)
+    return table(("index", "first", "last"), images, len(value.exprs)) + table((), verdicts)
 
 
 def _span(side: Range) -> tuple[Cell, Cell]:
@@ -395,12 +404,10 @@ def _(value: Space) -> Cell:
     values = value.values
     rows = ((code(name), f"{len(own):,}", code(_values(own))) for name, own in values.items())
     candidates = prod(len(own) for own in values.values())
-    counted = known(value.count) if candidates <= FEW_POINTS**2 else f"of {candidates:,} candidates; see count()"
-    where = "".join(f"<div>{code(cond)}</div>" for cond in value.where[:SHOWN_ROWS])
-    left = len(value.where) - SHOWN_ROWS
-    return table(("name", "number", "values"), rows) + table(
-        (), [("members", counted), ("where", (where or "always") + (note(f"{left:,} more") if left > 0 else ""))]
-    )
+    uncounted = f"of {short_number(candidates)} candidates; see count()"
+    counted = known(value.count) if candidates <= FEW_POINTS**2 else uncounted
+    members = table((), [("members", counted), ("where", conditions(value.where) or "always")])
+    return table(("name", "number", "values"), rows, len(values)) + members
 
 
 def _values(values: Sequence[object]) -> str:
@@ -410,7 +417,7 @@ def _values(values: Sequence[object]) -> str:
 
 @fragment.register
 def _(value: Explanation) -> Cell:
-    return pre("\n".join(value.lines[:SHOWN_ROWS]))
+    return pre("\n".join(value.lines))
 
 
 @fragment.register

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from bound import tables as of_bound
 from intset.budgets import SHOWN_LINES, SHOWN_NAME, SHOWN_ROWS
 from intset.expr.node import Node
-from intset.notebook import Cell, code, escaped, fragment, html, note, pre, svg, table
+from intset.notebook import Cell, code, conditions, escaped, fragment, html, note, pre, svg, table
 from lowering.division.lower import Lowered
 from lowering.explore.results import Exploration
 from lowering.layout.index_map import IndexMap
@@ -73,6 +73,6 @@ def _(value: Lowered[Node]) -> Cell:
     rows = [
         ("expression", code(value.asked[0])),
         (f"at {value.bits} bits", code(value.expr)),
-        *(("requires", code(cond)) for cond in value.requires[:SHOWN_ROWS]),
+        ("requires", conditions(value.requires) or "nothing"),
     ]
-    return table((), rows) + table(("rule", "before", "after"), steps)
+    return table((), rows) + table(("rule", "before", "after"), steps, len(value.steps))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from intset.budgets import DRAWN_LENGTH
+from intset.budgets import COUNTED_POINTS, DRAWN_LENGTH
 from intset.domains.sets.bounds import Pair, Represented, range_between
 from intset.errors import BudgetError, CountError
 from intset.expr.node import Expr
@@ -70,9 +70,16 @@ def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
     if seen.includes(seen.hull()):
         return Elements(number, box, ones, None)
     block = _block([extent for _, extent in box], max_blocks)
+    if number is not None and number <= min(max_blocks, COUNTED_POINTS):
+        points = seen.listed(number)
+        return Elements(number, box, block, frozenset(_place(x, box, block) for x in points))
     point = coordinates(dims)
     places = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
     return Elements(number, box, block, frozenset(seen.image(point, places).listed(max_blocks)))
+
+
+def _place(point: Sequence[int], box: Sequence[Side], block: Sequence[int]) -> tuple[int, ...]:
+    return tuple((x - low) // b for x, (low, _), b in zip(point, box, block, strict=True))
 
 
 def _side(ends: Pair) -> Side:
