@@ -20,7 +20,7 @@ from intset.expr.dag import conjuncts
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, accumulate, reads_positive
+from intset.linear.form import Linear, accumulate, atom, reads_positive
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
@@ -218,10 +218,13 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
         if kind is not ops.NE and _is_range(base, form):
             continue
         is_box = False
-        if kind is not ops.NE:
-            nonneg.append(form)
-        if kind is ops.EQ:
-            nonneg.append(form.scale(-1))
+        if kind is ops.NE:
+            continue
+        facts = (form, form.scale(-1)) if kind is ops.EQ else (form,)
+        nonneg += facts
+        for e in form.terms:
+            if e.op is ops.FLOORDIV and e.args[1].op is not ops.CONST:
+                nonneg += [implied for fact in facts for implied in _of_dividends(base, fact, e)]
     for round_ in range(0 if impossible else TIGHTENING_ROUNDS):
         changed = False
         for kind, form in forms:
@@ -236,10 +239,19 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
             break  # a second round over one inequality is a no-op: it moves each term away from the end it reads
         if round_ + 1 < TIGHTENING_ROUNDS:
             current = type(base)(dict(ranges), base.assumptions._replace(atoms=dict(atoms)), base.depth + 1)
-    facts = base.assumptions._replace(nonneg=tuple(nonneg), atoms=atoms)
-    known = type(base)(ranges, facts, base.depth + 1, empty=impossible)
+    assumed = base.assumptions._replace(nonneg=tuple(nonneg), atoms=atoms)
+    known = type(base)(ranges, assumed, base.depth + 1, empty=impossible)
     known.is_box = is_box
     return known
+
+
+def _of_dividends(base: Normalizer, fact: Linear, quotient: Expr) -> Iterator[Linear]:
+    """What `fact >= 0` says of the dividend: `x // d >= r` is `x >= d * r` where d is positive."""
+    k = fact.terms[quotient]
+    dividend, divisor = (base.form(arg) for arg in quotient.args)
+    if abs(k) == 1 and base.is_positive(divisor):
+        rest = base.product(divisor, fact.plus(atom(quotient), -k))
+        yield rest.plus(dividend) if k > 0 else rest.plus(divisor).minus(dividend).shift(-1)
 
 
 def _is_absorbed(part: Clause | Cond, absorbed: Sequence[Linear]) -> bool:

@@ -5,14 +5,15 @@ Guarantee: each function returns an interval that contains every result of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from intset.budgets import LONGEST_VALUE
+from intset.budgets import LONGEST_VALUE, REGROUPED_REMAINDERS
 from intset.expr import ops
 from intset.expr.node import Expr
-from intset.linear.form import factors, take_out
+from intset.linear.division import scaled_remainder
+from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
@@ -211,6 +212,67 @@ def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
             interval = meet(times(interval, interval), (0, None))
         result = times(result, interval)
     return result
+
+
+def scaled_by_sizes(known: Normalizer, form: Linear) -> Linear:
+    """`form` with each `m*b - d*m*(b // d)`, d no constant, written as `m * (b % d)`; `form` itself without one.
+
+    The remainder by one divisor is finished before another one begins.
+    """
+    lead: Expr | None = None
+    for _ in range(REGROUPED_REMAINDERS):
+        found = next(_scaled_by_size(known, form, lead), None) or next(_scaled_by_size(known, form, None), None)
+        if found is None:
+            break
+        form, lead = found
+    return form
+
+
+def _scaled_by_size(known: Normalizer, form: Linear, lead: Expr | None) -> Iterator[tuple[Linear, Expr]]:
+    """The steps of `scaled_by_sizes` with their quotients; those of `lead` alone, if it is given."""
+    for monomial in form.terms:
+        for quotient in factors(monomial) if monomial.op is ops.MUL else ():
+            if (
+                quotient.op is not ops.FLOORDIV
+                or quotient.args[1].op is ops.CONST
+                or lead is not None
+                and quotient is not lead
+            ):
+                continue
+            if (step := scaled_remainder(known, form, monomial, quotient)) is not None:
+                yield step, quotient
+
+
+def by_dividends(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
+    """Forms that are at most and at least `form`, without products of a divisor and its quotient; `None` without any.
+
+    `d * (x // d)` lies in `[x - d + 1, x]` where d is positive, and its product with h >= 0 in h times that.
+    """
+    least, most = form, form
+    for monomial in form.terms:
+        for quotient in factors(monomial) if monomial.op is ops.MUL else ():
+            if quotient.op is not ops.FLOORDIV or quotient.args[1].op is ops.CONST:
+                continue
+            dividend, divisor = (known.form(arg) for arg in quotient.args)
+            outer = _beside(monomial, quotient, divisor)
+            if outer is None or not known.is_positive(divisor) or not known.is_nonneg(outer[0]):
+                continue
+            whole, rest = known.product(outer[0], dividend), known.product(outer[0], divisor.shift(-1))
+            product = known.product(known.product(outer[0], divisor), atom(quotient))
+            k = form.terms[monomial] // outer[1]
+            both = whole.minus(rest).minus(product).scale(k), whole.minus(product).scale(k)
+            least, most = least.plus(both[k < 0]), most.plus(both[k > 0])
+            break
+    return None if least is form else (least, most)
+
+
+def _beside(monomial: Expr, quotient: Expr, divisor: Linear) -> tuple[Linear, int] | None:
+    """(h, c) where `c * monomial` is a term of h times divisor times quotient."""
+    for lead, own in divisor.terms.items():
+        rest = factors(monomial)
+        if take_out(rest, quotient) and all(take_out(rest, e) for e in factors(lead)):
+            return atom(monomial_of(rest)) if rest else constant(1), own
+    return None
 
 
 # -- one function for each operation -----------------------------------------------------------------------------------

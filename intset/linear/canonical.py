@@ -26,7 +26,6 @@ from intset.linear.form import (
     atom,
     constant,
     degree,
-    factors,
     is_affine,
     is_sum,
     long_spine,
@@ -232,8 +231,13 @@ class Normalizer:
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
-    def bounds(self, form: Linear) -> Interval:
-        """A numeric interval that contains every value of `form`."""
+    def bounds(self, form: Linear, encloses: bool = True) -> Interval:
+        """A numeric interval that contains every value of `form`.
+
+        Parameters
+        ----------
+        encloses: whether products of a divisor and its quotient are bounded by the dividend as well.
+        """
         cached = form.interval
         if cached is not None and cached[0] is self.mark:
             return cached[1]
@@ -242,7 +246,7 @@ class Normalizer:
         if len(terms) > 1 or terms and form.const and next(iter(terms)).op is ops.MUL:
             regrouped = self.regroup(form)
             if interval[0] is None or interval[1] is None:
-                regrouped = self._scaled_by_sizes(regrouped)
+                regrouped = iv.scaled_by_sizes(self, regrouped)
             if regrouped is not form:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
         alone, facts = interval, self.assumptions
@@ -250,18 +254,14 @@ class Normalizer:
             interval = iv.meet(interval, self._bounds_beside(form, fact))
         if facts.multiples is not None and interval != alone and form.terms:
             interval = iv.stepped(interval, *step_of_sum(self, form))
+        for e in terms if encloses else ():
+            if e.op is ops.MUL:
+                if (enclosing := iv.by_dividends(self, form)) is not None:
+                    least, most = (self.bounds(part, False) for part in enclosing)
+                    interval = iv.meet(interval, (least[0], most[1]))
+                break
         form.interval = (self.mark, interval)
         return interval
-
-    def _scaled_by_sizes(self, form: Linear) -> Linear:
-        """`form` with one `m*b - d*m*(b // d)`, d no constant, written as `m * (b % d)`; `form` itself without one."""
-        for monomial in form.terms:
-            for quotient in factors(monomial) if monomial.op is ops.MUL else ():
-                if quotient.op is not ops.FLOORDIV or quotient.args[1].op is ops.CONST:
-                    continue
-                if (step := division.scaled_remainder(self, form, monomial, quotient)) is not None:
-                    return step
-        return form
 
     def sum_bounds(self, form: Linear) -> Interval:
         """Bounds of the sum, term by term."""

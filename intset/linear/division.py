@@ -364,25 +364,30 @@ def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
     if form.origin is not None and (short := only_remainder(known, form, form.origin)) is not None:
         return short
+    lead: Expr | None = None
     for _ in range(REGROUPED_REMAINDERS):
-        step = _next_remainder(known, form)
-        if step is None:
+        if (step := _next_remainder(known, form, lead)) is None:
             break
-        form = step
+        form, lead = step
     return form
 
 
-def _next_remainder(known: Normalizer, form: Linear) -> Linear | None:
+def _next_remainder(known: Normalizer, form: Linear, lead: Expr | None) -> tuple[Linear, Expr | None] | None:
+    """One step, and its quotient if it is a factor: `lead`, whose remainder is finished before another one begins."""
+    for monomial in form.terms if lead is not None else ():
+        for quotient in factors(monomial) if monomial.op is ops.MUL else ():
+            if quotient is lead and (step := scaled_remainder(known, form, monomial, quotient)) is not None:
+                return step, lead
     for monomial, k in form.terms.items():
-        step: Linear | None = None
-        if monomial.op is ops.MUL:
-            step = _symbolic_remainder(known, form, monomial, k)
-        elif monomial.op in REMAINDER_OF and monomial.args[1].op is ops.CONST:
+        for quotient in factors(monomial) if monomial.op is ops.MUL else ():
+            if quotient.op in REMAINDER_OF and (step := _symbolic_remainder(known, form, monomial, k, quotient)):
+                return step, quotient
+        if monomial.op in REMAINDER_OF and monomial.args[1].op is ops.CONST:
             step = _constant_remainder(known, form, monomial, k)
-        elif monomial.op is ops.FLOORDIV:
-            step = _remainder_of_quotient(known, form, monomial, k)
+        else:
+            step = _remainder_of_quotient(known, form, monomial, k) if monomial.op is ops.FLOORDIV else None
         if step is not None:
-            return step
+            return step, None
     return None
 
 
@@ -435,24 +440,19 @@ def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
     return factor if abs(k + m * factor) < abs(k) and _dominates(form, base, factor) else 0
 
 
-def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int) -> Linear | None:
-    for division in factors(monomial):
-        if division.op not in REMAINDER_OF:
+def _symbolic_remainder(known: Normalizer, form: Linear, monomial: Expr, k: int, division: Expr) -> Linear | None:
+    if division.args[1].op is ops.CONST:
+        return scaled_remainder(known, form, monomial, division)
+    for base, divisor in _as_quotients_of(known, division, monomial):
+        whole = known.product(divisor, atom(division))
+        own = whole.terms.get(monomial)
+        if own is None or k % own:
             continue
-        if division.args[1].op is ops.CONST:
-            if (step := scaled_remainder(known, form, monomial, division)) is not None:
-                return step
-            continue
-        for base, divisor in _as_quotients_of(known, division, monomial):
-            whole = known.product(divisor, atom(division))
-            own = whole.terms.get(monomial)
-            if own is None or k % own:
-                continue
-            factor = -k // own
-            is_smaller = abs(form.const - factor * base.const) <= abs(form.const)
-            if _dominates(form, base, factor) if base.terms else is_smaller:
-                remainder = make(REMAINDER_OF[division.op], (known.atomized(base), known.atomized(divisor)))
-                return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
+        factor = -k // own
+        is_smaller = abs(form.const - factor * base.const) <= abs(form.const)
+        if _dominates(form, base, factor) if base.terms else is_smaller:
+            remainder = make(REMAINDER_OF[division.op], (known.atomized(base), known.atomized(divisor)))
+            return form.plus(base, -factor).plus(whole, factor).plus(atom(remainder), factor)
     return None
 
 

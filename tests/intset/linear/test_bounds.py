@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 
 import pytest
 
-from intset import POS_INF, Context, Expr, ShapeVar, evaluate, parse
+from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, evaluate, parse
 from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import ATOM_BOUNDS, Interval
@@ -90,3 +91,60 @@ def test_remainders_by_sizes(text: str, ends: tuple[int, int], most: int | None)
     assert ends[0] <= low <= min(values) and (high == POS_INF or high >= max(values))
     if most is not None or ends[1] < 8:
         assert high <= ends[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "ends"),
+    [
+        ("b * ((a + b - 1) // b)", "a >= 7", (7, None)),
+        ("b * ((a + b - 1) // b)", "a >= 2 * b + 1", (3, None)),
+        ("b * ((a + b) // b)", "a >= 1", (2, None)),
+        ("b * (a // b)", "a <= 7", (0, 7)),
+        ("b * (a // b) + b", "a >= 5", (6, None)),
+        ("3 * b * (a // b) - a", "a <= 7", (-7, 14)),
+        ("2 * a - b * c * ((a - 1) // (b * c))", "a >= 4", (5, None)),
+        ("c * b * (a // b)", "a * c <= 8", (0, 8)),
+        ("(a % 3) * (b % 3) * (c % 5)", "a >= 1", (0, 16)),
+        ("(a % b) * (b % c) * (a % c)", "a >= 1", (0, None)),
+        ("(a % c) * (b % c) * (7 % c) - 1", "b <= 6", (-1, None)),
+        ("(a % 4) * (b % 4) * (c % 4) * 2 + c % 4", "a >= 1", (0, 57)),
+    ],
+)
+def test_products_of_quotients_and_remainders(text: str, facts: str, ends: tuple[int, int | None]) -> None:
+    sizes = {name: ShapeVar(name, 1) for name in "abc"}
+    e, fact = parse(text, sizes, kind=Expr), parse(facts, sizes, kind=Cond)
+    low, high = Context({}, assume=[fact]).bounds(e, over="sizes")
+    points = [dict(zip(sizes.values(), at, strict=True)) for at in itertools.product(range(1, 9), repeat=3)]
+    values = [evaluate(e, at) for at in points if evaluate(fact, at)]
+    assert values and low <= min(values) and max(values) <= high
+    assert (low, None if high == POS_INF else high) == ends
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_products_with_quotients_by_sizes_keep_their_values(seed: int) -> None:
+    rng = random.Random(seed)
+    low = {name: rng.choice((1, 1, 2, 3, -2)) for name in "abcd"}
+    sizes = {name: ShapeVar(name, low[name], rng.choice((None, low[name] + 4))) for name in "abcd"}
+
+    def linear() -> str:
+        return (
+            " + ".join(f"{rng.choice((1, 1, 2, 3, -1))} * {rng.choice('abcd')}" for _ in range(2))
+            + f" - {rng.randint(0, 3)}"
+        )
+
+    def part() -> str:
+        divisor = rng.choice(("b", "c", "b * c", "(b + c)", "(c - a)"))
+        quotient = rng.choice((f"(({linear()}) // {divisor})", f"(({linear()}) % {divisor})"))
+        return f"{rng.choice((1, 2, -1, -3))} * {rng.choice((divisor, 'd', f'{divisor} * a'))} * {quotient}"
+
+    e = parse(" + ".join(part() for _ in range(rng.randint(1, 3))) + f" + {linear()}", sizes, kind=Expr)
+    fact = parse(f"{linear()} >= {rng.randint(0, 4)}", sizes, kind=Cond)
+    first, last = Context({}, assume=[fact]).bounds(e, over="sizes")
+    for values in itertools.product(*(range(low[name], low[name] + 5) for name in "abcd")):
+        at = dict(zip(sizes.values(), values, strict=True))
+        try:
+            value = evaluate(e, at) if evaluate(fact, at) else None
+        except EvaluationError:
+            continue
+        assert value is None or first <= value <= last, (e, fact, at)
