@@ -8,13 +8,15 @@ from math import lcm
 from typing import Any, NoReturn
 
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.dag import Guest
-from intset.expr.node import Expr, const
+from intset.expr.node import Cond, Expr, as_expr, compare, const
+from intset.expr.ops import Op
 from intset.expr.printer import shown
 
 
 class RationalTerm(Guest):
-    """A numerator over a positive number times expressions; only sums, products and rounding take it."""
+    """A numerator over a positive number times expressions; only sums, products, comparisons and rounding take it."""
 
     __slots__ = ("divisors", "number", "numerator")
 
@@ -46,7 +48,31 @@ class RationalTerm(Guest):
     def _refuse(self, *_: object) -> Any:
         no_integer(self)
 
-    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _refuse
+    def _compared(self, op: Op, other: Any) -> Cond:
+        """A comparison, by multiplying both sides; divisors that are expressions may be negative."""
+        b = other if isinstance(other, RationalTerm) else RationalTerm(as_expr(other), 1)
+        for side in (self, b):
+            if side.divisors:
+                no_integer(side)
+        return compare(op, _product(self.numerator, const(b.number)), _product(b.numerator, const(self.number)))
+
+    def __lt__(self, other: object) -> Cond:
+        return self._compared(ops.LT, other)
+
+    def __le__(self, other: object) -> Cond:
+        return self._compared(ops.LE, other)
+
+    def __gt__(self, other: object) -> Cond:
+        return self._compared(ops.GT, other)
+
+    def __ge__(self, other: object) -> Cond:
+        return self._compared(ops.GE, other)
+
+    def eq(self, other: object) -> Cond:
+        """Whether both are equal."""
+        return self._compared(ops.EQ, other)
+
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _refuse
     __rlshift__ = __rrshift__ = __pow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __abs__ = _refuse
     __rand__ = __ror__ = __rxor__ = __invert__ = _refuse
 

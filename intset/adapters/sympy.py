@@ -17,11 +17,11 @@ import sympy
 
 from intset.adapters.decisions import Decisions
 from intset.adapters.fractions import RationalTerm, no_integer, rounded, true_quotient
-from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes
+from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import as_int, listed, mapped, of_kind
+from intset.expr.arguments import listed, mapped, of_kind, refusal
 from intset.expr.build import (
     FALSE,
     TRUE,
@@ -36,7 +36,7 @@ from intset.expr.build import (
     select,
     truncdiv,
 )
-from intset.expr.convert import Converter, arguments_of, operation_of
+from intset.expr.convert import Converter, arguments_of, known_pairs, operation_of
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, as_expr, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -48,7 +48,7 @@ from intset.simplify.cost import cost
 def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Expr | Cond:
     """An integer expression or a condition of sympy.
 
-    A symbol is taken for an integer, and for a size of at least 1 or 0 where sympy knows it positive or nonnegative.
+    A symbol is taken for an integer; what sympy knows of its sign, and that it is even, is declared of its variable.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def importer(
         kind=type,
         operands=arguments_of,
         identity=(lambda term: id(resolved.get(term, term))) if resolved else id,
-        variables=variables,
+        variables=known_pairs(variables, sympy.Basic, Node, "a term of sympy"),
     )
     for term in resolved.values():
         convert(term)
@@ -113,7 +113,7 @@ def exporter(
         var=_symbol,
         kind=operation_of,
         operands=arguments_of,
-        variables=variables,
+        variables=known_pairs(variables, Node, sympy.Basic, "a term of sympy"),
     )
 
 
@@ -147,7 +147,7 @@ class Environment:
     ) -> None:
         self.left_out: tuple[Basic, ...] = ()
         self._functions, self._infinity = functions, infinity
-        sizes = {symbol: _ranged(symbol, ends) for symbol, ends in mapped(ranges, "ranges").items()}
+        sizes = {symbol: ranged_symbol(symbol, ends) for symbol, ends in mapped(ranges, "the ranges").items()}
         replaced = mapped({} if replacements is None else replacements, "replacements")
         free = {symbol: size for symbol, size in sizes.items() if symbol not in replaced}
         self._convert, self._replaced = importer(free, replaced), len(replaced)
@@ -183,14 +183,14 @@ class Environment:
         env._decide = Decisions(env.context, point)
         return env
 
-    def _condition(self, term: Basic) -> Cond:
-        converted = self._convert(term)
+    def _condition(self, term: Basic | bool) -> Cond:
+        converted = self._convert(_sympified(term))
         if not isinstance(converted, Cond):
             raise InputError(f"a condition is expected, not {shown(term)}")
         return converted
 
-    def _integer(self, term: Basic) -> Expr:
-        converted = self._convert(sympy.sympify(term))
+    def _integer(self, term: Basic | int) -> Expr:
+        converted = self._convert(_sympified(term))
         if not isinstance(converted, Expr):
             raise InputError(f"an integer is expected, not {shown(term)}")
         return converted
@@ -199,22 +199,22 @@ class Environment:
         """The symbols of all variables so far."""
         return {target: symbol for target, symbol in self._convert.sources.items() if isinstance(target, Var)}
 
-    def prove(self, condition: Basic) -> Proof:
+    def prove(self, condition: Basic | bool) -> Proof:
         """The proof or refutation of a condition."""
         return self.context.prove(self._condition(condition))
 
-    def guard_holds(self, condition: Basic) -> bool | None:
+    def guard_holds(self, condition: Basic | bool) -> bool | None:
         """True if the condition always holds, False if it never does, else `None`."""
         return self._decide(self._condition(condition))
 
-    def value_range(self, term: Basic) -> tuple[Basic, Basic]:
+    def value_range(self, term: Basic | int) -> tuple[Basic, Basic]:
         """The least and greatest value over all symbols, as sympy's numbers or infinities."""
         bounds = self._quantified.bounds(self._integer(term), over="sizes")
         write = exporter(self._symbols(), self._functions)
         low, high = (self._infinity * end.sign if isinstance(end, Infinity) else write(end) for end in bounds)
         return low, high
 
-    def simplify_index(self, term: Basic, functions: SympyFunctions | None = None) -> Basic:
+    def simplify_index(self, term: Basic | int, functions: SympyFunctions | None = None) -> Basic:
         """A term that is equal wherever `term` is defined, and never larger by this library's cost."""
         simple = self.context.simplify(self._integer(term))
         solved = self.context.frame.solved
@@ -223,13 +223,13 @@ class Environment:
             simple = other if cost(other) < cost(simple) else simple
         return exporter(self._symbols(), self._functions if functions is None else functions)(simple)
 
-    def is_contiguous(self, sizes: Sequence[Basic], strides: Sequence[Basic]) -> bool | None:
+    def is_contiguous(self, sizes: Sequence[Basic | int], strides: Sequence[Basic | int]) -> bool | None:
         """Whether a tensor is contiguous in row-major order, as PyTorch defines it; `None` if that is not decided.
 
         Dimensions of extent 1 may have any stride, and so has every dimension of an empty tensor.
         """
-        extents = [self._integer(size) for size in sizes]
-        steps = [self._integer(stride) for stride in strides]
+        extents = [self._integer(size) for size in listed(sizes, "the sizes")]
+        steps = [self._integer(stride) for stride in listed(strides, "the strides")]
         if len(extents) != len(steps):
             raise InputError(f"{len(extents)} sizes have {len(extents)} strides, not {len(steps)}")
         expected: Expr = const(1)
@@ -243,6 +243,16 @@ class Environment:
     def __repr__(self) -> str:
         symbols = len(self._convert.variables) + self._replaced
         return f"<Environment of {symbols} symbols and {len(self.context.facts)} facts>"
+
+
+def _sympified(term: object) -> Any:
+    """A term of sympy, or that of a number or a truth value; never a text, which sympy would evaluate."""
+    if isinstance(term, sympy.Basic):
+        return term
+    try:
+        return sympy.sympify(term, strict=True)
+    except sympy.SympifyError:
+        raise refusal("what is asked", "a term of sympy", term) from None
 
 
 def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
@@ -275,20 +285,6 @@ def _resolved(replaced: Mapping[Any, Any]) -> dict[Any, Any]:
     return resolved
 
 
-def _ranged(symbol: Basic, ends: tuple[object, object]) -> Var:
-    low, high = (_limit(end, f"the range of {symbol}") for end in ends)
-    return ShapeVar(str(symbol), low, high)
-
-
-def _limit(end: Any, what: str) -> int | None:
-    if end is None or str(end) in _UNBOUNDED:
-        return None
-    return as_int(int(end) if getattr(end, "is_Integer", False) else end, what)
-
-
-_UNBOUNDED: Final = ("oo", "-oo", "int_oo", "-int_oo")  # sympy's and PyTorch's
-
-
 class SympyReader(Converter[Basic, Node]):
     """The converter from sympy; a fraction under a rounding function is a `RationalTerm` on the way."""
 
@@ -301,12 +297,16 @@ class SympyReader(Converter[Basic, Node]):
 def _variable(term: Any) -> Var:
     if not term.is_Symbol or term.is_integer is False or term.is_Boolean:
         raise InputError(f"{shown(term)} is neither an integer nor an integer symbol")
-    if term.is_positive or term.is_nonnegative:
-        return ShapeVar(term.name, 1 if term.is_positive else 0)
-    return Var(term.name)
+    low = 1 if term.is_positive else 0 if term.is_nonnegative else None
+    high = -1 if term.is_negative else 0 if term.is_nonpositive else None
+    if low is None and high is None and not term.is_even:
+        return Var(term.name)
+    return ShapeVar(term.name, low, high, 2 if term.is_even else 1)
 
 
-def _power(term: Any, base: Expr, exponent: Expr) -> Expr | RationalTerm:
+def _power(term: Any, base: Expr, exponent: Expr | RationalTerm) -> Expr | RationalTerm:
+    if isinstance(exponent, RationalTerm):
+        no_integer(exponent)
     if not exponent.is_const:
         if term.args[0] == 2:
             return const(1) << exponent
@@ -334,10 +334,12 @@ def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:
     return value
 
 
-def _equal(term: Any, a: Node, b: Node) -> Cond:
+def _equal(term: Any, a: Node | RationalTerm, b: Node | RationalTerm) -> Cond:
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (a & b) | (~a & ~b)
-    return as_expr(a).eq(as_expr(b))
+    if isinstance(b, RationalTerm):
+        return b.eq(a)
+    return a.eq(b) if isinstance(a, RationalTerm) else as_expr(a).eq(as_expr(b))
 
 
 def _to_even(a: Expr, b: Expr) -> Expr:
@@ -386,19 +388,21 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "StrictGreaterThan": lambda term, a, b: a > b,
     "GreaterThan": lambda term, a, b: a >= b,
     "Equality": _equal,
-    "Unequality": lambda term, a, b: a.ne(b) if isinstance(a, Expr) else ~_equal(term, a, b),
+    "Unequality": lambda term, a, b: a.ne(b) if isinstance(a, Expr) and isinstance(b, Expr) else ~_equal(term, a, b),
     "And": lambda term, *parts: logical_and(*parts),
     "Or": lambda term, *parts: logical_or(*parts),
     "Not": lambda term, a: ~a,
     "Xor": lambda term, *parts: reduce(lambda a, b: ~_equal(term, a, b), parts),
+    "Equivalent": lambda term, *parts: logical_or(logical_and(*parts), ~logical_or(*parts)),
     "Implies": lambda term, a, b: ~a | b,
 }
 
 
 def _symbol(var: Any) -> Basic:
-    low, _, _ = var.declared()
-    sign = {} if low is None or low < 0 else {"positive": True} if low > 0 else {"nonnegative": True}
-    return sympy.Symbol(var.name, integer=True, **sign)
+    low, high, step = var.declared()
+    known = {} if low is None or low < 0 else {"positive": True} if low > 0 else {"nonnegative": True}
+    known |= {} if high is None or high > 0 else {"negative": True} if high < 0 else {"nonpositive": True}
+    return sympy.Symbol(var.name, integer=True, **known, **({"even": True} if step % 2 == 0 else {}))
 
 
 def _ceiling(a: Any, b: Any) -> Any:

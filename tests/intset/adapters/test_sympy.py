@@ -239,7 +239,69 @@ REFUSED: dict[str, Callable[[], object]] = {
     "replacements in a circle": lambda: Environment({}, replacements={k: m + 1, m: k}),
     "sizes and strides of other numbers": lambda: Environment({}).is_contiguous([s], []),
     "two variables of a name": lambda: to_sympy(i + Var("i")),
+    "a number for a variable": lambda: to_sympy(i, {i: 3}),  # type: ignore[dict-item]
+    "a name for a symbol": lambda: from_sympy(k, {"k": i}),  # type: ignore[dict-item]
+    "a text as a variable": lambda: from_sympy(k, {k: "x"}),  # type: ignore[dict-item]
+    "a text to evaluate": lambda: Environment({}).value_range("__import__('os').getcwd()"),  # type: ignore[arg-type]
+    "a float": lambda: from_sympy(k + 1.0),
+    "a root": lambda: from_sympy(sympy.sqrt(k)),
+    "a minimum of fractions": lambda: from_sympy(sympy.Min(k / 2, 3)),
+    "a remainder of a fraction": lambda: from_sympy(sympy.Mod(k / 2, 3)),
+    "infinity": lambda: from_sympy(sympy.oo),
+    "a comparison with a float": lambda: from_sympy(k < 2.5),
+    "a comparison with a fraction of symbols": lambda: from_sympy(k / 2 < s / m),
+    "a range that is a number": lambda: Environment({k: 3}),  # type: ignore[dict-item]
+    "a range of one end": lambda: Environment({k: (3,)}),  # type: ignore[dict-item]
+    "a range from infinity": lambda: Environment({k: (sympy.oo, None)}),
+    "a range of a name": lambda: Environment({"k": (1, 2)}),  # type: ignore[dict-item]
+    "no shape environment": lambda: Environment.of(3),  # type: ignore[arg-type]
+    "sizes that are no list": lambda: Environment({}).is_contiguous(k, [k]),  # type: ignore[arg-type]
 }
+
+
+def test_a_term_that_sympy_recurses_over_is_refused() -> None:
+    deep: Expr = i
+    for step in range(6_000):
+        deep = (deep + step) // 3
+    with pytest.raises(InputError, match="too deeply"):
+        to_sympy(deep)
+
+
+def test_comparisons_may_have_fractions() -> None:
+    half = sympy.Rational(1, 2)
+    for condition in (
+        k / 2 < m / 3, sympy.Eq(k / 2, m), sympy.Ne(k * half + half, m), k * half >= sympy.Rational(5, 3) - m / 7,
+        sympy.Le(sympy.floor(k / 2) + k / 4, m), sympy.Gt(-k / 3, half), sympy.Not(k / 5 - m > half),
+        sympy.Ne(m, k / 2), sympy.Eq(m, k / 2), m > k / 2, sympy.Eq(m / 4, k),
+    ):  # fmt: skip
+        there = importer()
+        cond = there(condition)
+        for a, b in itertools.product(range(-9, 10), repeat=2):
+            point = {v: {k: a, m: b}[term] for term, v in there.variables.items()}
+            assert evaluate(cond, point) is bool(condition.subs({k: a, m: b}))
+
+
+def test_what_sympy_knows_of_a_symbol_is_declared() -> None:
+    for known, declared in {
+        "positive": (1, None, 1), "nonnegative": (0, None, 1), "negative": (None, -1, 1), "nonpositive": (None, 0, 1),
+        "even": (None, None, 2), "zero": (0, 0, 2), "integer": (None, None, 1),
+    }.items():  # fmt: skip
+        symbol = sympy.Symbol("x", **{"integer": True, known: True})
+        there = importer()
+        variable = there(symbol)
+        assert isinstance(variable, Var) and variable.declared() == declared
+        again = to_sympy(variable)
+        assert all(getattr(again, f"is_{fact}") for fact in (known, "integer")) or known == "zero"
+
+
+def test_truth_values_and_numbers_are_asked_as_they_are() -> None:
+    env = Environment({k: (1, 8)}, [True, k > 2])  # type: ignore[list-item]
+    assert env.guard_holds(True) is True and env.guard_holds(False) is False
+    assert env.value_range(7) == (7, 7) and env.simplify_index(7) == 7
+    assert env.is_contiguous([k, 4], [4, 1]) is True
+    both = from_sympy(sympy.Equivalent(k > 0, m > 0, k > m), {k: i, m: j})
+    for a, b in itertools.product(range(-2, 3), repeat=2):
+        assert evaluate(both, {i: a, j: b}) is ((a > 0) == (b > 0) and (b > 0) == (a > b))
 
 
 @pytest.mark.parametrize("name", REFUSED)
