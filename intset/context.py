@@ -427,7 +427,7 @@ class Context(Displayed):
         frame = stated.bounded
         cached = frame.answers.get(key)
         if cached is not None:
-            return from_cache(CALLED[what], exprs, cached) if TRACES else cached
+            return from_cache(CALLED[what], exprs if what == "region" else exprs[0], cached) if TRACES else cached
         if not is_recorded and (TRACES or LOG.isEnabledFor(DEBUG)):
             again = partial(self._ask, what, exprs, keep, domain, over, True)
             return recorded(CALLED[what], exprs if what == "region" else exprs[0], again)

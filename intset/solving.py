@@ -24,6 +24,7 @@ from intset.expr.node import Cond, Expr, Var, as_cond, truth
 from intset.expr.printer import shown
 from intset.linear.form import Linear, atom, constant
 from intset.ranges import checked_var, listed_vars
+from intset.trace import traced
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -44,6 +45,7 @@ class Narrowed(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+@traced("solve", lambda ctx, cond, x: cond)
 def solutions(ctx: Context, cond: object, x: object) -> IntSet:
     """The values of `x` that satisfy `cond`; see `Context.solve`."""
     goal, var = as_cond(cond, "the condition to solve"), checked_var(x)
@@ -55,6 +57,7 @@ def solutions(ctx: Context, cond: object, x: object) -> IntSet:
     return inside.value_set(var, keep=kept)
 
 
+@traced("narrow", lambda ctx, cond, keep: cond)
 def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     """The weakest condition over `keep` that implies `cond`; see `Context.narrow`."""
     goal = as_cond(cond, "the condition to narrow")

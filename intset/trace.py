@@ -87,8 +87,8 @@ class TracedQuestion:
 
     Attributes
     ----------
-    what: the kind: "bounds", "value_set", "image", "prove", "simplify"; "infer_bound", "stage", "lower", "pass";
-        "operation" for one on a set that gave something up.
+    what: the kind: "bounds", "value_set", "image", "prove", "simplify", "fits", "solve", "narrow", "explain";
+        "infer_bound", "stage", "lower", "pass"; "operation" for one on a set that gave something up.
     by: the tier that answered; empty where an exception ended the question.
     seconds: its time on the clock, inner questions included; `inside`: that of the inner questions.
     depth: the number of questions around it.
@@ -107,9 +107,9 @@ class TracedQuestion:
     @property
     def question(self) -> str:
         """What was asked, in at most `SHOWN_NAME` characters an expression."""
-        parts = self._subject if isinstance(self._subject, tuple) else (self._subject,)
-        text = ", ".join(map(_short, parts))
-        return f"({text})" if len(parts) != 1 else text
+        if not isinstance(self._subject, tuple):
+            return _short(self._subject)
+        return f"({', '.join(map(_short, self._subject))}{',' if len(self._subject) == 1 else ''})"
 
     @property
     def answer(self) -> str:
@@ -147,7 +147,9 @@ class TracedQuestion:
         names = [tier.name for tier in self.tiers]
         each = ", ".join(f"{tier.name} {tier.spent}" for tier in self.tiers)
         tiers = f" ({each})" if each and names not in ([self.by], [KEPT]) else ""
-        lost = "".join(f"; gave up: {one}" for one in self.gave_up)
+        told = [f"{tier.name}: {one}" for tier in self.tiers for one in tier.gave_up]
+        told += [str(one) for one in self._own.gave_up if not any(one.reason in line for line in told)]
+        lost = "".join(f"; {line}" for line in told)
         by = "" if self.by in ("", self.what, self._tier) else f" by {self.by}"
         kept = " from the cache" if names == [KEPT] else ""
         said = f"{self.what} {self.question}: {self.answer}{by}{kept}, {self.seconds * 1000:.3f} ms{tiers}{lost}"

@@ -24,6 +24,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value
 from intset.expr.printer import Displayed, number_text, shown, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
+from intset.trace import traced
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -58,6 +59,7 @@ class Explanation(Displayed):
         return str(self)
 
 
+@traced("explain", lambda ctx, question: question)
 def explain(ctx: Context, question: Cond | Proof | IntLike) -> Explanation:
     """Explain the proof of a condition, or the bounds of an expression."""
     if isinstance(question, Cond):

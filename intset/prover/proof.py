@@ -32,7 +32,7 @@ from intset.frame import Frame
 from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
-from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, tried
+from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, traced, tried
 
 
 class Proof(Displayed):
@@ -372,6 +372,7 @@ class Proving(Protocol):
     def canonical(self, e: Cond) -> Node: ...
 
 
+@traced("fits", lambda ctx, e, bits: e)
 def fits(ctx: Proving, e: Expr, bits: int) -> Proof:
     """Prove that every step of `e` fits in `bits` signed bits and none traps, wherever `e` is defined."""
     goal = logical_and(*fit_conditions(ctx, e, bits))
