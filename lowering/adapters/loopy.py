@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import islpy
 import numpy as np
 import pymbolic.primitives as p
-from loopy import LoopKernel, TranslationUnit
-from loopy.kernel.data import ValueArg
+from loopy import LoopKernel, TranslationUnit, expand_subst
+from loopy.kernel.data import ArrayArg, ValueArg
 from loopy.kernel.function_interface import CallableKernel
 from loopy.symbolic import SubstitutionMapper, UncachedIdentityMapper
 from loopy.types import NumpyType
@@ -158,7 +158,8 @@ def remove_checks(program: ProgramOfLoopy) -> CheckedKernels:
     """Remove conditions of `if` expressions and predicates of instructions that always hold, and check accesses.
 
     Guarantee: the program computes the same, for all parameters that the kernel's assumptions allow. A refuted access
-    happens at its point, whatever the arrays hold.
+    happens at its point, whatever the arrays hold. Array arguments of entry points that nothing reads any more are
+    removed: loopy does not call kernels with unused arrays correctly.
 
     >>> import loopy
     >>> knl = loopy.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i + 1] if i >= 0 and i < n else 0",
@@ -174,10 +175,11 @@ def remove_checks(program: ProgramOfLoopy) -> CheckedKernels:
         for function, callable_ in program.callables_table.items():
             if isinstance(callable_, CallableKernel):
                 part = log if function in program.entrypoints else _Log()
-                program = program.with_kernel(_checked(callable_.subkernel, part))
+                checked = _checked(callable_.subkernel, part)
+                program = program.with_kernel(_without_unread(callable_.subkernel, checked) if part is log else checked)
                 log.removed += [] if part is log else part.removed
     elif isinstance(program, LoopKernel):
-        program = _checked(program, log)
+        program = _without_unread(program, _checked(program, log))
     else:
         raise InputError(f"a kernel or translation unit of loopy is expected, not {type(program).__name__}")
     refuted = {(found.instruction, found.access, found.axis): found for found in reversed(log.refuted)}
@@ -189,6 +191,20 @@ def remove_checks(program: ProgramOfLoopy) -> CheckedKernels:
 def _checked(kernel: Any, log: _Log) -> Any:
     names = KernelNames(kernel)
     return kernel.copy(instructions=[_Instruction(names, insn, log).checked() for insn in kernel.instructions])
+
+
+def _without_unread(kernel: Any, checked: Any) -> Any:
+    """The checked kernel without the array arguments that only the kernel before accessed."""
+    gone = _accessed(kernel) - _accessed(checked)
+    if not gone:
+        return checked
+    return checked.copy(args=[arg for arg in checked.args if not (isinstance(arg, ArrayArg) and arg.name in gone)])
+
+
+def _accessed(kernel: Any) -> set[str]:
+    """The names in instructions, substitution rules expanded."""
+    expanded = expand_subst(kernel) if kernel.substitutions else kernel
+    return {name for insn in expanded.instructions for name in insn.dependency_names()}
 
 
 @dataclass

@@ -338,6 +338,24 @@ def test_predicates_do_not_guard_one_another(name: str) -> None:
     assert remove_checks(open_).program == open_
 
 
+def test_arguments_that_nothing_reads_any_more_are_removed() -> None:
+    program = loopy.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "other(k) := c[k]\nout[i] = (a[i] if i >= 0 else u[i]) + (other(i) if i < 0 else 0)",
+        [*(loopy.GlobalArg(name, D, shape="n") for name in ("a", "u", "c", "out")), loopy.ValueArg("n", I)],
+        assumptions="n >= 1",
+        target=loopy.ExecutableCTarget(),
+        lang_version=(2018, 2),
+    )
+    a, rest = np.arange(6.0), np.ones(6)
+    _, (before,) = program(a=a, u=rest, c=rest, n=I(6))
+    checked = remove_checks(program)
+    assert [found.holds for found in checked.removed] == [True, False]
+    assert set(checked.program.default_entrypoint.arg_dict) == {"a", "out", "n"}
+    _, (after,) = checked.program(a=a, n=I(6))
+    assert np.array_equal(before, a) and np.array_equal(after, a)
+
+
 def test_what_has_no_counterpart_is_refused() -> None:
     i, j, n = Var("i"), Var("j"), Var("n")
     parts = Context({i: Range(0, n)}, assume=[logical_or(i < 2, i > 5)]).image((i,))
