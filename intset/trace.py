@@ -230,9 +230,9 @@ class Trace(ScopedBlock["Trace"], Displayed):
 
     @property
     def totals(self) -> dict[str, TierTotal]:
-        """For each tier its totals, by name."""
+        """For each tier and pass its totals, by name, the longest first."""
         with self._lock:
-            return dict(self._totals)
+            return dict(sorted(self._totals.items(), key=lambda item: -item[1].seconds))
 
     def __getstate__(self) -> dict[str, object]:
         return {"_records": self._records, "_totals": self._totals, "_omitted": self._omitted}

@@ -21,6 +21,7 @@ from intset.expr.dag import without_assertions
 from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, ShapeVar, Var, const
 from intset.expr.printer import shown
+from intset.trace import passed
 from lowering.build.checks import data_checks, refuse_outside, size_asserts, tile_asserts
 from lowering.build.pipeline import schedule_ops
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq
@@ -145,21 +146,21 @@ class FunctionBuilder:
 
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
         """The function with guards and unlowered divisions; stages of `split` have a nest per piece of their region."""
-        f = nest_of(b, self.args, self._known, self.name, split, self.unsafe)
+        f = passed(nest_of, b, self.args, self._known, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables)
         body = seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
-        return rebase(plain(name_minima(f.with_body(body))))
+        return passed(rebase, plain(passed(name_minima, f.with_body(body))))
 
 
 def with_ends(f: Function, kept: Collection[Var]) -> Function:
     """Turn the guards of a function into loop ends, except for the loops `kept`."""
-    return drop_dead(follow_guards(f, kept))
+    return passed(drop_dead, passed(follow_guards, f, kept))
 
 
 def without_ends(f: Function) -> Function:
     """Keep all guards of a function, and drop dead code."""
-    return drop_dead(f)
+    return passed(drop_dead, f)
 
 
 def nest_of(

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from bound.infer import BoundsMap
 from bound.schedule import Stage
 from intset.expr.node import Var
+from intset.trace import passed
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import modelled, modelled_up_to
@@ -47,7 +48,7 @@ class FormNest:
     @cached_property
     def partitioned(self) -> Function:
         """The function after index set splitting, as C has it."""
-        return partition_loops(self.f)
+        return passed(partition_loops, self.f)
 
     @cached_property
     def is_partitioned(self) -> bool:
@@ -57,11 +58,11 @@ class FormNest:
     @cached_property
     def costs(self) -> Mapping[str, float]:
         """Modelled cost of each stage in C, by the name of its tensor."""
-        return modelled(self.partitioned, self.sizes)
+        return passed(modelled, self.partitioned, self.sizes)
 
     def takes_more(self, than: float) -> bool:
         """Whether the function costs more before splitting; counting ends at the limit."""
-        costs = modelled_up_to(self.f, than, self.sizes)
+        costs = passed(modelled_up_to, self.f, than, self.sizes)
         if costs is not None:
             self.whole = costs
         return costs is None
@@ -69,7 +70,7 @@ class FormNest:
     @cached_property
     def whole(self) -> Mapping[str, float]:
         """Modelled costs before splitting, which decide between equals."""
-        return modelled(self.f, self.sizes)
+        return passed(modelled, self.f, self.sizes)
 
 
 def _size(f: Function) -> int:

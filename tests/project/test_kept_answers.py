@@ -311,7 +311,8 @@ INSIDE: dict[str, str] = {
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held
         StoredQuestion Converter KernelTerms Decisions
-        Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser Trace TracedQuestion""",
+        Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
+        Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
@@ -322,7 +323,7 @@ INSIDE: dict[str, str] = {
         Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
         Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
-        Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter""",
+        Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter BlockWriter""",
 }
 
 
