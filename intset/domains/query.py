@@ -64,6 +64,8 @@ class Query:
         self.alone: tuple[Query, ...] = ()  # each expression alone, on its larger domain of definition
         self._forms: tuple[Linear, ...] | None = None
         self._ties: Mapping[Var, frozenset[Var]] | None = None
+        self._spoken: list[_Spoken] | None = None
+        self._splits: dict[tuple[Node, ...], _Split] = {}
 
     @property
     def forms(self) -> tuple[Linear, ...]:
@@ -75,7 +77,7 @@ class Query:
     def of(self, *exprs: Expr) -> Query:
         """The same question about other expressions."""
         other = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
-        other.verdicts, other._ties = self.verdicts, self._ties
+        other.verdicts, other._ties, other._spoken = self.verdicts, self._ties, self._spoken
         return other
 
     @property
@@ -123,14 +125,24 @@ class Query:
         """Split by relevance to `roots`: (quantified variables, parameters, relevant facts, other facts).
 
         Relevance is closed over shared variables, over the variables of dependent ranges, and over shared symbols of
-        loads. Nonempty ranges are separate facts (`intset.ranges`).
+        loads. Nonempty ranges are separate facts (`intset.ranges`). Each question is answered once.
         """
+        key = tuple(roots)
+        found = self._splits.get(key)
+        if found is None:
+            found = self._splits[key] = self._split(key)
+        relaxed, params, touching, others = found
+        return [*relaxed], [*params], [*touching], [*others]
+
+    def _split(self, roots: tuple[Node, ...]) -> _Split:
         ties = self.ties
         relaxed: dict[Var, None] = {}
         params: dict[Var, None] = {}
         symbols = _symbols(roots)
         waiting = list(free_vars(*roots))
-        left = [(fact, self._spoken_of(fact), _symbols((fact,))) for fact in self.facts]
+        if self._spoken is None:
+            self._spoken = [(fact, self._spoken_of(fact), _symbols_of(fact)) for fact in self.facts]
+        left = self._spoken
         kept = self.kept_ties
         touching: list[Cond] = []
         is_open = bool(waiting or symbols)
@@ -172,14 +184,27 @@ class Query:
         return set() if limits is None else {load.data for load in limits.loads()}
 
     def _spoken_of(self, fact: Cond) -> tuple[Var, ...]:
-        own, ties = free_vars(fact), self.ties
+        own, ties = fact.free_vars(), self.ties
         if not ties:
             return own
         return tuple(dict.fromkeys((*own, *(v for var in own if self.is_quantified(var) for v in ties.get(var, ())))))
 
 
+_Split = tuple[list[Var], list[Var], list[Cond], list[Cond]]
+_Spoken = tuple[
+    Cond, tuple[Var, ...], frozenset[Opaque]
+]  # a fact, its variables with those they depend on, its symbols
+
+
 def _symbols(roots: Sequence[Node]) -> set[Opaque]:
     return {load.data for load in opaque_terms(*roots)}
+
+
+def _symbols_of(fact: Cond) -> frozenset[Opaque]:
+    return frozenset([load.data for load in opaque_terms(fact)]) if getattr(fact, "_loads", True) else _NONE
+
+
+_NONE: frozenset[Opaque] = frozenset()
 
 
 class Points(NamedTuple):

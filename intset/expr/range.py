@@ -21,10 +21,12 @@ class Range:
     negative constant extent raises `InputError`.
     """
 
-    __slots__ = ("_last", "ends", "extent", "min")
+    __slots__ = ("_last", "_loads", "_variables", "ends", "extent", "min")
     min: Expr | Infinity
     extent: Expr | Infinity
     _last: Expr | Infinity  # of a lower half line
+    _variables: tuple[Var, ...]  # remembered by `free_vars`
+    _loads: tuple[Expr, ...]  # remembered by `loads`
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
@@ -79,11 +81,25 @@ class Range:
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables of both ends."""
-        return () if self.ends is not None else free_vars(*self._ends())
+        if self.ends is not None:
+            return ()
+        try:
+            return self._variables
+        except AttributeError:
+            found = free_vars(*self._ends())
+            object.__setattr__(self, "_variables", found)
+            return found
 
     def loads(self) -> tuple[Expr, ...]:
         """The opaque terms of both ends."""
-        return () if self.ends is not None else opaque_terms(*self._ends())
+        if self.ends is not None:
+            return ()
+        try:
+            return self._loads
+        except AttributeError:
+            found = opaque_terms(*self._ends())
+            object.__setattr__(self, "_loads", found)
+            return found
 
     def _ends(self) -> Iterator[Expr]:
         return (end for end in (self.min, self.extent, self._last) if isinstance(end, Expr))
