@@ -63,6 +63,7 @@ def test_functions_of_tvm_there_and_back(name: str) -> None:
 # the accesses that contents of tensors decide
 DATA = {
     "gather": {"A[I[i], j]"},
+    "lazy_conditions": {"A[minimum(I[i], 7)]"},
     "sparse_product": {"X[indptr[i] + k]", "V[cols[indptr[i] + k]]", "cols[indptr[i] + k]"},
 }
 
