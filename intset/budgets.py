@@ -286,7 +286,7 @@ RELAXED_DIVISORS: Final = 3
 """`intset.linear.signs`: Divisors whose quotients are replaced by the ends of their rational values."""
 DERIVED_SIGNS: Final = 4
 """`intset.linear.signs`: Nested derivations of signs."""
-DRAWN_MEMBERS: Final = 32
+DRAWN_MEMBERS: Final = 12
 """`intset.linear.members`: Points that are drawn for a scope of which no regular one is a point."""
 MEMBERS: Final = 12
 """`intset.linear.members`: Points of a scope at which a sign is refuted before it is derived."""

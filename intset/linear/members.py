@@ -112,7 +112,8 @@ class FoundMembers(NamedTuple):
     ----------
     found: points that satisfy ranges and assumptions.
     left: patterns not tried yet: numbers for the sizes, a place in each range.
-    sizes, solved: sizes that take numbers, and those that facts equate with other terms.
+    sizes, solved: sizes that take numbers, and those that facts equate with other terms; a size that is equated with a
+        term of its own, as `n == n // t * t`, is in both: its number is rounded to that value.
     order: the ranged variables, each after those that its ends mention.
     entered: the number of ranges of the scope; the table of a schedule's loops grows.
     """
@@ -130,7 +131,8 @@ class FoundMembers(NamedTuple):
         if known.empty:
             return cls((), (), (), {}, (), len(known.ranges))
         order, solved = tuple(_outermost_first(known)), _solved(known)
-        sizes = tuple(dict.fromkeys(v for v in _mentioned(known) if v not in known.ranges and v not in solved))
+        free = (v for v in _mentioned(known) if v not in known.ranges)
+        sizes = tuple(dict.fromkeys(v for v in free if v not in solved or _has_itself(v, solved[v])))
         return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order, len(known.ranges))
 
     def with_next(self, known: Normalizer) -> FoundMembers:
@@ -182,10 +184,12 @@ def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
         free = [e for e, k in fact.terms.items() if abs(k) == 1 and e.op in _FREE and e not in known.ranges]
         e = max(free, key=lambda e: e.op is ops.LOAD, default=None)
         if e is not None and e not in solved:
-            value = fact.scale(-fact.terms[e]).plus(atom(e))
-            if not any(e in term.free_vars() for term in value.terms):  # such as `n // 3 * 3`
-                solved[e] = value
+            solved[e] = fact.scale(-fact.terms[e]).plus(atom(e))
     return solved
+
+
+def _has_itself(e: Expr, form: Linear) -> bool:
+    return any(e in term.free_vars() for term in form.terms)
 
 
 def _mentioned(known: Normalizer) -> Iterator[Var]:
@@ -224,6 +228,12 @@ def _member(
     for k, v in enumerate(sizes):
         point[v] = _nearest(numbers[k % len(numbers)], known.atom_bounds(v), *step_of(known, v))
     waiting = dict(solved)
+    for v in sizes:
+        if v in waiting:
+            value = Member(point).value(waiting.pop(v))
+            if value is None:
+                return None
+            point[v] = value
     later = set(order)
     for number, v in enumerate(order):
         if waiting and not _settled(known, member, waiting, later):
