@@ -427,10 +427,10 @@ def _(value: Trace) -> Cell:
         (
             "&#160;" * 4 * record.depth + f"{escaped(record.what)} {code(record.question)}",
             code(record.answer),
-            escaped(record.by),
+            escaped(record.answerer),
             f"{record.seconds * 1000:.3f}",
-            "<br/>".join(f"{escaped(tier.name)} {tier.spent}" for tier in record.tiers),
-            "<br/>".join(escaped(str(one), SHOWN_NAME) for one in record.gave_up),
+            escaped(record.times),
+            "<br/>".join(escaped(line, SHOWN_NAME) for line in record.losses),
         )
         for record in shown_records
     ]

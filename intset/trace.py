@@ -143,17 +143,40 @@ class TracedQuestion:
         """Take the exception down that ended the question."""
         self.seconds, self._answer = seconds, f"raised {type(error).__name__}"
 
-    def __str__(self) -> str:
-        names = [tier.name for tier in self.tiers]
+    @property
+    def times(self) -> str:
+        """The tiers with their times; empty for a single tier that answered."""
         each = ", ".join(f"{tier.name} {tier.spent}" for tier in self.tiers)
-        tiers = f" ({each})" if each and names not in ([self.by], [KEPT]) else ""
-        told = [f"{tier.name}: {one}" for tier in self.tiers for one in tier.gave_up]
-        told += [str(one) for one in self._own.gave_up if not any(one.reason in line for line in told)]
-        lost = "".join(f"; {line}" for line in told)
-        by = "" if self.by in ("", self.what, self._tier) else f" by {self.by}"
-        kept = " from the cache" if names == [KEPT] else ""
-        said = f"{self.what} {self.question}: {self.answer}{by}{kept}, {self.seconds * 1000:.3f} ms{tiers}{lost}"
+        return each if [tier.name for tier in self.tiers] not in ([self.by], [KEPT]) else ""
+
+    @property
+    def losses(self) -> list[str]:
+        """What was given up, one line each, by which tier."""
+        told = [(tier, one) for tier in self.tiers for one in tier.gave_up]
+        known = [one.reason for _, one in told]
+        own = [one for one in self._own.gave_up if not any(r in one.reason or one.reason in r for r in known)]
+        return [*(f"{tier.name}: {one}" for tier, one in told), *map(str, own)]
+
+    @property
+    def answerer(self) -> str:
+        """The tier that answered, with the cache if it was there; empty where it is the question itself."""
+        if [tier.name for tier in self.tiers] == [KEPT]:
+            return KEPT
+        return "" if self.by in (self.what, self._tier) else self.by
+
+    def __str__(self) -> str:
+        by = f" by {self.answerer}" if self.answerer else ""
+        times = f" ({self.times})" if self.times else ""
+        lost = "".join(f"; {line}" for line in self.losses)
+        said = f"{self.what} {self.question}: {self.answer}{by}, {self.seconds * 1000:.3f} ms{times}{lost}"
         return f"{'  ' * self.depth}{said}"
+
+    def rows(self) -> list[str]:
+        """The lines of the record in a table: milliseconds, tier, question with its answer; below, tiers and losses."""
+        indent = "  " * self.depth
+        head = f"{self.seconds * 1000:11.3f}  {self.answerer:10}  {indent}{self.what} {self.question}: {self.answer}"
+        below = [self.times] if self.times else []
+        return [head, *(f"{'':25}{indent}  {line}" for line in (*below, *self.losses))]
 
     def to_json(self) -> dict[str, object]:
         """The record as plain data."""
@@ -294,14 +317,14 @@ class Trace(ScopedBlock["Trace"], Displayed):
 
     def __str__(self) -> str:
         rows = self.outermost()
-        lines = [str(record) for record in rows]
+        if not rows:
+            return "no questions"
+        lines = [f"{'ms':>11}  {'by':10}  question: answer", *(line for record in rows for line in record.rows())]
         left = len(self.records) - len(rows) + self.omitted
         lines += [f"... {left:,} more questions"] if left else []
-        lines += (
-            [f"{'tier':16} {'asked':>7} {'answered':>9} {'gave up':>8} {'ms':>12}"] if self.totals else ["no questions"]
-        )
+        lines += ["", f"{'ms':>11}  {'tier':22} {'asked':>7} {'answered':>9} {'gave up':>8}"]
         for name, t in self.totals.items():
-            lines.append(f"{name:16} {t.asked:7} {t.answered:9} {t.gave_up:8} {t.seconds * 1000:12.3f}")
+            lines.append(f"{t.seconds * 1000:11.3f}  {name:22} {t.asked:7} {t.answered:9} {t.gave_up:8}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

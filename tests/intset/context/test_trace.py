@@ -56,7 +56,7 @@ def test_each_question_has_a_record() -> None:
         ("simplify", "(i * 4 + j) // 4", "i", "simplify"),
         ("bounds", "i * 4 + j", "(0, 31)", "linear"),
     ]
-    assert [tier.name for tier in t.records[-1].tiers] == ["cache"] and "from the cache" in str(t.records[-1])
+    assert [tier.name for tier in t.records[-1].tiers] == ["cache"] and " by cache, " in str(t.records[-1])
     assert t.totals["linear"].answered == 2 and t.totals["cache"].asked == 1
 
 
@@ -228,7 +228,7 @@ def test_a_trace_is_short_and_says_what_it_leaves_out(monkeypatch: pytest.Monkey
             Context(SMALL).prove(table[i] * rng.randrange(9) + k < 9 * i)
     assert len(t.records) == 100 and t.omitted >= 50 and repr(t) == f"<Trace of {100 + t.omitted} questions>"
     lines = str(t).splitlines()
-    assert len(lines) < 70 and f"... {t.omitted + 60:,} more questions" in lines
+    assert len(lines) < 200 and f"... {t.omitted + 60:,} more questions" in lines
     shown = checked(t._repr_html_())
     assert "<b>" in texts(shown) and "more rows" in texts(shown)
     e = i
