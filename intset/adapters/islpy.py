@@ -166,3 +166,6 @@ def _variables(names: Sequence[str], given: Mapping[str, Var]) -> dict[str, Var]
     for name in known:
         a_name(name, "a key of params")
     return {name: of_kind(Var, known[name] if name in known else Var(name), f"params[{name!r}]") for name in names}
+
+
+__all__ = ["piecewise", "region", "relation", "to_isl"]

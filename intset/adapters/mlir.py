@@ -229,3 +229,6 @@ class AffineParser(ExprParser):
         for operand in (a, b):
             self.want(Expr, operand, f"an operand of {symbol!r}")
         self.push(self.built(_QUOTIENTS[symbol], [a, b], position), a.position)
+
+
+__all__ = ["AffineMap", "AffineSet", "affine_map", "affine_set", "map_text", "set_text"]

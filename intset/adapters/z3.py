@@ -325,3 +325,6 @@ _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
     z3.Z3_OP_NOT: lambda term, a: ~a,
     z3.Z3_OP_IMPLIES: lambda term, a, b: ~a | b,
 }
+
+
+__all__ = ["exporter", "from_z3", "importer", "to_z3"]

@@ -24,7 +24,9 @@ from intset import Config
 from intset.domains.registry import domain_names, unregister
 from tests import ROOT
 
+ADAPTERS = ("sympy", "torch", "jax", "tinygrad", "loopy", "tvm")  # each with a page, which needs that library
 NEEDED = {"docs/guide-exploring.md": "pyarrow", "docs/from-sympy.md": "sympy"}  # the optional library of a page
+NEEDED |= {f"docs/reference/adapter-{name}.md": name for name in ADAPTERS}
 ELSEWHERE = {"docs/adapters.md"}  # its sections run in the tests of the adapters, where their libraries are installed
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 

@@ -19,9 +19,9 @@ DOCS = ROOT / "docs"
 MODULES = ("intset", "intset.check", "intset.testing", "bound", "bound.te", "bound.tir", "bound.replay", "lowering")
 ADAPTERS = sorted(
     path
-    for folder in ("intset", "lowering")
-    for path in (ROOT / folder / "adapters").glob("*.py")
-    if path.name != "__init__.py"
+    for pattern in ("intset/adapters/*.py", "lowering/adapters/*.py", "lowering/adapters/*/__init__.py")
+    for path in ROOT.glob(pattern)
+    if "__all__" in path.read_text(encoding="utf-8")
 )
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 
@@ -67,16 +67,29 @@ def test_every_command_and_option_is_in_the_guide() -> None:
             assert of, f"{name} {option}"
 
 
-def converts(path: Path) -> bool:
-    """Whether a module defines `from_x` or `to_x`; its library need not be installed."""
+def public_names(path: Path) -> set[str]:
+    """The classes and functions that an adapter offers; its library need not be installed."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-    return any(name.startswith(("from_", "to_")) for name in functions)
+    (stated,) = (node for node in tree.body if isinstance(node, ast.Assign) and "__all__" in ast.dump(node.targets[0]))
+    names = set(ast.literal_eval(stated.value))
+    defined = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return names if path.name == "__init__.py" else names & defined
 
 
-@pytest.mark.parametrize("path", [path for path in ADAPTERS if converts(path)], ids=lambda path: path.stem)
-def test_every_adapter_is_in_the_documents(path: Path) -> None:
-    assert [page for page, text in TEXTS.items() if f"adapters.{path.stem}" in text]
+def test_every_adapter_says_what_it_offers() -> None:
+    silent = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/adapters/*.py") if path not in ADAPTERS}
+    shared = {"intset/adapters/__init__.py", "lowering/adapters/__init__.py", "intset/adapters/fractions.py"}
+    assert silent == shared
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.relative_to(ROOT).with_suffix("").as_posix())
+def test_every_adapter_is_in_the_reference_with_an_example(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    names = public_names(path)
+    pages = [page for page, text in TEXTS.items() if f"::: {module}." in text]
+    assert names and len(pages) == 1
+    assert {name for name in names if f"::: {module}.{name}\n" not in TEXTS[pages[0]]} == set()
+    assert names - names_in("".join(blocks(pages[0]))) == set()
 
 
 def test_every_page_is_in_the_navigation() -> None:
