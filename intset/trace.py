@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -275,7 +276,8 @@ class Trace(ScopedBlock["Trace"], Displayed):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        TRACES.remove(self)
+        with suppress(ValueError):  # ended before
+            TRACES.remove(self)
 
     def began(self, record: TracedQuestion) -> None:
         with self._lock:
