@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 from typing import Any
 
-from intset.budgets import PRODUCT_DEGREE, PRODUCT_TERMS, REFINED_ARM, REWRITTEN_TERMS
+from intset.budgets import EXPANDED_TERMS, PRODUCT_DEGREE, PRODUCT_TERMS, REFINED_ARM, REWRITTEN_TERMS
 from intset.expr import ops
 from intset.expr.dag import free_vars, is_small
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
@@ -249,6 +249,8 @@ class Normalizer:
                 regrouped = iv.scaled_by_sizes(self, regrouped)
             if regrouped is not form:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
+            if (interval[0] is None or interval[1] is None) and len(terms) <= EXPANDED_TERMS:
+                interval = iv.meet(interval, signs.ends_of_products(self, regrouped))
         alone, facts = interval, self.assumptions
         for fact in facts.nonneg:
             interval = iv.meet(interval, self._bounds_beside(form, fact))

@@ -151,6 +151,8 @@ def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int)
                 share = exact_share(known, whole, divisor, chain - 1)
             if share is not None:
                 return share.times(one.quotient), beside.times(one.rest)
+            if not divisor.is_const and (share := exact_quotient(whole.times(one.quotient), divisor)) is not None:
+                return share, beside.times(one.rest)  # s // (s // 4) where 4 divides s
     return None
 
 

@@ -21,6 +21,7 @@ from intset.budgets import (
 )
 from intset.expr import ops
 from intset.expr.node import Expr, Var
+from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear, atom, constant, degree, factors, monomial_of, take_out
 from intset.linear.members import is_refuted
 from intset.linear.polynomial import Poly, atoms_in, linear_of, poly_of, scaled, shifted
@@ -216,17 +217,38 @@ def _cancelling_factor(known: Normalizer, form: Linear, fact: Linear) -> Linear 
 def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
     if obvious_sign(known, p) > 0:
         return True
-    whole = p  # in `p`, each atom now denotes its distance from an end
+    around = _around_ends(known, p)
+    if around is None:
+        return False
+    if all(k >= 0 for k in around.values()):
+        return True
+    low = known.bounds(linear_of(p))[0] if any(e.op is ops.FLOORDIV for e in atoms_in(p)) else None
+    return low is not None and low >= 0
+
+
+def _around_ends(known: Normalizer, p: Poly) -> Poly | None:
+    """`p` with each atom denoting its distance from a numeric end; `None` where one has no end."""
     for e in atoms_in(p):
         low, high = known.atom_bounds(e)
-        if low is not None:
-            if low:
-                p = shifted(p, e, 1, low)
-        elif high is not None:
-            p = shifted(p, e, -1, high)
-        else:
-            return False
-    if all(k >= 0 for k in p.values()):
-        return True
-    low = known.bounds(linear_of(whole))[0] if any(e.op is ops.FLOORDIV for e in atoms_in(whole)) else None
-    return low is not None and low >= 0
+        if low is None and high is None:
+            return None
+        if low != 0:
+            p = shifted(p, e, 1, low) if low is not None else shifted(p, e, -1, high or 0)
+    return p
+
+
+def ends_of_products(known: Normalizer, form: Linear) -> Interval:
+    """An end of a form with products that is attained where all atoms are at their ends.
+
+    `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
+    """
+    if len(form.terms) << degree(form, PRODUCT_DEGREE) > VISITED_MONOMIALS or ops.MUL not in [e.op for e in form.terms]:
+        return EVERYTHING
+    around = _around_ends(known, poly_of(form))
+    if around is None:
+        return EVERYTHING
+    least = around.pop((), 0)
+    return (
+        least if all(k >= 0 for k in around.values()) else None,
+        least if all(k <= 0 for k in around.values()) else None,
+    )

@@ -148,3 +148,33 @@ def test_drawn_products_with_quotients_by_sizes_keep_their_values(seed: int) -> 
         except EvaluationError:
             continue
         assert value is None or first <= value <= last, (e, fact, at)
+
+
+@pytest.mark.parametrize(
+    ("text", "low"),
+    [
+        ("(a - 1) // 2 * ((b - 1) // 2)", 1), ("(a - 1) // 2 * ((a - 1) // 2) * 3 - 2", 1),
+        ("(a - 1) * (b - 2) - 7", -5),
+        ("a * a - a", 6),
+        ("a * ((b - 1) // 2) + ((a - 1) // 2 + 1) % 8", 3),
+        ("(a // 2 - 1) * (b // 3) * a", 0), ("5 - (a - 3) * (b - 3)", None),
+    ],
+)  # fmt: skip
+def test_products_of_sizes_away_from_their_ends(text: str, low: int | None) -> None:
+    a, b = ShapeVar("a", 3), ShapeVar("b", 3)
+    e = parse(text, {"a": a, "b": b}, kind=Expr)
+    ends = Context({}).bounds(e, over="sizes")
+    values = [evaluate(e, {a: x, b: y}) for x, y in itertools.product(range(3, 15), repeat=2)]
+    if low is None:
+        assert ends[1] == max(values) == 5
+    else:
+        assert low <= ends[0] <= min(values)
+
+
+def test_a_multiple_over_its_own_quotient() -> None:
+    s, n = ShapeVar("s", 2), ShapeVar("n", 1)
+    ctx = Context({}, assume=[(s % 12).eq(0)])
+    for e, expected in ((s // (s // 12), 12), (s // (s // 4), 4), (s * 3 // (s // 4), 12), (s * n // (s // 3 * n), 3)):
+        assert str(ctx.simplify(e)) == str(expected)
+        assert ctx.prove(e.eq(expected))
+    assert ctx.prove((s % (s // 6)).eq(0)) and ctx.prove((s // (s // 5)).eq(5)).status != "proved"
