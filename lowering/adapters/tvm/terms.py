@@ -7,9 +7,10 @@ integers wrap at each step. Quotients keep their rounding: `Div` and `Mod` are C
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter, methodcaller
 from typing import Any, Final
 
-from tvm.ir import Call, TensorLoad, Var
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import expr as tirx
 
 from bound import dtypes
@@ -18,7 +19,7 @@ from bound.tir.calls import FUNCTIONS, popcount, power
 from bound.tir.value import Operand, ValueOp, constant
 from intset.errors import InputError
 from intset.expr import build as ints
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, OperandsByClass
 from intset.expr.node import Expr, const, truth
 from lowering.nest.undef import undef
 
@@ -34,14 +35,21 @@ def dtype_of(term: Any) -> str:
     InputError: a type that tensors do not hold here.
     """
     found = getattr(term.ty, "dtype", None)
-    name = str(found).partition("x")[0]
-    try:
-        dtype = dtypes.check(name)
-    except InputError:
-        dtype = ""
-    if not dtype or dtype == "uint64":
-        raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
+    name = str(found)
+    dtype = _known.get(name)
+    if dtype is None:
+        name = name.partition("x")[0]
+        try:
+            dtype = dtypes.check(name)
+        except InputError:
+            dtype = ""
+        if not dtype or dtype == "uint64":
+            raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
+        _known[str(found)] = dtype
     return dtype
+
+
+_known: Final[dict[str, str]] = {}  # element types by TVM's names of types
 
 
 def lanes_of(term: Any) -> int:
@@ -69,20 +77,13 @@ def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Conver
     return Converter(
         {**_ROWS, **rows},
         opaque=lambda term, *_: _refused(term),
+        kind=type,
         operands=operands,
-        identity=lambda term: term.__chandle__(),
+        identity=_address,
     )
 
 
-def operands_of(term: Any) -> tuple[Any, ...]:
-    """The operands of a term, in the order of its constructor; of a `let` the value alone."""
-    if isinstance(term, Call) and call_name(term) not in _CALLS:
-        return ()  # it is refused by its name, whatever it is given
-    return tuple(part for name in _OPERANDS.get(type(term), ()) for part in _listed(getattr(term, name)))
-
-
-def _listed(part: Any) -> tuple[Any, ...]:
-    return (part,) if hasattr(part, "ty") else tuple(part)
+_address: Final = methodcaller("__chandle__")
 
 
 def _refused(term: Any) -> Operand:
@@ -210,16 +211,21 @@ _ROWS: Final[dict[object, Row]] = {
     Call: _call,
 }
 
-_OPERANDS: Final[dict[object, tuple[str, ...]]] = {
-    **dict.fromkeys(_BINARY, ("a", "b")),
-    tirx.BitwiseNot: ("a",),
-    tirx.Not: ("a",),
-    tirx.Select: ("condition", "true_value", "false_value"),
-    tirx.Cast: ("value",),
-    tirx.Ramp: ("base", "stride"),
-    tirx.Broadcast: ("value",),
-    tirx.Let: ("value",),
-    TensorLoad: ("indices",),
-    Call: ("args",),
-    Var: (),
-}
+
+def _arguments(call: Any) -> tuple[Any, ...]:
+    """Those of a call; none of a call that is refused by its name, whatever it is given."""
+    return tuple(call.args) if call_name(call) in _CALLS else ()
+
+
+# The operands of a term, in the order of its constructor; of a `let` the value alone.
+operands_of: Final = OperandsByClass(
+    {
+        **dict.fromkeys(_BINARY, attrgetter("a", "b")),
+        **dict.fromkeys((tirx.BitwiseNot, tirx.Not), lambda term: (term.a,)),
+        **dict.fromkeys((tirx.Cast, tirx.Broadcast, tirx.Let), lambda term: (term.value,)),
+        tirx.Select: attrgetter("condition", "true_value", "false_value"),
+        tirx.Ramp: attrgetter("base", "stride"),
+        TensorLoad: lambda term: tuple(term.indices),
+        Call: _arguments,
+    }
+)

@@ -17,7 +17,7 @@ from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.convert import Converter
+from intset.expr.convert import Converter, operation_of
 from intset.expr.dag import substitute, without_assertions
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
@@ -158,7 +158,7 @@ class PrimFuncWriter:
                 ValueOp.LOAD: lambda e, *indices: self._element(e.data, indices),
             },
             opaque=lambda e, *_: _refused(e),
-            kind=lambda e: e.op,
+            kind=operation_of,
             operands=self._operands,
         )
 
