@@ -19,7 +19,7 @@ from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, truth
 from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.ir import For, Function, If, LoopKind, Seq, Stmt, Store, flat, seq, with_fields
-from lowering.nest.scope import proves
+from lowering.nest.scope import Scope, proves
 from lowering.nest.walk import operands, range_ends, statements, tensors_read, variables
 
 _SEQUENTIAL: Final = (LoopKind.SERIAL, LoopKind.UNROLLED)
@@ -70,7 +70,7 @@ def _hoist(loop: For, here: Cursor) -> Stmt:
         return loop
     inside = here.scope.inside(loop)
     once = any(part is loop.var.eq(low) for part in conjuncts(cond)) or proves(inside.where(cond), loop.var.eq(low))
-    if not once or not proves(here.scope, extent >= 1):
+    if not once or not _is_run(extent, here.scope):
         return loop
     left = [substitute(part, {loop.var: low}) for part in conjuncts(cond) if part is not loop.var.eq(low)]
     left = [part for part in left if not proves(here.scope, part)]
@@ -78,6 +78,10 @@ def _hoist(loop: For, here: Cursor) -> Stmt:
     init = If(logical_and(*simple), seq(*start.stmts)) if simple else seq(*start.stmts)
     body = seq(*whole.stmts[1:])
     return seq(init, with_fields(loop, body=body if whole.cond is truth(True) else If(whole.cond, body)))
+
+
+def _is_run(extent: Expr, scope: Scope) -> bool:
+    return extent.data >= 1 if extent.is_const else proves(scope, extent >= 1)
 
 
 def with_guarded_initializations(f: Function) -> Function:
@@ -113,7 +117,7 @@ def _joined(stmts: Sequence[Stmt], here: Cursor) -> tuple[int, Stmt] | None:
     scope = here.scope
     for loop in loops:
         low, extent = range_ends(loop.range)
-        if loop.carried or loop.kind not in _SEQUENTIAL or opaque_terms(low, extent) or not proves(scope, extent >= 1):
+        if loop.carried or loop.kind not in _SEQUENTIAL or opaque_terms(low, extent) or not _is_run(extent, scope):
             return None
         scope = scope.inside(loop)
     own = {loop.var for loop in loops}

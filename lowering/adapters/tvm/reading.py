@@ -162,7 +162,12 @@ class PrimFuncReader:
         self._known[var] = value
 
     def _integer(self, term: Any) -> Expr:
-        return as_expr(self._terms(term), f"what TVM writes as {str(term).splitlines()[-1][:60]}")
+        found = self._terms(term)
+        return (
+            found
+            if isinstance(found, Expr)
+            else as_expr(found, f"what TVM writes as {str(term).splitlines()[-1][:60]}")
+        )
 
     def _truth(self, term: Any) -> Any:
         return build.truth_value(self._terms(term), "a condition of TVM")
