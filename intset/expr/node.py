@@ -208,6 +208,9 @@ class Expr(Node):
         count = as_count(exponent, "the exponent of **")
         return reduce(operator.mul, itertools.repeat(self, count - 1), self) if count else const(1)
 
+    def __rpow__(self, base: IntLike) -> Expr:
+        return as_expr(base) ** self
+
     def __divmod__(self, other: IntLike) -> tuple[Expr, Expr]:
         return self // other, self % other
 

@@ -282,6 +282,8 @@ def _remainders(total: TermSum) -> Iterator[Candidate]:
                 others = total.without(term)
                 if remainder not in others.terms and base.op is remainder.op and _divides(divisor, base.args[1]):
                     remainder = make(base.op, (base.args[0], divisor))  # x % (c*d) % c is x % c
+                if c and remainder not in others.terms:
+                    remainder = next(_congruent(read, remainder, others), remainder)
                 have = others.terms.get(remainder, 0)
                 if have and have * factor > 0:
                     after = others.plus(TermSum(0, {remainder: 1}), -factor).plus(read, factor)
@@ -298,6 +300,16 @@ def _remainders(total: TermSum) -> Iterator[Candidate]:
                     "complement of a remainder",
                     sums.write(TermSum(0, total.without(term).terms).plus(TermSum(0, {opposite: -k}))),
                 )
+
+
+def _congruent(dividend: TermSum, remainder: Expr, others: TermSum) -> Iterator[Expr]:
+    """Addends equal to a remainder of floor division by a constant: their dividends differ by a multiple of it."""
+    divisor = remainder.args[1]
+    for term in others.terms:
+        if term.op is remainder.op is ops.FLOORMOD and term.args[1] is divisor:
+            apart = sums.read(term.args[0]).plus(dividend, -1)
+            if apart.divided(divisor.data) is not None:
+                yield term
 
 
 def _into_quotients(total: TermSum) -> Iterator[Candidate]:

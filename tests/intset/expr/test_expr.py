@@ -635,3 +635,16 @@ def test_ranges_are_values() -> None:
 def test_impossible_ranges_are_refused(low: Any, extent: Any) -> None:
     with pytest.raises(InputError):
         Range(low, extent)
+
+
+def test_a_power_says_what_to_write() -> None:
+    i = Var("i")
+    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
+        with pytest.raises(
+            InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power of e"
+        ):
+            power()
+    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
+        2.0**i
+    assert 2 ** const(5) is const(2) ** 5
+    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})

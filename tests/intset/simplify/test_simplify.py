@@ -75,6 +75,21 @@ def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
 
 
+POINTS = [dict(zip((x, y), at, strict=True)) for at in itertools.product((-3, 0, 2), (-5, 1, 4))]
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 4, 7, 8, 16])
+def test_a_remainder_is_recognized_by_its_congruence(divisor: int) -> None:
+    """`e // c * c + e % c` is `e` for every coefficient, also where `e % c` is shorter by a congruent dividend."""
+    for a, b, shift in itertools.product(range(-divisor, divisor + 1), (1, 3, divisor - 1), (0, 1, divisor + 1)):
+        e = x * a + y * b + shift
+        other = e + (x * 2 - y) * divisor
+        whole, near = (e // divisor * divisor + (other + apart) % divisor for apart in (0, 1))
+        found = simplified(whole, Context(), POINTS)
+        assert cost(found) <= cost(Context().simplify(e)), (e, other)
+        simplified(near - e, Context(), POINTS)
+
+
 def test_what_the_branch_guards_stays_there() -> None:
     table = intset.Opaque("t", rank=1)
     e = select(x < 8, table[x] + 1, table[0] + 1)
