@@ -43,7 +43,8 @@ class RationalTerm(Guest):
         return reduce(_product, self.divisors, const(self.number))
 
     def __repr__(self) -> str:
-        return f"({self.numerator})/({self.divisor()})"
+        sides = (shown(self.numerator), shown(self.divisor()))
+        return "/".join(side if side.isalnum() else f"({side})" for side in sides)
 
     def _refuse(self, *_: object) -> Any:
         no_integer(self)

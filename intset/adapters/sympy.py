@@ -305,12 +305,10 @@ def _variable(term: Any) -> Var:
 
 
 def _power(term: Any, base: Expr, exponent: Expr | RationalTerm) -> Expr | RationalTerm:
-    if isinstance(exponent, RationalTerm):
-        no_integer(exponent)
-    if not exponent.is_const:
-        if term.args[0] == 2:
+    if isinstance(exponent, RationalTerm) or not exponent.is_const:
+        if isinstance(exponent, Expr) and term.args[0] == 2:
             return const(1) << exponent
-        raise InputError(f"a power with the exponent {shown(term.args[1])} has no counterpart")
+        raise InputError(f"{shown(term)}: a power with the exponent {shown(term.args[1])} has no counterpart")
     if exponent.value < 0:
         return RationalTerm(const(1), 1, (base,) * -exponent.value)
     return base**exponent.value
@@ -321,7 +319,7 @@ def _natural_power(term: Any, base: Expr, exponent: Expr) -> Expr:
         return base**exponent.value
     if base.is_const and base.value == 2:
         return const(1) << exponent
-    raise InputError(f"a power with the exponent {shown(exponent)} has no counterpart")
+    raise InputError(f"{shown(term)}: a power with the exponent {shown(exponent)} has no counterpart")
 
 
 def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:

@@ -156,7 +156,9 @@ def _lookup(var: Any, point: Mapping[Any, Any]) -> int:
     try:
         value = point[var]
     except KeyError:
-        raise InputError(f"the variable {var.name} has no value") from None
+        named = any(getattr(key, "name", key) == var.name for key in point)
+        why = ": the key is its name, or another variable of that name" if named else ""
+        raise InputError(f"the variable {var.name} has no value{why}") from None
     return as_int(value, f"the value of {var.name}")
 
 

@@ -269,7 +269,8 @@ class Region(order.Ordered):
 
     def point_of(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
         """Convert the coordinates of a point; raises `InputError` for a wrong number of them."""
-        converted = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", f"{self.dims} coordinates"))
+        wanted = f"a tuple of length {self.dims}"
+        converted = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", wanted))
         if len(converted) != self.dims:
             raise InputError(f"a point of a region of {self.dims} dimensions has no {len(converted)} coordinates")
         return converted

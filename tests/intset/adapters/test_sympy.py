@@ -311,5 +311,19 @@ def test_what_has_no_counterpart_is_refused(name: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_refusals_of_fractions_and_powers_show_the_term() -> None:
+    messages = {
+        sympy.sqrt(k): "sqrt(k): a power with the exponent 1/2 has no counterpart",
+        k ** sympy.Rational(2, 3): "k**(2/3): a power with the exponent 2/3 has no counterpart",
+        3**k: "3**k: a power with the exponent k has no counterpart",
+        k / 2: "k/2 is a fraction: write floor, FloorDiv or CleanDiv",
+        1 / (k * m): "1/(k * m) is a fraction: write floor, FloorDiv or CleanDiv",
+    }
+    for term, message in messages.items():
+        with pytest.raises(InputError) as error:
+            from_sympy(term)
+        assert str(error.value) == message
+
+
 def test_examples() -> None:
     check_examples(adapter, "sympy and PyTorch")

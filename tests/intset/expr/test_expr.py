@@ -465,7 +465,7 @@ def test_undefined_points_say_what_is_wrong() -> None:
 
 
 def test_points_must_fit_the_expression() -> None:
-    with pytest.raises(InputError, match="the variable j has no value"):
+    with pytest.raises(InputError, match=r"the variable j has no value$"):
         evaluate(i + j, {i: 1})
     for wrong in (1.5, True, "1", None, np.True_):
         with pytest.raises(InputError, match="the value of i"):
@@ -648,3 +648,10 @@ def test_a_power_says_what_to_write() -> None:
         2.0**i
     assert 2 ** const(5) is const(2) ** 5
     assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
+
+
+@pytest.mark.parametrize("key", ["i", Var("i"), ShapeVar("i")])
+def test_a_value_by_name_is_no_value_of_the_variable(key: Any) -> None:
+    message = "^the variable i has no value: the key is its name, or another variable of that name$"
+    with pytest.raises(InputError, match=message):
+        evaluate(Var("i") + 1, {key: 2})

@@ -325,3 +325,12 @@ def test_extremes_that_isl_itself_fails_on() -> None:
     found = translated((X, Y), cond)
     for n, p in enumerate(points(cond)):
         assert elements(found.lexmax())[n] == {max(p)} and elements(found.lexmin())[n] == {min(p)}
+
+
+@pytest.mark.parametrize("point", [3, "ab", None])
+def test_a_point_is_a_tuple(point: Any) -> None:
+    a, b = Var("a"), Var("b")
+    region = Context({a: Range(0, 3), b: Range(0, 4)}).image((a, b))
+    with pytest.raises(InputError, match=r"^a point must be a tuple of length 2, not "):
+        point in region  # noqa: B015
+    assert (2, 3) in region and (2, 4) not in region
