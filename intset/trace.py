@@ -310,12 +310,14 @@ class Trace(ScopedBlock["Trace"], Displayed):
         return [record for record in records if record.depth <= deepest] or list(records[:most])
 
     def to_json(self) -> dict[str, object]:
-        """Records, totals and the number of omitted questions as plain data, for `json.dumps`."""
+        """Records, totals and the number of omitted questions as plain data, by `docs/schemas/trace.json`."""
         totals = [
             {"tier": name, "asked": t.asked, "answered": t.answered, "seconds": t.seconds, "gave_up": t.gave_up}
             for name, t in self.totals.items()
         ]
-        return {"records": [one.to_json() for one in self.records], "tiers": totals, "omitted": self.omitted}
+        records = [one.to_json() for one in self.records]
+        head = {"format": "intset.trace", "version": 1}
+        return {**head, "records": records, "tiers": totals, "omitted": self.omitted}
 
     def __str__(self) -> str:
         rows = self.outermost()

@@ -244,12 +244,19 @@ def test_a_trace_is_short_and_says_what_it_leaves_out(monkeypatch: pytest.Monkey
 
 
 def test_json() -> None:
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
+    schema = validator(json.loads((ROOT / "docs/schemas/trace.json").read_text()))
     ctx = hard()
     with ctx.trace() as t:
         ctx.bounds((i * 7 + j * 3) % 13 // 2)
         ctx.prove(i * 2 < n)
     plain = json.loads(json.dumps(t.to_json()))
-    assert set(plain) == {"records", "tiers", "omitted"}
+    schema.validate(plain)
+    with using(isl_operations=1), ctx.trace() as ended:
+        ctx.bounds((i * 5 + j) % 7)
+        with pytest.raises(InputError):
+            ctx.prove("i < 3")  # type: ignore[arg-type]
+    schema.validate(json.loads(json.dumps(ended.to_json())))
     assert [r["question"] for r in plain["records"]] == [r.question for r in t.records]
     assert {"tier", "outcome", "seconds", "gave_up"} == set(plain["records"][0]["tiers"][0])
     assert {row["tier"] for row in plain["tiers"]} == set(t.totals)
