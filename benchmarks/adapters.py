@@ -1,4 +1,4 @@
-"""What a conversion costs beside building the same by hand: `python -m benchmarks.adapters [--json] [NAME ...]`.
+"""The cost of conversions relative to hand-written code: `python -m benchmarks.adapters [--json] [NAME ...]`.
 
 For each adapter whose library is installed, in one run, on the index expressions of the corpus, a sum of 1,000 terms
 and DAGs with shared terms:
@@ -6,13 +6,13 @@ and DAGs with shared terms:
 to      an expression to a term of the library, beside Python code that builds this term with the library's operators
 from    the term back to an expression, beside Python code that builds this expression with operators here
 
-The code by hand has a line for each operation and is compiled before. Both sides build what did not exist: every
-repetition has variables of its own. One converter takes all expressions, as in the translation of a kernel; `alone`
-makes one for each expression of at least 20 operations. Terms of `mlir` are texts, joined by hand and parsed on the
+The hand-written code has one line per operation and is compiled beforehand. Every repetition has new variables, so both
+sides build new terms. One converter serves all expressions, as in the translation of a kernel; `alone` creates a
+converter for each expression of at least 20 operations. Terms of `mlir` are texts, joined by hand and parsed on the
 way back. `islpy` converts the sets of the corpus, built by hand of islpy's affine functions and by `Context.image`.
 
-Of each expression the fastest repetition counts. Target: at most 3 times the code by hand, both in the median and of
-the totals.
+Of each expression the fastest repetition counts. Target: at most 3 times the hand-written code, for the median
+and for the total.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _INFIX: Final = {
 def by_hand(root: Node, library: Library, order: Sequence[Var]) -> Callable[..., Any]:
     """The function of the variables in `order` that builds an expression by a library's operators, a line for each.
 
-    Numbers are literals where a user may write them: beside another operand, and if the library converts them.
+    A number is a literal if the library converts it and another operand is a term.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class Library:
 
     Attributes
     ----------
-    name: of the adapter, and of the module that must be installed.
+    name: names both the adapter and the required module.
     spelling: Python code for operations. names: what it refers to.
     number: code for a number that is a term. takes_numbers: whether functions convert numbers to terms.
     shares: whether a converter takes many terms.
@@ -342,7 +342,7 @@ def expressions() -> Iterator[Node]:
 
 
 class Recipe:
-    """An expression, and the code by hand: here, in a library, and here for what comes back from there.
+    """An expression, with hand-written code for it: here, in a library, and here for the expression converted back.
 
     Raises
     ------
@@ -419,7 +419,7 @@ def measure(library: Library, repeat: int) -> dict[str, Any]:
 
 
 def measure_sets(repeat: int) -> dict[str, Any]:
-    """The same of islpy and the sets of the corpus."""
+    """Measure the conversion of the corpus sets to and from islpy."""
     from benchmarks.reference import Reference
     from intset.adapters import islpy as adapter
 

@@ -173,7 +173,7 @@ class Tensor:
         return cast("Loaded", self.at(indices))
 
     def at(self, indices: tuple[object, ...]) -> TensorSlice | Loaded:
-        """The element at these indices; the slice where there are fewer, or slices among them."""
+        """The element at these indices; a slice if indices are missing or include slices."""
         if len(indices) > self.ndim:
             raise InputError(f"{self.name} has {self.ndim} dimensions, not {len(indices)}")
         if len(indices) < self.ndim or any(isinstance(index, slice) for index in indices):
@@ -233,7 +233,7 @@ if TYPE_CHECKING:
     class Loaded(Value, Expr, TensorSlice):  # type: ignore[misc]  # the fields of nodes differ
         """What `T[i, j]` is to a type checker: an `Expr`, a `Value`, or for too few indices a `TensorSlice`.
 
-        Which of them it is depends on the type and the dimensions of the tensor, which no static type says.
+        Element type and rank decide, and the static type of a tensor has neither.
         """
 
         def __add__(self, other: ValueLike) -> Loaded: ...

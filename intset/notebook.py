@@ -1,7 +1,7 @@
 """Representations in notebooks: formulas, tables, pictures of sets. A class loads this module when one is shown.
 
-Guarantee: a representation never raises; it is well formed, and whatever a user named is escaped. Its length and the
-operations behind it are bounded by `intset.budgets`; what is left out is said.
+Guarantee: a representation never raises; it is well formed, and whatever a user named is escaped. `intset.budgets`
+bounds its length and the operations spent on it; a note counts omitted rows and characters.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def formula(node: Node) -> str:
 
 
 def html(value: object) -> str:
-    """A value for a notebook, as a `div`; its text where no table is there for it, or where a table fails."""
+    """A value for a notebook, as a `div`; plain text if its class has no table or the table fails."""
     try:
         body = fragment(value)
-    except Exception as error:  # of a foreign domain, or of an answer that is not known within the budgets
+    except Exception as error:  # a foreign domain failed, or a budget ended
         body = note(f"shown as text alone: {type(error).__name__}: {error}") + pre(shown(value))
     return f'<div class="intset">{body}</div>'
 
@@ -98,7 +98,7 @@ def visible(text: str) -> str:
 
 
 def escaped(value: object, limit: int = SHOWN_TEXT) -> Cell:
-    """A text in HTML; beyond `limit` characters it is cut, and the number of those left out is said."""
+    """A text in HTML, cut at `limit` characters; a note counts the omitted ones."""
     text = value if isinstance(value, str) else _text(value, limit)
     rest = len(text) - limit
     cut = text if rest <= 0 else f"{text[:limit]}… ({rest:,} characters left out)"
@@ -127,7 +127,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Cell]], total: int | None
     Parameters
     ----------
     head: texts above the columns; none for a table of facts, whose first column is bold.
-    total: the number of rows, where `rows` has not all of them.
+    total: the number of rows, if `rows` is only a part.
     """
     waiting = iter(rows)
     first = list(itertools.islice(waiting, SHOWN_ROWS))

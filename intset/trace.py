@@ -31,7 +31,7 @@ LOG: Final = logging.getLogger("intset")
 TRACES: Final[list[Trace]] = []  # entered ones, of all threads and tasks
 OPEN: Final[list[TracedQuestion]] = []  # questions that are being recorded, of all threads and tasks
 NONE: Final = "no answer"  # the outcome of a tier without one
-SKIPPED: Final = "skipped"  # the outcome of a tier that was not asked
+SKIPPED: Final = "skipped"  # the outcome of a skipped tier
 KEPT: Final = "cache"  # the tier of an answer known from before
 
 
@@ -58,10 +58,10 @@ class TracedTier:
 
     Attributes
     ----------
-    name: the tier, the domain or the pass; "cache" for an answer known from before.
-    outcome: what it answered, in a word; "skipped" where it was not asked.
-    seconds: its time on the clock, inner questions included; `inside`: that of the inner questions.
-    gave_up: what it gave up, and why.
+    name: the tier, the domain or the pass; "cache" for a cached answer.
+    outcome: its answer in a word; "skipped" for a skipped tier.
+    seconds: wall-clock time, inner questions included. inside: the time of the inner questions.
+    gave_up: its refusals, with reasons.
     """
 
     name: str
@@ -76,7 +76,7 @@ class TracedTier:
         return SKIPPED if self.outcome == SKIPPED else f"{self.seconds * 1000:.3f} ms"
 
     def refused(self, refusal: Refusal) -> None:
-        """Note a refusal; one that repeats another in more words is the same."""
+        """Record a refusal, unless its text contains the reason of a recorded one."""
         known = [one for one in self.gave_up if one.budget == refusal.budget or not refusal.budget]
         is_new = refusal.reason and not any(one.reason in refusal.reason for one in known)
         if is_new and len(self.gave_up) < TRACED_REFUSALS:
@@ -89,11 +89,11 @@ class TracedQuestion:
     Attributes
     ----------
     what: the kind: "bounds", "value_set", "image", "prove", "simplify", "fits", "solve", "narrow", "explain";
-        "infer_bound", "stage", "lower", "pass"; "operation" for one on a set that gave something up.
+        "infer_bound", "stage", "lower", "pass"; "operation" for a set operation that gave something up.
     by: the tier that answered; empty where an exception ended the question.
-    seconds: its time on the clock, inner questions included; `inside`: that of the inner questions.
-    depth: the number of questions around it.
-    tiers: the tiers in the order in which they were asked.
+    seconds: wall-clock time, inner questions included. inside: the time of the inner questions.
+    depth: the number of enclosing questions.
+    tiers: the tiers in call order.
     """
 
     def __init__(self, what: str, subject: object, depth: int, tier: str = "") -> None:
@@ -107,7 +107,7 @@ class TracedQuestion:
 
     @property
     def question(self) -> str:
-        """What was asked, in at most `SHOWN_NAME` characters an expression."""
+        """The text of the question; each expression is cut at `SHOWN_NAME` characters."""
         if not isinstance(self._subject, tuple):
             return _short(self._subject)
         return f"({', '.join(map(_short, self._subject))}{',' if len(self._subject) == 1 else ''})"
@@ -152,7 +152,7 @@ class TracedQuestion:
 
     @property
     def losses(self) -> list[str]:
-        """What was given up, one line each, by which tier."""
+        """One line for each refusal, with the name of its tier."""
         told = [(tier, one) for tier in self.tiers for one in tier.gave_up]
         known = [one.reason for _, one in told]
         own = [one for one in self._own.gave_up if not any(r in one.reason or one.reason in r for r in known)]
@@ -160,7 +160,7 @@ class TracedQuestion:
 
     @property
     def answerer(self) -> str:
-        """The tier that answered, with the cache if it was there; empty where it is the question itself."""
+        """The answering tier, or "cache"; empty if the question has no separate tiers."""
         if [tier.name for tier in self.tiers] == [KEPT]:
             return KEPT
         return "" if self.by in (self.what, self._tier) else self.by
@@ -211,8 +211,8 @@ class TierTotal:
 
     Attributes
     ----------
-    asked, answered: how many questions it was asked, and how many it answered.
-    seconds: its time on the clock without that of inner questions.
+    asked, answered: the numbers of questions tried and answered.
+    seconds: wall-clock time without inner questions.
     gave_up: how often it gave up something.
     """
 
@@ -231,7 +231,7 @@ class Trace(ScopedBlock["Trace"], Displayed):
 
     Attributes
     ----------
-    records: a `TracedQuestion` each, in the order in which they were asked, those inside a question after it.
+    records: one `TracedQuestion` per question, in call order; inner questions follow their outer one.
     omitted: the number of questions beyond the first `TRACED_RECORDS`, in the totals alone.
     """
 
@@ -296,7 +296,7 @@ class Trace(ScopedBlock["Trace"], Displayed):
                 total.gave_up += bool(tier.gave_up)
 
     def outermost(self, most: int = SHOWN_ROWS) -> list[TracedQuestion]:
-        """At most so many records: all down to the largest depth at which there are not more."""
+        """At most `most` records: every depth that fits completely, outermost first; else the first `most`."""
         records = self.records
         by_depth: dict[int, int] = {}
         for record in records:
@@ -369,12 +369,12 @@ def recorded(what: str, subject: object, ask: Callable[[], T], tier: str = "") -
 
 
 def tried(tier: str, ask: Callable[..., T], *args: Any, budget: str = "") -> T:
-    """The answer of one tier of the question that is being recorded.
+    """Ask one tier of the current question, and record its outcome and time.
 
     Parameters
     ----------
     tier: its name.
-    budget: the name of the budget that a missing answer is put down to.
+    budget: the budget recorded when the tier returns `None`.
     """
     record = _CURRENT.get()
     if record is None:
@@ -403,7 +403,7 @@ def tried(tier: str, ask: Callable[..., T], *args: Any, budget: str = "") -> T:
 
 
 def skipped(tier: str, reason: str) -> None:
-    """Note that a tier or a domain was not asked."""
+    """Record a skipped tier or domain, with the reason."""
     record = _CURRENT.get()
     if record is not None:
         record.tiers.append(TracedTier(tier, SKIPPED, gave_up=[Refusal(reason)]))
@@ -412,12 +412,12 @@ def skipped(tier: str, reason: str) -> None:
 
 
 def from_cache(what: str, subject: object, answer: T) -> T:
-    """An answer known from before, as a question of its own in the traces."""
+    """Return a cached answer and record it in the traces as a question."""
     return recorded(what, subject, lambda: tried(KEPT, lambda: answer))
 
 
 def traced(what: str, subject: Callable[..., object]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function whose calls are questions; `subject` of its arguments is what is asked about."""
+    """Decorate a function whose calls are questions; `subject` maps its arguments to the recorded subject."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
@@ -432,7 +432,7 @@ def traced(what: str, subject: Callable[..., object]) -> Callable[[Callable[P, T
 
 
 def passed(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """The result of a pass, as a question of its own in the traces."""
+    """Run a pass and record it in the traces as a question."""
     if not (TRACES or LOG.isEnabledFor(DEBUG)):
         return function(*args, **named)
     name = function.__name__.lstrip("_")
@@ -451,7 +451,7 @@ def _heard(error: BudgetError) -> None:
     record, refusal = _CURRENT.get(), Refusal(str(error), error.budget)
     if record is not None:
         record.at.refused(refusal)
-    elif TRACES or LOG.isEnabledFor(DEBUG):  # an operation on an answer, such as a union or a count
+    elif TRACES or LOG.isEnabledFor(DEBUG):  # a set operation outside questions, such as a union or a count
         recorded("operation", "on a set", lambda: _refuse(refusal))
 
 
@@ -465,7 +465,7 @@ LISTENERS.append(_heard)
 
 
 def _outcome(answer: object) -> object:
-    """An answer in a word, without asking it anything that it has not computed."""
+    """An answer in a word; lazy attributes are read only if computed."""
     if answer is None:
         return NONE
     if isinstance(status := getattr(answer, "status", None), str):

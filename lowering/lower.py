@@ -62,32 +62,32 @@ def lower(
     args: the parameters, tensors and variables, in the order of the result's; by default all inputs, then all outputs.
     bounds: what `infer_bound` gave for `s`; inferred when it is not given.
     ctx: what is known besides what the shapes declare; assumed, not checked.
-    at: sizes that are fixed, by variable or name, as in `infer_bound`; with `bounds`, those it was found at. The
+    at: values of sizes, by variable or name, as in `infer_bound`; not together with `bounds`, which has its own. The
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
-    compact: whether strides are folded out of the allocations (`bound.infer.answers.compact`); by default where that is
-        cheaper, if what is computed is chosen, else no, or with `bounds` as they were found.
-    nests: what becomes of a stage whose region is no box, or of ragged tiles: "guard", one nest with guards; "ends",
-        guards are ends of loops where they can be; "split", a nest for each piece of the region, as far as there are
-        such, otherwise as "ends"; "partition", loops in pieces, such that there is no guard in the interior; "auto",
-        for each stage the cheapest of these by the model of `lowering.forms`.
-    unsafe: whether accesses that may be outside their tensors (`bounds.outside`) are left as they are, unchecked.
-    compute: without `bounds`, what a stage computes: "exact" or "box", as in `infer_bound`; "auto", which is the
-        default unless `nests` says more, what is cheaper by the same model. `f.forms` of the result says which forms
-        were considered for each stage, and what they are expected to cost.
+    compact: whether allocations omit strides (`bound.infer.answers.compact`). By default `bounds.compact` if `bounds`
+        is given; else the cheaper choice under compute="auto", and `False` otherwise.
+    nests: the form of nests for ragged tiles and for regions other than boxes. "guard": one nest with guards. "ends":
+        loop ends replace guards where possible. "split": one nest for each piece of the region; "ends" for a region
+        without pieces. "partition": partitioned loops, whose interior needs no guard. "auto": the cheapest form for
+        each stage by the model of `lowering.forms`.
+    unsafe: whether accesses possibly outside their tensors (`bounds.outside`) stay unchecked.
+    compute: the elements computed by a stage, without `bounds`: "exact" or "box", as in `infer_bound`, or "auto", the
+        cheaper one by the same model. The default is "auto" if `nests` is "auto", else "exact". `f.forms` of the result
+        lists the forms considered for each stage, with expected costs.
     reassociate: whether floats may be combined in another order than written, which rounds otherwise: in C, the
         innermost loops of reductions run on vectors. The interpreter keeps the order.
 
     The function begins with the assertions that bind the shapes of its arrays, and those on sizes without which an
-    access would be outside its tensor; what they say is known below them. An access that data may take outside is
-    checked before it is made. In the nest, indices of allocated tensors count from the start of their storage,
+    access would be outside its tensor; the body may rely on them. A check precedes every access whose data-dependent
+    index may leave its tensor. In the nest, indices of allocated tensors count from the start of their storage,
     divisions are machine operations.
 
     Raises
     ------
-    InputError: an argument is no tensor or variable, or `at` names something that is no size, or both `at` and `bounds`
-        are given, or `compact` contradicts `bounds`, or `nests` or `compute` is none of its words.
+    InputError: an argument is neither tensor nor variable; `at` names an unknown size; both `at` and `bounds` are
+        given; `compact` or `compute` contradicts `bounds`; `nests` or `compute` is an unknown word.
     ScheduleError: the schedule is not legal, or an argument is missing, or two iterations of a parallel loop touch one
         element and one of them stores it (`lowering.passes.loops.races`; what data decides is the user's word).
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.

@@ -69,9 +69,9 @@ def infer_bound(
     schedule: the schedule; unchanged.
     ctx: facts and ranges of sizes.
     at: values of sizes, by variable or name; answers are as exact as for constant shapes.
-    domain: the answering domain; by default that of `ctx`, then of the configuration.
+    domain: the answering domain; by default the domain of `ctx`, else the configured one.
     compute: "exact": guards restrict each nest to its required region. "box": no such guards; each instance computes
-        the outer box, and reads accordingly. "auto": the cheaper one for each stage, as in `lower`. A mapping from
+        the outer box, and reads accordingly. "auto": the cheaper word for each stage, as in `lower`. A mapping from
         tensors or stages to "exact" or "box" chooses for each; the default is "exact".
     compact: whether storage omits strides and equations of the computed region (`answers.compact`).
 

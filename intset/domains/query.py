@@ -191,9 +191,7 @@ class Query:
 
 
 _Split = tuple[list[Var], list[Var], list[Cond], list[Cond]]
-_Spoken = tuple[
-    Cond, tuple[Var, ...], frozenset[Opaque]
-]  # a fact, its variables with those they depend on, its symbols
+_Spoken = tuple[Cond, tuple[Var, ...], frozenset[Opaque]]  # a fact, its transitive variables, its symbols
 
 
 def _symbols(roots: Sequence[Node]) -> set[Opaque]:

@@ -217,7 +217,7 @@ def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
 def scaled_by_sizes(known: Normalizer, form: Linear) -> Linear:
     """`form` with each `m*b - d*m*(b // d)`, d no constant, written as `m * (b % d)`; `form` itself without one.
 
-    The remainder by one divisor is finished before another one begins.
+    Steps with the same quotient run in a row.
     """
     lead: Expr | None = None
     for _ in range(REGROUPED_REMAINDERS):
@@ -244,7 +244,7 @@ def _scaled_by_size(known: Normalizer, form: Linear, lead: Expr | None) -> Itera
 
 
 def by_dividends(known: Normalizer, form: Linear) -> tuple[Linear, Linear] | None:
-    """Forms that are at most and at least `form`, without products of a divisor and its quotient; `None` without any.
+    """A lower and an upper bound of `form` without products `d * (x // d)`; `None` without such products.
 
     `d * (x // d)` lies in `[x - d + 1, x]` where d is positive, and its product with h >= 0 in h times that.
     """

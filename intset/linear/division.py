@@ -354,7 +354,7 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
 
 
 def has_quotient(monomial: Expr) -> bool:
-    """Whether some factor of a monomial is a quotient with a remainder of its own."""
+    """Whether some factor of a monomial is a quotient that has a remainder operation (`REMAINDER_OF`)."""
     while monomial.op is ops.MUL and monomial.args[1].op not in REMAINDER_OF:
         monomial = monomial.args[0]
     return monomial.op is ops.MUL or monomial.op in REMAINDER_OF
@@ -373,7 +373,7 @@ def regrouped(known: Normalizer, form: Linear) -> Linear:
 
 
 def _next_remainder(known: Normalizer, form: Linear, lead: Expr | None) -> tuple[Linear, Expr | None] | None:
-    """One step, and its quotient if it is a factor: `lead`, whose remainder is finished before another one begins."""
+    """One regrouping step, with its quotient if that is a factor. Steps of the quotient `lead` come first."""
     for monomial in form.terms if lead is not None else ():
         for quotient in factors(monomial) if monomial.op is ops.MUL else ():
             if quotient is lead and (step := scaled_remainder(known, form, monomial, quotient)) is not None:

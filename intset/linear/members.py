@@ -1,7 +1,7 @@
 """Members of a scope: points that satisfy its assumptions, at which a claimed sign is refuted before it is derived.
 
-A proved sign holds at every member, so a form that is negative at a member needs no derivation. Most questions about
-signs have the answer no, and a failing derivation is the dearest one.
+A proved sign holds at every member, so a form that is negative at a member needs no derivation. Most questions
+about signs have the answer no, and failing derivations cost most.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
 _OTHER: Final = 9  # of a size that no assumption mentions
 _FREE: Final = (ops.VAR, ops.LOAD)
 
-Place = Callable[[int, int, int], int]  # a value from the ends of a range, and the number of the variable
+Place = Callable[[int, int, int], int]  # maps the ends of a range and the variable number to a value
 Pattern = tuple[tuple[int, ...], Place]
 
 
@@ -112,8 +112,8 @@ class FoundMembers(NamedTuple):
     ----------
     found: points that satisfy ranges and assumptions.
     left: patterns not tried yet: numbers for the sizes, a place in each range.
-    sizes, solved: sizes that take numbers, and those that facts equate with other terms; a size that is equated with a
-        term of its own, as `n == n // t * t`, is in both: its number is rounded to that value.
+    sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A size whose term mentions the size
+        itself, as in `n == n // t * t`, is in both: its number is rounded to that term.
     order: the ranged variables, each after those that its ends mention.
     entered: the number of ranges of the scope; the table of a schedule's loops grows.
     """
@@ -261,11 +261,11 @@ def _member(
 
 
 def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], later: Collection[Expr]) -> bool:
-    """Enter equated sizes whose terms have values; `False` if one of these has none, or none in its range.
+    """Enter values of equated sizes; `False` if a term has no value, or a value outside the range of its size.
 
     Parameters
     ----------
-    waiting: the equated sizes left, which are removed as they are entered.
+    waiting: the remaining equated sizes; each entered size is removed.
     later: variables without a value so far.
     """
     progress = True

@@ -238,7 +238,7 @@ def _around_ends(known: Normalizer, p: Poly) -> Poly | None:
 
 
 def ends_of_products(known: Normalizer, form: Linear) -> Interval:
-    """An end of a form with products that is attained where all atoms are at their ends.
+    """An end of a form with products, attained at the ends of all atoms.
 
     `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
     """

@@ -194,7 +194,7 @@ def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:
 
 
 def _is_less_somewhere(env: LoopEnvironment, e: Expr, other: Expr) -> bool:
-    """Whether `e < other` at one of a few values of the sizes."""
+    """Whether `e < other` holds at a sampled value of the sizes."""
     return any(True for _ in sample_instances(env, {}, [e < other], mixed=FEW))
 
 
@@ -294,7 +294,7 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
 
 
 def _least(env: LoopEnvironment, choices: Sequence[Expr]) -> Expr:
-    """The minimum of expressions, without those that another one never exceeds."""
+    """The minimum of expressions; provably redundant operands are dropped."""
     kept: list[Expr] = []
     for e in choices:
         form = env.form(e)

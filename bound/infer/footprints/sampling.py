@@ -189,7 +189,7 @@ class _Drawing:
                 continue
 
     def _ends_of(self, v: Var) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The ends of a loop as functions of the sizes and the loops before it."""
+        """The ends of a loop, compiled as functions of sizes and outer loops."""
         known = self.order[: self.order.index(v)]
         return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
 
@@ -226,12 +226,12 @@ def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
 
 
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
-    """Whether a proof about the terms takes more than linear arithmetic."""
+    """Whether proofs about these terms need case splits or nonlinear arithmetic."""
     return any(not _BRANCHING.isdisjoint(operations(term)) for term in terms) or is_nonlinear(terms)
 
 
 def _noise() -> Iterator[int]:
-    """Pseudo-random numbers below 2**24, the same in every call: Marsaglia's xorshift generator."""
+    """Pseudo-random numbers below 2**24 from Marsaglia's xorshift generator with a fixed seed."""
     state = 2463534242
     while True:
         state ^= state << 13 & 0xFFFFFFFF
@@ -240,7 +240,7 @@ def _noise() -> Iterator[int]:
         yield state >> 8
 
 
-Span = tuple[int | None, int | None, int]  # the ends of a size, and the step of its multiples
+Span = tuple[int | None, int | None, int]  # low end, high end, step
 
 
 def _span(env: LoopEnvironment, v: Var) -> Span:

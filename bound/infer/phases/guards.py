@@ -158,7 +158,7 @@ def _are_equal(env: LoopEnvironment, telling: Sequence[Var], a: Cond, b: Cond, o
 
 
 def _ranges_around(env: LoopEnvironment, guards: Iterable[Cond], telling: Iterable[Var]) -> dict[Var, Range]:
-    """The ranges of the loops of guards, and of the loops whose running says something about their ends."""
+    """The ranges of loops in guards, and of loops whose nonempty range is a fact about their ends."""
     return transitive_ranges(env, [*(v for cond in guards for v in cond.free_vars()), *telling])
 
 

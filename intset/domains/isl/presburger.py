@@ -208,7 +208,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
     found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
     if found is None:
         return POS_INF if side < 0 else NEG_INF
-    # a least value of a size, such as 1 of a tile, adds no case to an end
+    # the end may be simpler beyond the declared range of a size, such as t >= 1
     if len(pieces_of(piecewise)) > 1 and any(v.declared()[1] is not None for e in params for v in e.free_vars()):
         plainer = _beyond_declared(shape, current, position, side)
         found = found if plainer is None else min(found, plainer, key=cost)

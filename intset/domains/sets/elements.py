@@ -26,7 +26,7 @@ class Elements:
     ----------
     count: the number of elements along all axes; `None` beyond the counting budget.
     box: the bounding box along the axes drawn.
-    block: the extents of a block: 1, or more if the box has too many elements to list.
+    block: the extents of a block: 1 along each axis, or larger if the box is too large to list.
     blocks: the nonempty blocks, counted from the low corner of the box; `None`: the box is full.
     """
 
