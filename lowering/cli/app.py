@@ -474,7 +474,10 @@ def _run(words: list[str]) -> int:
     except (click.ClickException, IntSetError, OSError) as error:
         if asked.get(TRACEBACK):
             traceback.print_exc()
-        return _fail(message_of(error))
+        message = message_of(error)
+        for word in words:  # a file's name may break a line, of which only the first is printed
+            message = message.replace(word, tables.visible(word, keep="")) if word else message
+        return _fail(message)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -153,6 +153,16 @@ def test_there_are_forty_bad_inputs() -> None:
     assert len(set(BAD)) >= 40
 
 
+@pytest.mark.parametrize("name", ["a\nb.py", "a\rb.json", "a\x1b[31mb.py"])
+def test_a_name_that_breaks_the_line_is_whole(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", name]) == 2
+    shown = name.encode("unicode_escape").decode("ascii")
+    assert capsys.readouterr().err == f"intset: error: {shown}: no such file\n"
+    (folder / name).write_text("def f(:")
+    assert main(["bounds", name]) == 2
+    assert capsys.readouterr().err.startswith(f"intset: error: {shown}:")
+
+
 def test_messages_name_options_as_they_are_spelled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lower", "outside.py"]) == 2
     message = capsys.readouterr().err
