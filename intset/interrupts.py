@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def is_command() -> bool:
-    """Whether this process is `intset` or `python -m intset`, as far as it has come."""
+    """Whether this process runs `intset` or `python -m intset`; also answers during startup."""
     begun = sys.argv[0] if getattr(sys, "argv", None) else ""  # "-m" while a module is being located
     if begun == "-m":
         return "intset" in sys.orig_argv
@@ -18,7 +18,7 @@ def is_command() -> bool:
 
 
 def show_in_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an exception that nothing caught: an interrupt as one line, others with their traceback."""
+    """Print an uncaught exception: one line for an interrupt, a traceback for any other."""
     if issubclass(kind, KeyboardInterrupt):
         print("intset: error: interrupted", file=sys.stderr)
     else:

@@ -1,4 +1,4 @@
-"""Fractions on the way from another library's terms: what it writes as a rounded quotient is one division here."""
+"""Fractions on the way from another library's terms: a rounded quotient becomes one integer division."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def piecewise(
 
     Raises
     ------
-    InputError: the text is no function, or has another number of dimensions; the function is defined nowhere, or
-        has a fraction as a value (`floor` rounds it).
+    InputError: invalid text, a wrong number of dimensions, an empty domain, or fractional values (`floor` rounds
+        them).
     """
     function = _read(islpy.PwAff, source, _FUNCTIONS, "piecewise affine function")
     pieces = function.get_pieces()
@@ -119,7 +119,7 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
     shape = points.shape
     if isinstance(shape, IslShape) and all(isinstance(param, Var) for param in shape.params):
         found = _itself(shape, isl_names(points.params, names))
-        return _read(islpy.Set, str(found), _SETS, "set") if names else found  # a name given may be none of isl's
+        return _read(islpy.Set, str(found), _SETS, "set") if names else found  # isl may refuse a name of the caller
     dims = [Var(f"d{k}") for k in range(points.dims)]
     return _read(islpy.Set, isl_set(points.constraints(dims), dims, points.params, names), _SETS, "set")
 

@@ -89,7 +89,7 @@ def map_text(results: Sequence[IntLike], dims: Sequence[Var], symbols: Sequence[
     Raises
     ------
     InputError: what MLIR's affine expressions lack: another operation, a product of dimensions, a divisor with
-        dimensions, a number beyond 64 bits; or a variable that is neither dimension nor symbol.
+        dimensions, a number beyond 64 bits; or a variable missing from dimensions and symbols.
     """
     items = [as_expr(e, "a result") for e in listed(results, "the results", "a list of expressions")]
     space, names = mlir_space(items, dims, symbols)

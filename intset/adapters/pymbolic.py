@@ -163,7 +163,7 @@ def _refused(term: Any, *operands: Node) -> Node:
 
 
 def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
-    """The row of an operation with any number of operands, from left to right; `neutral` for none."""
+    """The row of an n-ary operation, folded from the left; `neutral` is its value without operands."""
 
     def row(term: Any, *parts: Node) -> Node:
         if not parts:

@@ -48,7 +48,7 @@ from intset.simplify.cost import cost
 def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Expr | Cond:
     """An integer expression or a condition of sympy.
 
-    A symbol is taken for an integer; what sympy knows of its sign, and that it is even, is declared of its variable.
+    A symbol counts as an integer unless sympy refutes it. Its variable declares a known sign and evenness.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Ex
 
     Raises
     ------
-    InputError: a function that is unknown, a fraction that is not rounded, or a symbol that is no integer.
+    InputError: an unknown function, a fraction without rounding, or a non-integer symbol.
 
     >>> k = sympy.Symbol("k", integer=True)
     >>> from_sympy(sympy.floor((k + 1) / 4))
@@ -226,7 +226,7 @@ class Environment:
     def is_contiguous(self, sizes: Sequence[Basic | int], strides: Sequence[Basic | int]) -> bool | None:
         """Whether a tensor is contiguous in row-major order, as PyTorch defines it; `None` if that is not decided.
 
-        Dimensions of extent 1 may have any stride, and so has every dimension of an empty tensor.
+        Strides of extent-1 dimensions and of empty tensors are ignored.
         """
         extents = [self._integer(size) for size in listed(sizes, "the sizes")]
         steps = [self._integer(stride) for stride in listed(strides, "the strides")]
@@ -256,7 +256,7 @@ def _sympified(term: object) -> Any:
 
 
 def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-    """The terms that have a counterpart, and the others."""
+    """Split terms into converted ones and terms without counterpart."""
     convert = importer()
     known: list[Any] = []
     others: list[Any] = []
@@ -346,7 +346,7 @@ def _to_even(a: Expr, b: Expr) -> Expr:
     return near - select(((2 * a + b) % (2 * b)).eq(0), near % 2, 0)
 
 
-# Rows take and give a `RationalTerm` where they say so, and a pair for each piece.
+# Some rows consume or return a `RationalTerm`; each piece of a `Piecewise` is a pair.
 _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "Integer": lambda term: const(term.p),
     "Rational": lambda term: RationalTerm(const(term.p), term.q),

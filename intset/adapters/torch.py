@@ -1,4 +1,4 @@
-"""PyTorch's symbolic shapes: what a `ShapeEnv` knows, and the functions that its terms are written with.
+"""PyTorch's symbolic shapes: the facts of a `ShapeEnv`, and the function names of its terms.
 
 Terms are sympy's: `intset.adapters.sympy` converts them and asks the questions.
 """
@@ -93,7 +93,7 @@ def known_shapes(shape_env: ShapeEnvLike) -> KnownShapes:
 
 
 def ranged_symbol(symbol: Basic, ends: tuple[object, object]) -> Var:
-    """The variable of a symbol with a least and a greatest value, both included; `None` or an infinity for no end."""
+    """The variable of a symbol, declared within inclusive ends; `None` and infinities leave a side unbounded."""
     of_kind(sympy.Symbol, symbol, "a key of the ranges", "a symbol")
     what = f"the range of {symbol}"
     both = listed(ends, what, "a least and a greatest value")
@@ -113,7 +113,7 @@ _HIGHEST: Final = ("oo", "int_oo", "inf")
 
 
 def torch_names() -> SympyFunctions:
-    """The functions of PyTorch's symbolic shapes by name; a remainder is `Mod` where both signs are known."""
+    """PyTorch's shape functions by name; a remainder is `Mod` for nonnegative operands, else `PythonMod`."""
     own = import_module("torch.utils._sympy.functions")
 
     def remainder(a: Any, b: Any) -> Any:

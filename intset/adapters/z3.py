@@ -81,7 +81,7 @@ def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z
 class TermReader(Converter[Any, Node]):
     """The converter from z3, which reads terms by their addresses: z3's wrappers of terms cost ten times the reading.
 
-    Invariant: an address is that of a term below one in `_roots`, which z3 therefore keeps.
+    Invariant: every address belongs to a subterm of a root in `_roots`. These references keep it alive in z3.
     """
 
     def __init__(self, variables: Mapping[Z3Expression, Node]) -> None:

@@ -70,7 +70,7 @@ def known_pairs(given: Mapping[K, T] | None, source: type[object], target: type[
 
     Parameters
     ----------
-    foreign: the name of an object of the other library, for messages.
+    foreign: names an object of the other library in messages.
     """
     known = dict(mapped({} if given is None else given, "variables"))
     names: dict[type[object], str] = {Node: "an expression or a condition", str: "a name"}
@@ -130,7 +130,7 @@ def operands_of(node: Any) -> Sequence[Any]:
 
 
 def _nearest(table: Mapping[Any, K], kind: object) -> K | None:
-    """The row of a kind; that of a class, under the class or its name, or else of the nearest class above it."""
+    """The row of a kind. A class is looked up by itself and its name, then its bases in method resolution order."""
     known = [own for base in kind.__mro__ for own in (base, base.__name__)] if isinstance(kind, type) else [kind]
     return next((table[own] for own in known if own in table), None)
 
@@ -157,22 +157,22 @@ class Converter(Generic[S, T]):
     """Converts terms of one library to terms of another by a table, and remembers what became of each variable.
 
     Either side may be this one: expressions to foreign terms, or foreign terms to expressions. A call converts a term
-    with all terms below it; those converted before are looked up by their identity.
+    with all its subterms; a cache by identity holds converted terms.
 
     Invariant: no two leaves have one target unless the caller said so in `variables`, so results convert back.
 
     Parameters
     ----------
-    table: for each kind of term, a function of the term and its converted operands. A kind that is a class, or the
-        name of one, stands for its subclasses as well, the nearest first.
-    var: the target of a leaf that the table does not have; asked once for each leaf, remembered in `variables`.
-    opaque: the target of any other term that the table does not have, of the term and its converted operands; without
-        it such a term is an InputError.
+    table: for each kind of term, a function of the term and its converted operands. A class, or the name of one, also
+        covers its subclasses; the nearest base has precedence.
+    var: converts a leaf absent from the table; called once per leaf, and `variables` caches the target.
+    opaque: converts any other term absent from the table, from the term and its converted operands. Without it such a
+        term raises InputError.
     kind: the kind of a term: by default the operation of an expression, and the class of anything else.
     operands: the operands of a term, by default its `args`.
     identity: a key that is equal for occurrences of one term, by default that of the Python object; libraries that wrap
         their terms anew at each access have another one.
-    variables: sources and targets known beforehand, such as the `sources` of the converter for the other direction.
+    variables: initial pairs of source and target, such as the `sources` of the converter for the other direction.
         Several may share a target, whose source is then the first.
 
     >>> from intset import Converter, Var, ops
@@ -243,13 +243,13 @@ class Converter(Generic[S, T]):
             raise InputError("a term is nested too deeply for the other library, which recurses over depth") from None
 
     def _row(self, kind: object) -> Callable[..., T]:
-        """What converts terms of a kind, for the first of them."""
+        """Look up the row for the first term of a kind."""
         found = _nearest(self._table, kind)
         row = self._rows[kind] = self._without_row if found is None else found
         return row
 
     def _without_row(self, term: S, *operands: T) -> T:
-        """What a term becomes that the table does not have."""
+        """Convert a term absent from the table."""
         if not operands and isinstance(term, Hashable):
             leaf: S = term
             if leaf in self.variables:

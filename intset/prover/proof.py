@@ -1,6 +1,6 @@
 """`Proof`, the answer to "is this condition always true?", and the cache of proofs.
 
-Cache invariant: the key holds the goal, the ranges and facts that bear on it, and the configuration. The answer is a
+Cache invariant: the key contains the goal, its relevant ranges and facts, and the configuration. The answer is a
 function of the key, so a hit equals a recomputation, and a fact that no longer holds cannot answer. Only decided proofs
 are cached: a larger budget may decide an "unknown", and so may a run that the clock did not stop.
 """
@@ -140,9 +140,9 @@ class Proof(Displayed):
         return self._certificate
 
     def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:
-        """The facts used and the certificate, found by the deciding tier and those before it alone; `None` without.
+        """The facts used and the certificate, derived by tiers up to the deciding one; `None` if unavailable.
 
-        z3 is not asked again: what a proof of z3 rests on is known after `used` and `certificate()` were asked for.
+        z3 is not run again: for a proof of z3, call `used` and `certificate()` first.
         """
         if self.status != PROVED or self.by == "z3" or self.basis is NOTHING or self._certificate is not None:
             return self._used, self._certificate

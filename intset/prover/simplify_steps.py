@@ -1,4 +1,4 @@
-"""Simplification with evidence: a sequence of replacements, each with a proof and a certificate."""
+"""Simplification with evidence: a sequence of replacements; a proof and a certificate justify each step."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Space(Displayed):
     ----------
     values: `{Var, ShapeVar or name: values}`, the values of a name all integers, all truth values or all strings.
     where: conditions, or one: expressions over the variables, or texts in Python's syntax over the names. A
-        configuration at which a condition has no value is no member; `and`, `or` and `select` are lazy. Names of
+        condition without a value excludes the configuration; `and`, `or` and `select` are lazy. Names of
         strings occur in no condition.
     memory: limit in bytes for listed members; a larger space is streamed.
 
@@ -46,7 +46,7 @@ class Space(Displayed):
     InputError: two variables share a name; a name has no values, values of mixed types, or values outside its
         `ShapeVar`; a condition has another type, an unknown name, or a name of strings.
 
-    Guarantee: the members are exactly the configurations at which every condition has a value and is true; integers
+    Guarantee: the members are exactly the configurations where each condition has the value true; integers
     do not overflow. Members are listed as by nested loops, the first name outermost, values in the given order. A
     question tries at most `intset.budgets.SPACE_CANDIDATES` candidates and raises a `CountError` beyond.
 

@@ -309,7 +309,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
     # -- conditions -----------------------------------------------------------------------------------------------
 
     def _conjuncts(self, condition: Any, place: _Place) -> tuple[list[Any], _Place, bool | None]:
-        """The parts of a conjunction that may fail, what is known where all hold, and the value if it is decided."""
+        """The unproved conjuncts, the place that assumes all conjuncts, and the decided value or `None`."""
         kept: list[Any] = []
         for part in _conjuncts_of(condition):
             found = self._read(part)
@@ -395,7 +395,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
 
 
 def _all_of(kept: Sequence[Any], condition: Any) -> Any:
-    """The condition without its other parts, in one conjunction: the earlier parts guard the accesses of the later."""
+    """The conjunction of the kept conjuncts. The order stays: earlier conjuncts guard accesses of later ones."""
     if len(kept) == len(_conjuncts_of(condition)):
         return condition
     return kept[0] if len(kept) == 1 else p.LogicalAnd(tuple(kept))

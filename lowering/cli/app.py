@@ -370,8 +370,8 @@ _SPACE_FILE = checked(partial(readable, suffixes=(".py",), of="defines a space")
 def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
     """Print a space: its count, the values left, a sample, the best.
 
-    FILE is a Python script that defines `space = Space({...}, where=[...])`. The values are those that each name still
-    takes under the conditions. For an empty space the conditions that contradict one another are listed.
+    FILE is a Python script that defines `space = Space({...}, where=[...])`. The conditions leave
+    each name the values printed. For an empty space the contradictory conditions are listed.
 
     \b
     Examples:
@@ -422,7 +422,7 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
 @app.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
 def domains(as_json: bool) -> None:
-    """List the domains: where each comes from, and what it is exact on.
+    """List the domains, with the package and the exact fragment of each.
 
     Domains of other packages are plugins; one that fails to import is named with the reason, and skipped.
 

@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class OneEach(click.Command):
-    """A command that refuses an option with a value that is given twice, unless it is repeatable."""
+    """A command that refuses a repeated option with a value, unless the option is declared repeatable."""
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser = super().make_parser(ctx)
@@ -50,12 +50,12 @@ class _Integer(click.IntRange):
 
 
 def at_least(least: int) -> click.IntRange:
-    """The type of an option that takes integers from `least` on."""
+    """An option type: integers greater than or equal to `least`."""
     return _Integer(least)
 
 
 def refuse(*names: str, why: str) -> None:
-    """Refuse the options of these parameters, where the command line has one of them."""
+    """Refuse options of these parameters if the command line contains one."""
     context = click.get_current_context()
     for param in context.command.params:
         if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
@@ -85,7 +85,7 @@ def integers(texts: Sequence[str], option: str) -> SizeValues:
 
 
 def readable(name: str, suffixes: Sequence[str] = (".py", ".json"), of: str = "builds schedules") -> Path:
-    """The path of a readable script or corpus; `of` is what a script is expected to do."""
+    """The path of a readable script or corpus; `of` names the expected job of a script in the message."""
     if not name:
         raise InputError("FILE is empty: the name of a file is expected")
     path = Path(name)
@@ -171,7 +171,7 @@ _KEYWORD = re.compile(r"\b(unsafe|compact|reassociate|strength|fresh)=True\b|(?:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error, with options as they are spelled; of the system's errors, the file and the reason."""
+    """The message of an error, with options spelled as on the command line; for OSError, file and reason."""
     if isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, OSError) and error.strerror:

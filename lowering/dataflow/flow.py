@@ -220,7 +220,7 @@ class Dataflow(Configured):
     def accesses(self) -> tuple[CheckedAccess, ...]:
         """Each read and each store in the order of the text, proved or refuted to lie in its tensor.
 
-        A store comes after the reads of its statement; host calls are left out.
+        A statement lists its reads before its store; host calls are omitted.
 
         >>> from lowering import dataflow, parse_nest
         >>> f = parse_nest("def f(A: int32[8]):\\n    for i in [0, 8):\\n        A[i] = A[i + 1]\\n")

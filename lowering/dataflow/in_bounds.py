@@ -42,7 +42,7 @@ class CheckedAccess(NamedTuple):
 
 
 def checked_accesses(program: Program) -> Iterator[CheckedAccess]:
-    """Every access of a function in the order of its text, with a proof where there is one.
+    """Every access of a function in text order, with its proof if one exists.
 
     Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
     storage at `point`, whatever tensors hold.

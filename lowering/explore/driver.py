@@ -110,7 +110,7 @@ def _written(running: Any, results: ResultFolder, progress: _Progress, by: str |
 
     Raises
     ------
-    InputError: there are values, and none of them is named `by`.
+    InputError: the results have values, but no column named `by`.
     """
     version, added = library_version(), 0
     if results.values:

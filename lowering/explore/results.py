@@ -56,7 +56,7 @@ class Exploration(Displayed):
 
     Raises
     ------
-    InputError: no exploration is there, or pyarrow is not installed.
+    InputError: the folder contains no exploration, or pyarrow is not installed.
     """
 
     _notebook = "lowering.notebook"
@@ -157,7 +157,7 @@ def check_column(by: str | None, values: Iterable[str], names: Iterable[str]) ->
 
 
 def is_better(value: Any, than: Any) -> bool:
-    """Whether a number comes before the best one so far."""
+    """Whether a value is a number less than the current best; `than` may be `None`."""
     return isinstance(value, (int, float)) and value == value and (than is None or value < than)
 
 

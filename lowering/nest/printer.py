@@ -102,7 +102,7 @@ def stmt_text(stmt: Stmt) -> str:
 
 
 def stmt_lines(stmt: Stmt) -> Iterator[PrintedLine]:
-    """The lines of a statement with all inside it."""
+    """The printed lines of a statement, nested statements included."""
     return _lines(stmt, 0, Naming(place_names(stmt)))
 
 

@@ -53,7 +53,7 @@ def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> Pr
 
     Raises
     ------
-    InputError: a statement or an operation that TVM does not have, which is named.
+    InputError: a statement or operation unsupported by TVM, named in the message.
     """
     checked_function(f, "to_tvm")
     if like is not None and not isinstance(like, tirx.PrimFunc):
@@ -109,7 +109,7 @@ class BlockWriter(PrimFuncWriter):
         return {**rules, **outside, For: self._loop, Seq: self._sequence, Allocate: self._allocation}
 
     def _or_block(self, rule: Callable[[Any, Any], Any]) -> Callable[[Any, BlockCursor], Any]:
-        """The rule of statements that are blocks unless they stand in one."""
+        """A rule that opens a block around a statement, unless the cursor is already inside one."""
         return lambda stmt, here: rule(stmt, here) if here.is_inside or here.opened is stmt else self._block(stmt, here)
 
     def _loop(self, stmt: For, here: BlockCursor) -> TirStmt:

@@ -1,4 +1,4 @@
-"""Iteration variables of blocks: what each stands for, its range, and whether its iterations depend on one another.
+"""Iteration variables of blocks: value, range, and whether iterations are independent.
 
 A block of TVM claims that its iterations along a spatial axis are independent, and along a reduction axis commute.
 Schedules rely on these claims, so an axis is opaque unless one of them follows from the statements.
@@ -51,8 +51,8 @@ class BlockIterations(NamedTuple):
     ----------
     axes: its iteration variables.
     predicate: a condition on the variables of the loops.
-    init: the stores of the first iteration of the reduction, in the variables of the block.
-    body: the statements of one iteration, in the variables of the block.
+    init: stores for the first reduction iteration, over block variables.
+    body: the statements of one iteration, over block variables.
     """
 
     axes: tuple[BlockAxis, ...]
@@ -69,7 +69,7 @@ def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> BlockIteration
 
     Parameters
     ----------
-    scope: the ranges and conditions that hold at the statement.
+    scope: ranges and conditions in force at the statement.
     """
     whole = guarded(stmt)
     guards, inner = (list(conjuncts(whole.cond)), whole.stmts) if whole is not None else ([], [stmt])
@@ -146,7 +146,7 @@ class _AxisValues:
         self._names = {axis.value: axis.var for axis in self.axes}
 
     def limited(self, guards: Sequence[Cond]) -> tuple[list[BlockAxis], list[Cond], list[Cond]]:
-        """The axes within the guards that are limits of them, these guards, and the others."""
+        """Axes narrowed by guards that bound an axis value, the guards used, and the remaining guards."""
         axes, used, others = list(self.axes), [], []
         for guard in guards:
             k = next((k for k, axis in enumerate(axes) if guard.args and guard.args[0] is axis.value), None)

@@ -60,7 +60,7 @@ def from_tvm(func: PrimFunc) -> Function:
 
     Raises
     ------
-    InputError: `func` is no `PrimFunc`, or it has a part without a counterpart, which is named.
+    InputError: `func` is no `PrimFunc`, or contains an unsupported construct, named in the message.
     """
     if not isinstance(func, tirx.PrimFunc):
         raise InputError(f"from_tvm takes a PrimFunc of TVM, not {shown(func)}")
@@ -126,7 +126,7 @@ class PrimFuncReader:
             self.tensors[buffer] = self._tensor(buffer, self._name(buffer))
 
     def _name(self, var: Any) -> str:
-        """The name of a parameter, with a number behind it if another one has it."""
+        """The unique name of a parameter; a numeric suffix resolves clashes."""
         taken, stem = set(self.names.values()), str(var.name) or "v"
         every = itertools.chain([stem], (f"{stem}_{k}" for k in itertools.count(1)))
         return self.names.setdefault(var, next(name for name in every if name not in taken))
@@ -156,7 +156,7 @@ class PrimFuncReader:
         return terms.converter(rows, terms.operands_of)
 
     def _bind(self, var: Any, value: Operand) -> None:
-        """Let a variable stand for an operand from here on."""
+        """Bind a variable to an operand in the statements that follow."""
         if self._known.get(var, value) is not value:
             self._terms = self._converter()  # what was converted mentions the former operand
         self._known[var] = value
@@ -287,7 +287,7 @@ class PrimFuncReader:
         return Allocate(tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope)
 
     def declaration(self, stmt: Any) -> Stmt:
-        """Another shape for the elements of a buffer, by their numbers in its storage."""
+        """Declare a view: another shape for a buffer, by flat element number."""
         data, buffer = stmt.data, stmt.buffer
         base = data.args[0] if isinstance(data, Call) and data.args else None
         if base is None or base not in self._views or dtype_of(buffer) != dtype_of(base):
@@ -329,7 +329,7 @@ class PrimFuncReader:
         if isinstance(value, Call) and call_name(value) == "assume":
             return Assume(self._truth(value.args[0]))
         if isinstance(value, TensorLoad):
-            self._terms(value)  # refused if it has no counterpart, and without effect
+            self._terms(value)  # an unsupported load raises; a supported one has no effect
             return seq()
         what = f"call of {call_name(value)}" if isinstance(value, Call) else type(value).__name__
         raise InputError(f"TVM's statement that evaluates a {what} has no counterpart")
@@ -361,7 +361,7 @@ class PrimFuncReader:
         return If(logical_and(*first), init) if first else init
 
     def _match(self, match: Any) -> None:
-        """A buffer that is a part of another one; variables in its shape, strides and offset become known."""
+        """Bind a buffer to a region of another; also bind variables in its shape, strides and offset."""
         source, ty = match.source.source, match.buffer.ty
         whole = self._view(source)
         lows, extents = (

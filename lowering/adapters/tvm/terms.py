@@ -28,7 +28,7 @@ Row = Callable[..., Operand]
 
 
 def dtype_of(term: Any) -> str:
-    """The element type of a term or a buffer; that of a vector is that of its lanes.
+    """The element type of a term or a buffer; for vectors, the lane type.
 
     Raises
     ------
@@ -213,11 +213,11 @@ _ROWS: Final[dict[object, Row]] = {
 
 
 def _arguments(call: Any) -> tuple[Any, ...]:
-    """Those of a call; none of a call that is refused by its name, whatever it is given."""
+    """The operands of a supported call. Other calls have no operands here: the row refuses them by name."""
     return tuple(call.args) if call_name(call) in _CALLS else ()
 
 
-# The operands of a term, in the order of its constructor; of a `let` the value alone.
+# Operands in constructor order; a `Let` contributes only its value.
 operands_of: Final = OperandsByClass(
     {
         **dict.fromkeys(_BINARY, attrgetter("a", "b")),
