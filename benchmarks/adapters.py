@@ -54,7 +54,7 @@ _INFIX: Final = {
 def by_hand(root: Node, library: Library, order: Sequence[Var]) -> Callable[..., Any]:
     """The function of the variables in `order` that builds an expression by a library's operators, a line for each.
 
-    A number is a literal if the library converts it and another operand is a term.
+    Numbers beside a term are literals, provided the library converts them.
 
     Raises
     ------

@@ -152,7 +152,7 @@ class TracedQuestion:
 
     @property
     def losses(self) -> list[str]:
-        """One line for each refusal, with the name of its tier."""
+        """One line per refusal, prefixed by the tier name."""
         told = [(tier, one) for tier in self.tiers for one in tier.gave_up]
         known = [one.reason for _, one in told]
         own = [one for one in self._own.gave_up if not any(r in one.reason or one.reason in r for r in known)]

@@ -163,8 +163,8 @@ class Converter(Generic[S, T]):
 
     Parameters
     ----------
-    table: for each kind of term, a function of the term and its converted operands. A class, or the name of one, also
-        covers its subclasses; the nearest base has precedence.
+    table: for each kind of term, a function of the term and its converted operands. A row for a class
+        or class name covers subclasses; the nearest base has precedence.
     var: converts a leaf absent from the table; called once per leaf, and `variables` caches the target.
     opaque: converts any other term absent from the table, from the term and its converted operands. Without it such a
         term raises InputError.

@@ -373,7 +373,7 @@ def regrouped(known: Normalizer, form: Linear) -> Linear:
 
 
 def _next_remainder(known: Normalizer, form: Linear, lead: Expr | None) -> tuple[Linear, Expr | None] | None:
-    """One regrouping step, with its quotient if that is a factor. Steps of the quotient `lead` come first."""
+    """One regrouping step; also its quotient, for products. Steps of the quotient `lead` come first."""
     for monomial in form.terms if lead is not None else ():
         for quotient in factors(monomial) if monomial.op is ops.MUL else ():
             if quotient is lead and (step := scaled_remainder(known, form, monomial, quotient)) is not None:

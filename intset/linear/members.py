@@ -112,8 +112,8 @@ class FoundMembers(NamedTuple):
     ----------
     found: points that satisfy ranges and assumptions.
     left: patterns not tried yet: numbers for the sizes, a place in each range.
-    sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A size whose term mentions the size
-        itself, as in `n == n // t * t`, is in both: its number is rounded to that term.
+    sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A recursive equation such as
+        `n == n // t * t` puts n into both: its number is rounded to that term.
     order: the ranged variables, each after those that its ends mention.
     entered: the number of ranges of the scope; the table of a schedule's loops grows.
     """
