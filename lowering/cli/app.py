@@ -422,7 +422,7 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
 @app.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
 def domains(as_json: bool) -> None:
-    """List the domains, with the package and the exact fragment of each.
+    """List the domains: where from, and what each is exact on.
 
     Domains of other packages are plugins; one that fails to import is named with the reason, and skipped.
 
