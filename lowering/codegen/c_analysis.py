@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import prod
 from typing import Any, Final
 from zlib import crc32
 
@@ -29,16 +28,13 @@ from lowering.passes.values.index_width import offset
 _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words
 
 
-def conditional_storage(root: Stmt) -> frozenset[Tensor]:
-    """The allocated tensors that a C compiler may believe to be read before they are stored.
+def conditional_scalars(root: Stmt) -> frozenset[Tensor]:
+    """The allocations of one element that a C compiler may believe to be read before they are stored.
 
-    These are tensors stored under a condition, tensors without a certain store, and tensors whose stores, all to
-    constant indices, leave out elements: a copy of a nest may have lost its stores because a false condition guards the
-    reads. A loop that may not run counts as a store to an array, which compilers follow less closely than a variable.
+    These are tensors stored under a condition or in a loop that may not run, and tensors without a store: a copy of a
+    nest may have lost its stores because a false condition guards the reads.
     """
-    allocations = [stmt for stmt in statements(root) if isinstance(stmt, Allocate)]
-    allocated = {stmt.tensor for stmt in allocations}
-    arrays = {stmt.tensor for stmt in allocations if any(constant_value(range_ends(r)[1]) != 1 for r in stmt.ranges)}
+    allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)}
     branches = (stmt for stmt in statements(root) if isinstance(stmt, If))
     guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, Store)}
     certain: set[Tensor] = set()
@@ -52,24 +48,13 @@ def conditional_storage(root: Stmt) -> frozenset[Tensor]:
             certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, Allocate)))
             return stored
         if isinstance(stmt, For):
-            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else inside[0] & arrays
+            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else frozenset()
         if isinstance(stmt, If) and stmt.orelse is not None:
             return inside[0] & inside[1]
         return frozenset()
 
     folded(root, surely_stored)
-    stored: dict[Tensor, set[tuple[int | None, ...]]] = {tensor: set() for tensor in allocated}
-    for stmt in statements(root):
-        if isinstance(stmt, Store) and stmt.tensor in stored:
-            stored[stmt.tensor].add(tuple(map(constant_value, stmt.indices)))
-    partial = {stmt.tensor for stmt in allocations if _leaves_out(stmt, stored[stmt.tensor])}
-    return frozenset((guarded & allocated) | (allocated - certain) | partial)
-
-
-def _leaves_out(allocation: Allocate, stored: Collection[tuple[int | None, ...]]) -> bool:
-    """Whether all stores to a tensor have constant indices, and some element has no store."""
-    size = prod(constant_value(range_ends(r)[1]) or 0 for r in allocation.ranges)
-    return all(None not in element for element in stored) and len(stored) < size
+    return frozenset((guarded & allocated) | (allocated - certain))
 
 
 def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:

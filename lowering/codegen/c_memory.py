@@ -275,10 +275,14 @@ class CStorage:
 
     def _bytes(self, size: Size) -> tuple[list[str], str]:
         lines, texts = straight_line(self.syntax, size.extents)
-        whole = str(size.width)
-        for extent, text in zip(size.extents, texts, strict=True):
-            whole = self._call("times_size", whole, count(extent, text))
-        return lines, whole
+        return lines, self.size(str(size.width), size.extents, texts)
+
+    def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
+        """The bytes of an array, by the texts of the bytes of an element and of the extents."""
+        for extent, text in zip(extents, texts, strict=True):
+            if constant_value(extent) != 1:
+                width = self._call("times_size", width, count(extent, text))
+        return width
 
     def _largest(self, sizes: list[str]) -> str:
         whole = sizes[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from bound.declare import placeholder
 from bound.tensor import Tensor
@@ -15,8 +15,8 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, Var, constant_value
-from lowering.codegen.c_analysis import conditional_storage, is_outlined, is_simd, outlined, reduction_of
-from lowering.codegen.c_memory import ConstantTable, CStorage, constant_tables, count, flat_index, flattened
+from lowering.codegen.c_analysis import conditional_scalars, is_outlined, is_simd, outlined, reduction_of
+from lowering.codegen.c_memory import ConstantTable, CStorage, constant_tables, flat_index, flattened
 from lowering.codegen.c_operands import CSyntax
 from lowering.codegen.c_words import c_type
 from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored, comment, compared, indented, opened
@@ -25,8 +25,6 @@ from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let,
 from lowering.nest.text import end_of
 from lowering.nest.walk import free_variables, needed_variables, range_ends, statements, touched, update_of
 from lowering.storage.plan import parallel_plan
-
-ZEROED: Final = 64  # elements up to which an array is set to zero first, when that avoids a warning
 
 
 class _Definition(NamedTuple):
@@ -68,7 +66,7 @@ class CNest(Emitter[Cursor]):
         self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
         self._table_of: dict[Any, Tensor] = {}
         self._needed = needed_variables(f.body)
-        self._conditional = conditional_storage(f.body)
+        self._conditional = conditional_scalars(f.body)
 
     @property
     def rules(self) -> EmissionRules[Cursor]:
@@ -86,7 +84,7 @@ class CNest(Emitter[Cursor]):
     def lines(self) -> list[str]:
         """The lines of the body."""
         root = Cursor.root(self.f)
-        lines = self.emitted(_block(self.f.body), root)
+        lines = self.emitted(_sequence(self.f.body), root)
         self.syntax.scope = root.scope
         undefined = self.syntax.undefined
         if not undefined:
@@ -101,11 +99,18 @@ class CNest(Emitter[Cursor]):
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
+    def block(self, stmt: Stmt, descent: Cursor) -> Emission[Cursor]:
+        """The lines between two braces; names that they define are free again behind the second one."""
+        begun = self.syntax.names.begin()
+        lines: list[str] = yield _sequence(stmt), descent
+        self.syntax.names.end(begun)
+        return lines
+
     def sequence(self, seq: Seq, cursor: Cursor) -> Emission[Cursor]:
-        """The statements of a block; the body of the function takes its arena behind the leading assertions."""
+        """The statements of a sequence; the body of the function takes its arena behind the leading assertions."""
         is_body, stmts = not cursor.path, seq.stmts
         first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
-        live, begun = len(self.heap), self.syntax.names.begin()
+        live = len(self.heap)
         lines: list[str] = []
         definitions: list[_Definition] = []
         arena = self._shared_storage(stmts)
@@ -129,8 +134,6 @@ class CNest(Emitter[Cursor]):
         if is_body and first == len(stmts):
             lines += self._arena(cursor)
         lines = _without_unused(lines, definitions)
-        if not is_body:
-            self.syntax.names.end(begun)
         lines += self._frees(0 if is_body else live)
         del self.heap[live:]
         return lines
@@ -205,16 +208,12 @@ class CNest(Emitter[Cursor]):
 
     # -- loops --------------------------------------------------------------------------------------------------
 
-    def branch(self, stmt: If, cursor: Cursor) -> Emission[Cursor]:
-        orelse = None if stmt.orelse is None else _block(stmt.orelse)
-        return (yield from super().branch(If(stmt.cond, _block(stmt.then), orelse), cursor))
-
     def loop(self, loop: For, cursor: Cursor) -> Emission[Cursor]:
         names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
         is_parallel = loop in self.parallel
         if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
-            return ["{", *indented((yield _block(loop.body), cursor.inside(loop))), "}"]  # a block for its names
+            return ["{", *indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
@@ -228,7 +227,7 @@ class CNest(Emitter[Cursor]):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
         own = self.storage.thread_head(loop)
-        body = yield _block(loop.body), cursor.inside(loop)
+        body = yield _sequence(loop.body), cursor.inside(loop)  # its names are taken until `following` is computed
         if carried:
             more, following = self.operands(cursor, *(c.following for c in loop.carried))
             fresh = [names.local("next") for _ in carried]
@@ -316,17 +315,14 @@ class CNest(Emitter[Cursor]):
         if pointer is not None:
             return [pointer]
         dtype, name = c_type(tensor.dtype, tensor.name), self._name(tensor)
-        is_conditional = tensor in self._conditional
         if tensor in self.syntax.scalars:
-            return [f"{dtype} {name}{' = 0' if is_conditional else ''};"]
+            return [f"{dtype} {name}{' = 0' if tensor in self._conditional else ''};"]
         if stmt in self.plan.stack:
             number = prod(max(0, constant_value(e) or 0) for e in extents)
-            # compilers that keep a small array in registers warn if only conditional stores fill it
-            return [f"{dtype} {name}[{max(1, number)}]{' = {0}' if is_conditional and number <= ZEROED else ''};"]
+            return [f"{dtype} {name}[{max(1, number)}];"]
         lines, sizes = self.operands(cursor, *extents)
-        counts = [count(e, text) for e, text in zip(extents, sizes, strict=True) if constant_value(e) != 1]
-        factors = " * ".join(counts) or "1"
-        lines.append(f"{dtype} *{name} = ({dtype} *)malloc(sizeof({dtype}) * ({factors}) + 1);")
+        size = self.storage.size(f"sizeof({dtype})", extents, sizes)
+        lines.append(f"{dtype} *{name} = ({dtype} *)malloc({size} + 1);")
         lines += self._unless(f"{name} == NULL", -1)
         self.heap.append(name)
         return lines
@@ -356,7 +352,7 @@ class CNest(Emitter[Cursor]):
         return self._table_of[key]
 
 
-def _block(stmt: Stmt) -> Seq:
+def _sequence(stmt: Stmt) -> Seq:
     return stmt if isinstance(stmt, Seq) else Seq((stmt,))
 
 

@@ -190,15 +190,17 @@ HELPERS.update(
     }
 )
 
-# Arithmetic of sizes in bytes, which saturates instead of wrapping around, and of addresses.
+# Arithmetic of sizes in bytes. It saturates instead of wrapping around, at a multiple of the alignment that is small
+# enough for what `malloc` is asked for to stay within PTRDIFF_MAX: compilers warn of larger constants.
+_LARGEST: Final = f"(SIZE_MAX / 2 - {2 * ALIGNMENT - 1})"
 SIZE_HELPERS: Final = {
     "times_size": (
         "static inline size_t times_size(size_t a, size_t b) "
-        "{ return b && a > SIZE_MAX / 2 / b ? SIZE_MAX / 2 : a * b; }"
+        f"{{ return b && a > {_LARGEST} / b ? {_LARGEST} : a * b; }}"
     ),
     "after_size": (
         "static inline size_t after_size(size_t at, size_t n) "
-        f"{{ return n > SIZE_MAX / 2 - at ? SIZE_MAX / 2 : (at + n + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}; }}"
+        f"{{ return n > {_LARGEST} - at ? {_LARGEST} : (at + n + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}; }}"
     ),
     "larger_size": "static inline size_t larger_size(size_t a, size_t b) { return a > b ? a : b; }",
     "aligned_start": (

@@ -381,10 +381,14 @@ class Emitter(ABC, Generic[D]):
         """The lines that operands need first, and their texts."""
         return straight_line(self.syntax, operands)
 
+    def block(self, stmt: Stmt, descent: D) -> Emission[D]:
+        """The lines of a statement, which become a block of the target language."""
+        return (yield stmt, descent)
+
     def branch(self, stmt: If, descent: D) -> Emission[D]:
         before, (cond,) = self.operands(descent, stmt.cond)
-        then = yield stmt.then, descent.then(stmt)
-        orelse = [] if stmt.orelse is None else (yield stmt.orelse, descent.otherwise(stmt))
+        then = yield from self.block(stmt.then, descent.then(stmt))
+        orelse = [] if stmt.orelse is None else (yield from self.block(stmt.orelse, descent.otherwise(stmt)))
         return [*before, *self.syntax.branch(cond, then, orelse)]
 
 
