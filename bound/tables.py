@@ -11,9 +11,7 @@ from bound.tensor import Tensor
 from intset.budgets import SHOWN_ROWS
 from intset.errors import IntSetError
 from intset.expr.range import Range
-from intset.notebook import Cell, code, conditions, escaped, fragment, html, pre, svg, table
-
-__all__ = ["html", "svg"]
+from intset.notebook import Cell, code, conditions, escaped, fragment, pre, table
 
 
 def _sides(box: Sequence[Range]) -> Cell:

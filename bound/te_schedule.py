@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, Final
+from typing import Any
 
+from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
 from bound.schedule import (
@@ -26,8 +26,6 @@ from bound.schedule import (
 )
 from intset.deprecation import renamed
 
-LOOPS: Final = "lowering.tvm"  # the layer above has `ScheduleOps`; its only name that is known here
-
 
 def InferBound(schedule: Schedule) -> BoundsMap:
     """TVM's name for `infer_bound(schedule)`: the range of every axis, normalized schedule or not."""
@@ -35,8 +33,8 @@ def InferBound(schedule: Schedule) -> BoundsMap:
 
 
 def ScheduleOps(schedule: Schedule, bounds: BoundsMap, debug_keep_trivial_loop: bool = False) -> Any:
-    """Build the loop nest of a schedule with the bounds of `InferBound`; see `lowering.tvm.ScheduleOps`."""
-    return importlib.import_module(LOOPS).ScheduleOps(schedule, bounds, debug_keep_trivial_loop)
+    """Build the loop nest of a schedule with the bounds of `InferBound`, once `lowering` is imported."""
+    return NEST_FUNCTIONS.schedule_ops(schedule, bounds, debug_keep_trivial_loop)
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Draws the picture in `architecture.md` from the imports of the code: `python docs/draw.py`, or `--check` in CI.
 
-Boxes are folders and the top-level files of packages. Arrows are imports, at the top of a file or inside a function;
-arrows implied by others are left out, except inside import cycles.
+Boxes are folders and the top-level files of packages. Arrows are imports, at the top of a file, inside a function or by
+name in a text; arrows implied by others are left out, except inside import cycles.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import re
 import sys
 from pathlib import Path
 
-import grimp
-
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.imports import FILES, imports  # noqa: E402  # of this checkout, installed or not
+
 DOCUMENT = ROOT / "docs" / "architecture.md"
 PACKAGES = ("lowering", "bound", "intset")
 PICTURE = re.compile(r"(?<=<!-- drawn by docs/draw\.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -22,13 +24,10 @@ Arrows = dict[str, set[str]]
 
 def arrows() -> Arrows:
     """What each box imports from. The public names of a package, gathered from everywhere, are no box."""
-    sys.path.insert(0, str(ROOT))
-    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
-    box = {module: _box(module) for module in graph.modules if module not in PACKAGES}
+    box = {module: _box(module) for module in FILES if module not in PACKAGES}
     found: Arrows = {name: set() for name in sorted(set(box.values()))}
     for module, own in box.items():
-        targets = {box[m] for m in graph.find_modules_directly_imported_by(module) if m in box}
-        found[own] |= targets - {own}
+        found[own] |= {box[one.target] for one in imports(module) if one.target in box} - {own}
     return found
 
 

@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from intset.config import Config, using
-from intset.deprecation import MovedModules
+from intset.deprecation import MovedModules, note_moved_names
 from intset.errors import (
     BudgetError,
     ContradictionWarning,
@@ -69,6 +69,7 @@ from intset.expr.build import (
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.parser import parse
+from intset.expr.printer import show_by
 from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF
@@ -191,6 +192,7 @@ __all__ = [
     "using",
 ]
 
+_PROTOCOLS = ("Domain", "Points", "RegionDomain", "Regions")
 _MOVED = {
     "intset.domains.base": "intset.domains.sets.base",
     "intset.domains.budgeted": "intset.domains.sets.bounds",
@@ -211,5 +213,12 @@ _MOVED = {
     "intset.regions.product": "intset.regions.derived",
 }
 
+_MOVED_NAMES = {
+    **{f"intset.domains.sets.base:{name}": f"intset.domains.protocols:{name}" for name in _PROTOCOLS},
+    "intset.domains.sets.base:ClimbingDomain": "intset.domains.protocols:RankedDomain",
+}
+
 sys.meta_path.append(MovedModules(_MOVED))
+note_moved_names(_MOVED_NAMES)
+show_by(lambda: import_module("intset.notebook"))
 warn_of_namesakes()

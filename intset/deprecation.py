@@ -38,20 +38,32 @@ SHAPE_METHODS: Final = {
 """Methods of `intset.regions.shape.Shape`: old name to new name."""
 
 
+_moved_names: dict[str, str] = {}
+
+
+def note_moved_names(names: Mapping[str, str]) -> None:
+    """Let `renamed` serve names that moved to another module: `package.module:name`, old to new.
+
+    A package says it for its modules, of which the old one need not know the new one.
+    """
+    _moved_names.update(names)
+
+
 def renamed(namespace: Mapping[str, Any], names: Mapping[str, str]) -> Callable[[str], Any]:
     """A module-level `__getattr__` that serves old names with a `DeprecationWarning`.
 
     Parameters
     ----------
     namespace: `globals()` of the module that had the old names.
-    names: old name to new name, in the same module or as `package.module:name`.
+    names: old name to new name, in the same module; `note_moved_names` has those of others.
     """
     module = namespace["__name__"]
 
     def serve(name: str) -> Any:
-        if name not in names:
+        found = names.get(name) or _moved_names.get(f"{module}:{name}")
+        if found is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        home, _, target = names[name].rpartition(":")
+        home, _, target = found.rpartition(":")
         _warn(f"{module}.{name}", f"{home or module}.{target}")
         return getattr(import_module(home), target) if home else namespace[target]
 

@@ -73,10 +73,10 @@ def html(value: object) -> str:
     return f'<div class="intset">{body}</div>'
 
 
-def svg(value: IntSet | Region) -> str | None:
-    """The picture of a set or region of one or two dimensions without parameters; `None` for any other."""
+def svg(value: object) -> str | None:
+    """The picture of a value; `None` if it has none or drawing fails."""
     try:
-        return _picture(value)
+        return picture(value)
     except Exception:  # as above
         return None
 
@@ -172,7 +172,15 @@ def notes(texts: Sequence[str]) -> Cell:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
-def _picture(value: IntSet | Region) -> str | None:
+@singledispatch
+def picture(value: object) -> str | None:
+    """The picture of a value as SVG; other packages register their classes."""
+    return None
+
+
+@picture.register
+def _(value: IntSet | Region) -> str | None:
+    """Those of one or two dimensions without parameters have one."""
     if value.dims not in (1, 2) or value.params:
         return None
     ends = (value.ends(),) if isinstance(value, IntSet) else tuple((side.min, side.max) for side in value.box)

@@ -1,5 +1,7 @@
 """From schedules to loop nests; division lowering; interpreter, C output and the command line."""
 
+from intset.expr.printer import show_by
+from lowering import tvm  # noqa: F401  # it provides te.schedule.ScheduleOps
 from lowering.annotate import annotate_shapes
 from lowering.codegen.c import to_c
 from lowering.dataflow import CheckedAccess, Dataflow, Source, dataflow
@@ -116,3 +118,10 @@ __all__ = [
     "unique_names",
     "with_layouts",
 ]
+
+
+@show_by
+def _notebook() -> object:
+    from lowering import notebook
+
+    return notebook

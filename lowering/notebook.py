@@ -6,10 +6,9 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from bound import tables as of_bound
 from intset.budgets import SHOWN_LINES, SHOWN_NAME, SHOWN_ROWS
 from intset.expr.node import Node
-from intset.notebook import Cell, code, conditions, escaped, fragment, html, note, pre, svg, table
+from intset.notebook import Cell, code, conditions, escaped, fragment, note, pre, table
 from lowering.division.lower import Lowered
 from lowering.explore.results import Exploration
 from lowering.layout.index_map import IndexMap
@@ -17,8 +16,6 @@ from lowering.nest.ir import Function, Stmt
 from lowering.nest.printer import PrintedLine, function_lines, stmt_lines
 from lowering.padding.contract import Contract
 from lowering.padding.plan import Plan
-
-__all__ = ["html", "of_bound", "svg"]
 
 _WORDS = re.compile(r"\b(def|for|in|if|else|allocate|assert|assume|padding|holding|where|with|then)\b")
 _LINE = 400  # characters of a line of a nest

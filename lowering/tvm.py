@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bound.above import NEST_FUNCTIONS
 from bound.errors import InputError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
@@ -35,3 +36,6 @@ def ScheduleOps(schedule: object, bounds: object, debug_keep_trivial_loop: bool 
         raise InputError("ScheduleOps takes the bounds of this schedule, these were found for another one")
     tensors, _ = parameters(bounds.schedule, None)
     return schedule_ops(bounds, frozenset(tensors))
+
+
+NEST_FUNCTIONS.schedule_ops = ScheduleOps

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, SupportsIndex, TypeVar
 
+from bound.above import NEST_FUNCTIONS
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
@@ -47,7 +47,6 @@ from intset.trace import traced
 
 Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
 _COMPUTE = ("exact", "box", "auto")
-_CHOICE = "lowering.forms.choose"  # imported by name: the cost model of nests is in a layer above
 
 
 @traced("infer_bound", lambda schedule, *_, **__: schedule)
@@ -71,8 +70,8 @@ def infer_bound(
     at: values of sizes, by variable or name; answers are as exact as for constant shapes.
     domain: the answering domain; by default the domain of `ctx`, else the configured one.
     compute: "exact": guards restrict each nest to its required region. "box": no such guards; each instance computes
-        the outer box, and reads accordingly. "auto": the cheaper word for each stage, as in `lower`. A mapping from
-        tensors or stages to "exact" or "box" chooses for each; the default is "exact".
+        the outer box, and reads accordingly. "auto": the cheaper word for each stage, once `lowering` is imported. A
+        mapping from tensors or stages to "exact" or "box" chooses for each; the default is "exact".
     compact: whether storage omits strides and equations of the computed region (`answers.compact`).
 
     Raises
@@ -89,8 +88,7 @@ def infer_bound(
     if ctx is not None and not isinstance(ctx, Context):
         raise InputError(f"ctx must be a Context, not {shown(ctx)}")
     if compute == "auto":
-        chosen: BoundsMap = importlib.import_module(_CHOICE).bounds_of(schedule, ctx, at, domain, compact)
-        return chosen
+        return NEST_FUNCTIONS.auto_bounds(schedule, ctx, at, domain, compact)
     context = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
     name = config.current(domain or context.domain).domain
     normalized, sharing = shared.normalized(schedule)
@@ -149,8 +147,6 @@ class BoundsMap(Configured):
     size_variables: the variables in shapes, each at least 0.
     sizes: the values fixed by `at`; formulas of operations keep the variables.
     """
-
-    _notebook = "bound.tables"
 
     def __init__(self, written: Schedule, state: InferenceState) -> None:
         self.written, self._state = written, state

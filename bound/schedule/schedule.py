@@ -56,8 +56,6 @@ class Schedule(Displayed):
     stored_anew: for each such leaf, a stage that stores the same elements in several iterations of the loop.
     """
 
-    _notebook = "bound.tables"
-
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
         self.outputs = outputs
         self.stages: list[Stage] = []

@@ -11,9 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
-from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from intset.expr import ops
 from intset.expr.ops import Op
@@ -92,15 +91,38 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
+class Notebook(Protocol):
+    """The entries of notebooks."""
+
+    html: Callable[[object], str]
+    svg: Callable[[object], str | None]
+    formula: Callable[[Any], str]
+
+
+_notebooks: list[Callable[[], Any]] = []
+
+
+def show_by(load: Callable[[], Any]) -> None:
+    """Register what shows the classes of a package in notebooks.
+
+    `load` imports and returns the module that registers them; it is called whenever a value is shown. The first one
+    registered returns the module with the entries.
+    """
+    _notebooks.append(load)
+
+
+def _notebook() -> Notebook:
+    loaded: list[Notebook] = [load() for load in _notebooks]
+    return loaded[0]
+
+
 class Displayed:
-    """Base of what a notebook shows as HTML. Its pictures and tables are drawn by a module loaded when one is shown."""
+    """Base of what a notebook shows as HTML; packages register its pictures and tables with `show_by`."""
 
     __slots__ = ()
-    _notebook: ClassVar[str] = "intset.notebook"
 
     def _repr_html_(self) -> str:
-        html: str = import_module(self._notebook).html(self)
-        return html
+        return _notebook().html(self)
 
 
 class Drawn(Displayed):
@@ -109,8 +131,7 @@ class Drawn(Displayed):
     __slots__ = ()
 
     def _repr_svg_(self) -> str | None:
-        picture: str | None = import_module(self._notebook).svg(self)
-        return picture
+        return _notebook().svg(self)
 
 
 class Typeset:
@@ -119,8 +140,7 @@ class Typeset:
     __slots__ = ()
 
     def _repr_latex_(self) -> str:
-        formula: str = import_module("intset.notebook").formula(self)
-        return formula
+        return _notebook().formula(self)
 
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.\w+)*")

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from intset.expr.printer import show_by
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line on `arguments` (default: the process's own); the exit status is returned."""
     from lowering.cli.app import run
 
     return run(arguments)
+
+
+@show_by
+def _notebook() -> object:
+    from lowering.cli import plot
+
+    return plot
 
 
 __all__ = ["main"]

@@ -1,7 +1,4 @@
-"""`intset plot` draws the regions of a stage. It imports matplotlib only when it draws.
-
-`svg` and `html` are what notebooks show of a `Picture`.
-"""
+"""`intset plot` draws the regions of a stage, as do notebooks. It imports matplotlib only when it draws."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset import InputError
+from intset import InputError, notebook
 from intset.domains.sets.elements import Elements, Side
 from intset.installation import DISTRIBUTION
-from intset.notebook import pre
 from lowering.cli.inputs import load_script
 from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of
 from lowering.cli.tables import prose, visible
@@ -125,7 +121,8 @@ def saved(figure: Figure, path: Path) -> None:
             raise InputError(f"--output: {path}: cannot be written: {error.strerror}") from None
 
 
-def svg(picture: Picture) -> str | None:
+@notebook.picture.register
+def _(picture: Picture) -> str | None:
     """The picture as SVG; `None` without matplotlib."""
     target = io.BytesIO()
     try:
@@ -137,9 +134,10 @@ def svg(picture: Picture) -> str | None:
     return text[text.index("<svg") :]
 
 
-def html(picture: Picture) -> str:
-    """The picture in a `div`; without matplotlib its data as text."""
-    return f'<div class="intset">{svg(picture) or pre(repr(picture))}</div>'
+@notebook.fragment.register
+def _(picture: Picture) -> str:
+    """The picture; without matplotlib its data as text."""
+    return notebook.svg(picture) or notebook.pre(repr(picture))
 
 
 def draw(picture: Picture) -> Figure:

@@ -40,8 +40,6 @@ class Panel:
 class Picture(Drawn):
     """One tensor in one instance of its attach path; `axes` are drawn, `hidden` are projected away."""
 
-    _notebook = "lowering.cli.plot"
-
     schedule: str
     stage: str
     tensor: str

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -40,6 +40,7 @@ JsonObject: TypeAlias = "dict[str, Any]"
 SizeValues: TypeAlias = Mapping[str, int]
 
 SCHEDULE_DOMAINS = ("interval", "isl", "auto")
+SCORERS = "intset.scorers"  # the group of entry points that score domains on a corpus
 _BY_NAME_ONLY = ("points",)  # enumeration is too slow for a default comparison
 _KINDS = {
     AttachType.GROUP_ROOT: "root",
@@ -407,18 +408,22 @@ def default_domains() -> list[str]:
 
 
 def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str], with_peers: bool = False) -> JsonObject:
-    """The answers of several domains against the recorded truth; needs a checkout with `benchmarks/`.
+    """The answers of several domains against the recorded truth, by the scorer that a checkout installs.
 
     `with_peers` asks the other analyzers that are installed, too.
     """
-    try:
-        scoring: Any = import_module("benchmarks.scoring")
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("benchmarks"):
-            raise
-        raise InputError(
-            "compare holds a corpus against the truth by the folder benchmarks/: run it in a checkout of the project"
-        ) from None
-    names = domains or default_domains()
-    peers = list(import_module("benchmarks.peers").installed_peers()) if with_peers else []
-    return {"rows": len(rows), **scoring.compare_rows(rows, names, track, peers).as_json()}
+    return {"rows": len(rows), **_corpus_scorer()(rows, domains or default_domains(), track, with_peers)}
+
+
+def _corpus_scorer() -> Callable[..., JsonObject]:
+    for point in metadata.entry_points(group=SCORERS):
+        try:
+            scorer: Callable[..., JsonObject] = point.load()
+        except ModuleNotFoundError as error:
+            if error.name is None or not point.value.startswith(error.name):
+                raise
+        else:
+            return scorer
+    raise InputError(
+        "compare holds a corpus against the truth by the benchmarks: install them, pip install -e . in a checkout"
+    )

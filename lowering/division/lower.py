@@ -36,8 +36,6 @@ class Lowered(Configured, Generic[Kind_co]):
     asked: the expression as written, and its context.
     """
 
-    _notebook = "lowering.notebook"
-
     def __init__(
         self,
         expr: Kind_co,

@@ -59,8 +59,6 @@ class Exploration(Displayed):
     InputError: the folder contains no exploration, or pyarrow is not installed.
     """
 
-    _notebook = "lowering.notebook"
-
     def __init__(self, folder: str | PathLike[str], added: int = 0, elapsed: float = 0.0) -> None:
         if not isinstance(folder, (str, PathLike)):
             raise InputError(f"a folder of results is expected, not {shown(folder)}")

@@ -29,6 +29,7 @@ from math import prod
 from typing import Any, Final
 
 from bound import infer_bound
+from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
@@ -99,6 +100,9 @@ def bounds_of(
     )
     made.bounds.forms = made.forms
     return made.bounds
+
+
+NEST_FUNCTIONS.auto_bounds = bounds_of
 
 
 def chosen(

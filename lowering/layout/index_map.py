@@ -75,8 +75,6 @@ class IndexMap(Configured):
     (15,)
     """
 
-    _notebook = "lowering.notebook"
-
     def __init__(self, fn: LayoutFunction, shape: tuple[IntLike, ...], ctx: Context | None = None) -> None:
         about = Context() if ctx is None else ctx
         if not isinstance(about, Context):

@@ -59,8 +59,6 @@ MOVABLE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL)  # loops whose iterations 
 class Stmt(Displayed):
     """A statement."""
 
-    _notebook = "lowering.notebook"
-
     def __repr__(self) -> str:
         return ABOVE.stmt_text(self)
 
@@ -246,8 +244,6 @@ class Function(Displayed):
     counts from 0, `m.from_zero()`, where a range of the map begins below that. padding: untouchable elements of
     parameters. reassociate: whether sums of floats may be reordered.
     """
-
-    _notebook = "lowering.notebook"
 
     name: str
     params: tuple[Tensor, ...]

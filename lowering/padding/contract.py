@@ -51,8 +51,6 @@ class Contract(Configured):
     reads: names of outputs read before being written; inferred by dataflow, those that may be.
     """
 
-    _notebook = "lowering.notebook"
-
     def __init__(
         self,
         f: Function,

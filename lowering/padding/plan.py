@@ -173,8 +173,6 @@ class Plan(Configured):
     note: explanation of an exceeded budget, else empty.
     """
 
-    _notebook = "lowering.notebook"
-
     def __init__(
         self,
         inputs: Mapping[GraphTensor, int],

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.project.test_walls import module_name, nodes
+from tests.imports import module_name, nodes
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

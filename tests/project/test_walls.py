@@ -1,130 +1,29 @@
-"""Imports between modules have no cycles, also inside functions."""
+"""Imports point down and have no cycles, also inside functions and by name."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("intset", "bound", "lowering")
+import pytest
+
+from tests.imports import (
+    AROUND,
+    FILES,
+    LOADERS,
+    PACKAGES,
+    circles,
+    every_import,
+    imports,
+    nodes,
+    text,
+    type_imports,
+)
+
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
-DOTTED = re.compile(r"(?:intset|bound|lowering)(?:\.\w+)+")
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = {module_name(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
-
-
-@functools.cache
-def text(name: str) -> str:
-    return FILES[name].read_text(encoding="utf-8")
-
-
-@functools.cache
-def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(text(name)) for name in FILES}
-
-
-@functools.cache
-def nodes(name: str) -> tuple[ast.AST, ...]:
-    """The syntax nodes of a module, cached for all tests."""
-    return tuple(ast.walk(trees()[name]))
-
-
-class Import(NamedTuple):
-    module: str  # that imports
-    target: str  # what it imports: a module of this project
-    line: int
-    is_late: bool  # below module level
-    is_typing: bool = False  # under `if TYPE_CHECKING`
-
-
-def imports(name: str) -> Iterator[Import]:
-    """The imports between modules of this project, without those for types alone. A call of `importlib` imports each
-    module that the strings of its caller name."""
-    yield from (one for one in _found(name, trees()[name], False) if not one.is_typing)
-    if "import_module" in text(name):
-        for node in nodes(name):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                dotted = node.value.partition(":")[0]
-                if DOTTED.fullmatch(dotted) and dotted in FILES:
-                    yield Import(name, dotted, node.lineno, True)
-
-
-def _found(name: str, tree: ast.AST, late: bool) -> Iterator[Import]:
-    for node in ast.iter_child_nodes(tree):
-        if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
-            continue  # no import stands in an expression
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            for statement in node.body:
-                yield from (one._replace(is_typing=True) for one in _found(name, ast.Module([statement]), late))
-            continue
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _target(name, alias.name, node.lineno, late)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                own = name.split(".") if FILES[name].name == "__init__.py" else name.split(".")[:-1]
-                base = ".".join([*own[: len(own) - node.level + 1], *filter(None, [node.module])])
-            for alias in node.names:
-                yield from _target(name, f"{base}.{alias.name}", node.lineno, late)
-        else:
-            yield from _found(name, node, late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-
-
-def _target(name: str, dotted: str, line: int, late: bool) -> Iterator[Import]:
-    while dotted and dotted not in FILES:
-        dotted = dotted.rpartition(".")[0]
-    if dotted and dotted != name:
-        yield Import(name, dotted, line, late)
-
-
-@functools.cache
-def every_import() -> tuple[Import, ...]:
-    return tuple(one for name in FILES for one in imports(name))
-
-
-def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The sets of modules that reach one another: Tarjan's strongly connected components of more than one module."""
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_: list[str] = []
-    found: list[list[str]] = []
-    for root in graph:
-        if root in number:
-            continue
-        number[root] = low[root] = len(number)
-        open_.append(root)
-        path = [(root, iter(sorted(graph[root])))]
-        while path:
-            node, targets = path[-1]
-            for target in targets:
-                if target not in number:
-                    number[target] = low[target] = len(number)
-                    open_.append(target)
-                    path.append((target, iter(sorted(graph[target]))))
-                    break
-                if target in open_:
-                    low[node] = min(low[node], number[target])
-            else:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
-                if low[node] == number[node]:
-                    k = open_.index(node)
-                    if len(open_) - k > 1:
-                        found.append(sorted(open_[k:]))
-                    del open_[k:]
-    return found
+GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use
+ENTRY = ("intset.__main__", "lowering.cli.app")  # `python -m intset` and the command: the one import that points up
 
 
 def test_circles_are_found() -> None:
@@ -132,34 +31,70 @@ def test_circles_are_found() -> None:
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
 
 
-def test_imports_inside_functions_are_seen() -> None:
-    """A table of module names counts as imports of the module that loads them."""
-    late = {(one.module, one.target) for one in every_import() if one.is_late}
-    assert ("bound.te_schedule", "lowering.tvm") in late and ("intset", "intset.context") in late
-
-
-HOOKS = {  # loaded by name: the interface of TVM, the cost model of loops, and what notebooks show
-    ("intset.expr.printer", "intset.notebook"),
-    ("bound.infer.infer_bound", "bound.tables"),
-    ("bound.te_schedule", "lowering.tvm"),
-    ("bound.infer.infer_bound", "lowering.forms.choose"),
+WAYS = {  # to import lowering.lower from bound.te
+    "at the top": "import lowering.lower\n",
+    "a name of it": "from lowering.lower import lower\n",
+    "in a function": "def f():\n    from lowering import lower\n",
+    "in an else": "if TYPE_CHECKING:\n    pass\nelse:\n    import lowering.lower\n",
+    "by its name": "importlib.import_module('lowering.lower')\n",
+    "by a table": "TABLE = {'lower': 'lowering.lower'}\n",
+    "a name of it by name": "HOME = 'lowering.lower:lower'\n",
+    "by a part of its name": "def f(name):\n    return import_module(f'lowering.lower.{name}')\n",
+    "by a call": "__import__('lowering.lower')\n",
 }
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_import_is_seen(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f'"""As lowering.lower does."""\n{WAYS[way]}'
+    monkeypatch.setattr("tests.imports.tree", lambda name: ast.parse(code))
+    monkeypatch.setattr("tests.imports.nodes", lambda name: tuple(ast.walk(parsed)))
+    parsed = ast.parse(code)
+    assert {one.target for one in imports.__wrapped__("bound.te")} == {"lowering.lower"}
+
+
+def test_texts_name_modules_in_full_alone() -> None:
+    """A docstring names none, and neither does the name of a package outside of a call that loads it."""
+    assert not [one for one in imports("intset.budgets") if one.target.startswith("lowering")]
+    assert not [one for one in imports("intset.installation") if one.target in PACKAGES]
+
+
+def test_an_import_points_down() -> None:
+    """Also inside functions and by name; the folders around the packages are above all of them."""
+    height = {name: k for k, name in enumerate((*PACKAGES, *AROUND))}
+    up = [
+        one
+        for one in (*every_import(), *(late for name in FILES for late in type_imports(name)))
+        if height[one.module.partition(".")[0]] < height[one.target.partition(".")[0]]
+    ]
+    assert [(one.module, one.target) for one in up] == [ENTRY]
+
+
 def test_no_circle_of_imports() -> None:
-    graph: dict[str, set[str]] = {name: set() for name in FILES}
-    for one in every_import():
-        if (one.module, one.target) not in HOOKS:
-            graph[one.module].add(one.target)
-    assert circles(graph) == []
+    """Every module alone, with each import that may happen when it runs."""
+    assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
+
+
+def test_modules_are_loaded_by_name_in_few_places() -> None:
+    """The gates of packages, and libraries that are optional; a computed name would escape the tests above."""
+    loading = {name for name in FILES if any(loader in text(name) for loader in LOADERS)}
+    assert loading == {
+        "intset",
+        "intset.__main__",
+        "intset.adapters.torch",
+        "intset.deprecation",  # names that a gate tells it
+        "intset.installation",
+        "intset.spaces.space",
+        "lowering.explore.dataset",
+    }
 
 
 def test_few_imports_below_module_level() -> None:
-    """Late imports load heavy modules, or keep `import intset` light."""
-    late = [one for one in every_import() if one.is_late]
+    """Late imports load heavy modules, or keep a package light."""
+    late = [one for one in every_import() if one.is_late and (one.module, one.target) != ENTRY]
     assert len(late) <= 44, late
     for one in late:
-        assert one.module == "intset" or (one.module, one.target) in HOOKS or is_heavy(one.target), one
+        assert one.module in GATES or is_heavy(one.target), one
 
 
 @functools.cache
@@ -181,7 +116,7 @@ def is_heavy(name: str) -> bool:
 
 def test_types_know_one_another_in_small_knots() -> None:
     """Imports for types count: at most 9 modules reach one another."""
-    graph = {name: {one.target for one in _found(name, trees()[name], False)} for name in FILES}
+    graph = {name: {one.target for one in (*imports(name), *type_imports(name))} & {*FILES} for name in FILES}
     assert max(map(len, circles(graph))) <= 9
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tests import ROOT
-from tests.project.test_walls import FILES, nodes, trees
+from tests.imports import FILES, nodes, tree
 
 
 def classes_and_aliases(name: str) -> Iterator[str]:
@@ -21,7 +21,7 @@ def classes_and_aliases(name: str) -> Iterator[str]:
     for node in nodes(name):
         if isinstance(node, ast.ClassDef):
             yield node.name.lstrip("_")
-    for node in trees()[name].body:
+    for node in tree(name).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).endswith("TypeAlias"):
             assert isinstance(node.target, ast.Name)
             yield node.target.id.lstrip("_")

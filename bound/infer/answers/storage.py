@@ -90,8 +90,6 @@ class Storage(Displayed):
         `FlatAxes.numbers`.
     """
 
-    _notebook = "bound.tables"
-
     offset: tuple[Expr, ...]
     steps: tuple[tuple[int, ...], ...]
     ranges: tuple[Range, ...]

@@ -63,8 +63,6 @@ class ReductionInit:
 class StageNest(Displayed):
     """The loops, values and guards of a stage, as `bound.infer` describes them."""
 
-    _notebook = "bound.tables"
-
     stage: Stage
     loops: tuple[StageLoop, ...]
     values: Mapping[IterVar, Expr]

@@ -406,5 +406,4 @@ __all__ = [
 ]
 
 
-_PROTOCOLS = {name: f"intset.domains.protocols:{name}" for name in ("Domain", "Points", "RegionDomain", "Regions")}
-__getattr__ = renamed(globals(), {**_PROTOCOLS, "ClimbingDomain": "intset.domains.protocols:RankedDomain"})
+__getattr__ = renamed(globals(), {})  # its protocols have a module of their own
