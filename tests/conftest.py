@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from intset.domains.isl.session import IslError
 from intset.prover.proof import PROOFS
+from tests.compilers import compilers
 from tests.sweeps import without_nightly
 
 # A test fails over what it finds, never over how long a busy machine took to find it.
@@ -52,6 +53,25 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Nor what the tests of a file left: what they are about is freed at once, the rest lives in tables and caches."""
     if nextitem is not None and nextitem.path != item.path:
         gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Libraries compiled by tests go into a folder of the run: a home may not be writable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip a test which calls `run(..., backend="c")` on a machine without a C compiler."""
+    try:
+        return (yield)
+    except Exception as error:
+        if type(error).__name__ == "CompilerError" and not compilers():
+            pytest.skip("no C compiler")
+        raise
 
 
 @pytest.fixture

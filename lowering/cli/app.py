@@ -7,9 +7,10 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import click
 
@@ -36,6 +37,7 @@ from lowering.cli.arguments import (
 )
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
+from lowering.cli.streams import Messages, discard
 from lowering.cli.tightness import write_report
 
 _MANUAL = """
@@ -450,9 +452,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     digits = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)  # integers of any length are read and printed
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(cast("TextIO", Messages(sys.stderr))):
             warnings.showwarning = _warn
-            return _run(words)
+            status = _run(words)
+            sys.stdout.flush()
+            return status
+    except (BrokenPipeError, SystemExit):  # stdout was closed: `intset bounds ... | head`; click then raises SystemExit
+        discard(sys.stdout)
+        return 0
     finally:
         sys.set_int_max_str_digits(digits)
 
@@ -468,9 +475,8 @@ def _run(words: list[str]) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    except (BrokenPipeError, SystemExit):  # stdout was closed: `intset bounds ... | head`; click then raises SystemExit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise
     except (click.ClickException, IntSetError, OSError) as error:
         if asked.get(TRACEBACK):
             traceback.print_exc()

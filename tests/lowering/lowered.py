@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from intset.expr.evaluate import evaluate as value_of
 from lowering import Function, lower, narrow, run, to_c
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate
+from tests.compilers import need_compiler
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
 SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
@@ -108,7 +108,7 @@ def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) 
     source.write_text(text)
     target = source.with_suffix(".so" if "-shared" in flags else ".exe")
     done = subprocess.run(
-        [compiler, *flags, str(source), "-o", str(target), *(() if "-c" in flags else ("-lm",))],
+        [need_compiler(compiler), *flags, str(source), "-o", str(target), *(() if "-c" in flags else ("-lm",))],
         capture_output=True,
         text=True,
         timeout=60,
@@ -120,10 +120,6 @@ def compile_c(text: str, compiler: str = "gcc", flags: tuple[str, ...] = FLAGS) 
 
 compiled_once = cache(compile_c)
 """For what keeps no state of its own."""
-
-
-def compilers() -> list[str]:
-    return [name for name in ("gcc", "clang") if shutil.which(name)]
 
 
 def run_c(

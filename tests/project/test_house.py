@@ -6,6 +6,7 @@ import ast
 import functools
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -140,8 +141,24 @@ def test_the_files_that_the_readme_names_exist() -> None:
         assert (ROOT / (module.replace(".", "/") + ".py")).exists()
 
 
-def test_ci_runs_the_test_command_of_the_readme() -> None:
-    assert blocks(README, "sh")[1].strip() in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
+    """`.ci/readme` runs what README.md says, word for word: shown by a README of other words, in a clone of its own."""
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert run.index(".ci/readme") < min(run.index(word) for word in ("-m venv", "/pip", "-m pytest"))
+    commands = ["echo one > out && cat out *.txt && pwd", "test ! -e out && echo 'two; $HOME'"]
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "readme", tmp_path / ".ci" / "readme")
+    (tmp_path / "a.txt").write_text("of the clone\n")
+    (tmp_path / "README.md").write_text("".join(f"Text.\n\n```sh\n{line}\n```\n" for line in (*commands, "false")))
+    for words in ("init -q", "add -A", "-c user.name=n -c user.email=e commit -q -m all"):
+        subprocess.run(["git", *words.split()], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / ".ci" / "readme"], capture_output=True, text=True, check=False)
+    said = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "") and [line for line in said if line.startswith("== ")] == [
+        f"== README: {command}" for command in commands
+    ]
+    assert said[1:3] == ["one", "of the clone"] and said[-1] == "two; $HOME"
+    assert " " in said[3] and not said[3].startswith(str(tmp_path)) and not Path(said[3]).exists()
 
 
 def test_the_commands_need_what_is_declared() -> None:

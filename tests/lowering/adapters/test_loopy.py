@@ -15,6 +15,7 @@ from tests.intset.adapters.documented import check_examples
 
 loopy = pytest.importorskip("loopy")
 islpy = pytest.importorskip("islpy")
+pytest.importorskip("pymbolic")
 import pymbolic  # noqa: E402
 from loopy.diagnostic import LoopyIndexError  # noqa: E402
 from loopy.symbolic import WalkMapper  # noqa: E402

@@ -16,13 +16,13 @@ from lowering import Function, lower, narrow, to_c
 from lowering.passes import Width
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate as reference
+from tests.compilers import compilers
 from tests.lowering.lowered import (
     c_name,
     check_c,
     check_run,
     close,
     compile_c,
-    compilers,
     of_corpus,
     problem,
     run_c,

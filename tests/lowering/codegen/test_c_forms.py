@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from bound import te, tir
 from lowering import lower, run, to_c
-from tests.lowering.lowered import close, compilers, problem
+from tests.compilers import needs_compiler
+from tests.lowering.lowered import close, problem
 
-pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
+pytestmark = needs_compiler
 
 
 def check_native(s: Any) -> str:

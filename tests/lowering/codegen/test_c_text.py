@@ -9,7 +9,7 @@ import pytest
 from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.emitter import Identifiers, infix
-from tests.lowering.lowered import compilers
+from tests.compilers import compilers
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.c import program_text
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZE_HELPERS
 from lowering.codegen.emitter import comment
+from tests.compilers import need_compiler
 
 HOSTILE = [
     "*\\\n/ int injected(void) { return 1; } /*",
@@ -67,11 +68,13 @@ names = st.one_of(
     st.text(min_size=1, max_size=12),
     st.text("*/\\?\n\r\"' ab", min_size=1, max_size=8),
 )
-GCC = ["gcc", "-Wall", "-Wextra", "-Werror", "-c", "-x", "c", "-", "-o", "/dev/null", "-pipe"]
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-c", "-x", "c", "-", "-o", "/dev/null", "-pipe"]
 
 
 def compiles(text: str, *options: str) -> None:
-    done = subprocess.run([*GCC, *options], input=text.encode("ascii"), capture_output=True, timeout=60)
+    done = subprocess.run(
+        [need_compiler(), *FLAGS, *options], input=text.encode("ascii"), capture_output=True, timeout=60
+    )
     assert done.returncode == 0, (done.stderr.decode(), text)
 
 
@@ -92,7 +95,10 @@ def program(labels: list[str]):
 def without_comments(text: str) -> str:
     """Preprocess a text, trigraphs included."""
     return subprocess.run(
-        ["gcc", "-E", "-P", "-std=c99", "-x", "c", "-"], input=text.encode("ascii"), capture_output=True, check=True
+        [need_compiler(), "-E", "-P", "-std=c99", "-x", "c", "-"],
+        input=text.encode("ascii"),
+        capture_output=True,
+        check=True,
     ).stdout.decode("ascii")
 
 

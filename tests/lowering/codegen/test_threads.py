@@ -18,7 +18,7 @@ from bound import te, tir
 from lowering import lower, parse_nest, run, to_c
 from lowering.codegen.c import program_text
 from lowering.nest.ir import Function
-from tests.lowering.lowered import compilers
+from tests.compilers import compilers, need_compiler
 
 RUNTIME = """
 #include <pthread.h>
@@ -59,7 +59,7 @@ def sanitized(f: Function, folder: Path, sizes: dict[str, int] | None = None) ->
     (folder / "f.c").write_text(text)
     (folder / "runtime.c").write_text(RUNTIME)
     built = subprocess.run(
-        ["gcc", *FLAGS, str(folder / "f.c"), str(folder / "runtime.c"), "-o", str(folder / "f"), "-lm"],
+        [need_compiler(), *FLAGS, str(folder / "f.c"), str(folder / "runtime.c"), "-o", str(folder / "f"), "-lm"],
         capture_output=True,
         text=True,
         check=False,

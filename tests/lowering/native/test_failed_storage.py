@@ -11,9 +11,10 @@ import pytest
 from bound import te, tir
 from bound.schedule import Schedule
 from lowering import lower, to_c
-from tests.lowering.lowered import c_name, compile_c, compilers, inputs_of, random_array, shape_at
+from tests.compilers import needs_compiler
+from tests.lowering.lowered import c_name, compile_c, inputs_of, random_array, shape_at
 
-pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
+pytestmark = needs_compiler
 
 COUNTED = """
 int taken, given, left = 1 << 30;

@@ -17,11 +17,12 @@ from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
 from lowering import CheckError, CompilerError, lower, parse_nest, run, to_c
 from lowering.native import compiled_library
-from tests.lowering.lowered import close, compilers, problem
+from tests.compilers import needs_compiler
+from tests.lowering.lowered import close, problem
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import sampled
 
-pytestmark = pytest.mark.skipif(not compilers(), reason="no C compiler")
+pytestmark = needs_compiler
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from bound import te
 from lowering import lower, parse_nest, run
 from lowering.storage.placement import ALIGNMENT, StorageBlock, lower_bound, placed, slotted
 from lowering.storage.plan import lifetimes_of, plan_storage
-from tests.lowering.lowered import close, compilers, problem
+from tests.compilers import needs_compiler
+from tests.lowering.lowered import close, problem
 
 
 def blocks_of(rng: random.Random, count: int) -> list[StorageBlock]:
@@ -84,7 +85,7 @@ def test_a_chain_needs_two_buffers() -> None:
     assert len(symbolic.arena.slots) == 2 and symbolic.peak is None and not symbolic.in_place
 
 
-@pytest.mark.skipif(not compilers(), reason="no C compiler")
+@needs_compiler
 @pytest.mark.parametrize("extent", [100, te.var("n")])
 def test_shared_storage_keeps_what_is_needed(extent: object) -> None:
     s = chain(6, extent)

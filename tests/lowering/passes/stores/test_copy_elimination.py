@@ -10,7 +10,8 @@ import pytest
 from bound import te
 from lowering import parse_nest, run, to_c
 from lowering.passes.stores.copy_elimination import forward_copies
-from tests.lowering.lowered import check, check_c, compilers
+from tests.compilers import compilers
+from tests.lowering.lowered import check, check_c
 
 
 def recurrence(n: Any, at: Any) -> Any:

@@ -16,7 +16,7 @@ from intset.expr import ops
 from intset.expr.node import const, make
 from lowering import lower, narrow, run, to_c
 from lowering.passes.values.index_width import Spans, fits_by_intervals
-from tests.lowering.lowered import compilers
+from tests.compilers import compilers
 from tests.sweeps import daily
 
 x, y, i = Var("x"), Var("y"), Var("i")

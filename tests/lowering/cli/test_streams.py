@@ -1,0 +1,105 @@
+"""Outputs that take less than they are given: pipes that no one reads, closed streams, encodings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.lowering.cli.processes import Done, Line, Stream, done, needs_fork
+
+SCRIPT = """
+from bound import te
+print("the script says something")
+n = te.size_var("n")
+A = te.placeholder((n,), name="A")
+B = te.compute((n,), lambda i: A[i] + 1, name="B")
+s = te.create_schedule(B.op)
+"""
+SPACE = """
+from intset import Space
+print("the space says something")
+space = Space({'t': [1, 2]}, where=['t > 0'])
+def make(configuration):
+    print("a measure says something")
+    return {"cost": configuration["t"]}
+"""
+ROW = {"op": "f", "kind": "load", "vars": [["i", "0", "8"]], "params": [], "conds": [], "exprs": ["i"], "truth": [None]}
+FILES = {
+    "good.py": SCRIPT,
+    "space.py": SPACE,
+    "empty.py": "",
+    "warns.py": f"import warnings\nwarnings.warn('careful')\n{SCRIPT}",
+    "good.json": json.dumps([ROW]),
+}
+LINES = [
+    "",
+    "--help",
+    "nothing",
+    "--traceback bounds empty.py",
+    "bounds warns.py",
+    "bounds --json good.py good.json",
+    "lower good.py",
+    "lower --emit c --json good.py",
+    "explain good.json",
+    "compare --domain interval good.py",
+    "space space.py",
+    "domains --json",
+]
+LINES += ["explore space.py --out results --fresh"] * bool(find_spec("pyarrow"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def timeless(answer: Done) -> Done:
+    return Done(answer.status, re.sub(rb"[0-9.]+ s\b", b"", answer.out), answer.err)
+
+
+@needs_fork
+def test_no_command_minds_an_output_that_is_not_read(folder: Path) -> None:
+    """Without a reader of stderr, answers and status are the same; without one of stdout, what is said on stderr."""
+    streams: list[tuple[Stream, Stream]] = [
+        ("open", "open"),
+        ("unread", "open"),
+        ("open", "unread"),
+        ("closed", "closed"),
+    ]
+    asked = [Line(tuple(line.split()), out, err) for line in LINES for out, err in streams]
+    answers = iter(done(asked, folder, folder / "logs"))
+    for line in LINES:
+        plain, headless, mute, closed = (next(answers) for _ in streams)
+        assert plain.out or plain.err, line
+        mute, plain = timeless(mute), timeless(plain)
+        assert mute == Done(plain.status, plain.out, b""), line
+        assert headless.err == plain.err, line
+        assert headless.status == (0 if plain.out else plain.status), line
+        assert closed.status == plain.status, line
+
+
+@needs_fork
+def test_names_that_the_output_cannot_encode_are_escaped(folder: Path) -> None:
+    (folder / "größe.py").write_text(SCRIPT, encoding="utf-8")
+    (answer,) = done([Line(("bounds", "größe.py"))], folder, folder / "logs", PYTHONIOENCODING="ascii")
+    assert answer.status == 0 and answer.out.startswith(b"gr\\xf6\\xdfe.py: s\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such shell")
+def test_a_reader_that_leaves(folder: Path) -> None:
+    """In a shell's own words, once: `head` reads a line of a long output, and the streams are closed from the start."""
+    for line in (f"'{sys.executable}' -m intset | head -1", f"'{sys.executable}' -m intset domains 2>&- >&-"):
+        ran = subprocess.run(
+            ["sh", "-c", line], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder
+        )
+        assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.count("\n") <= 1, line
