@@ -111,6 +111,7 @@ def infer_bound(
     )
     state = infer_stages(state)
     state.env.account.close()
+    state.env.for_outlines.close()
     return BoundsMap(schedule, state)
 
 

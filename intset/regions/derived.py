@@ -93,6 +93,11 @@ class Account:
         """The operations granted to a budget of `max_operations`."""
         return min(max_operations, max(self.left, self.least))
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether budgets get no more than the least."""
+        return self.left <= self.least
+
     def charge(self, operations: int) -> None:
         if self._is_open:
             self.left -= operations

@@ -27,7 +27,7 @@ from typing import Final
 from bound.infer.footprints.box import Box, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment, instances, project_variables, size_bounds
 from bound.infer.footprints.extents import max_extent
-from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_shape
 from bound.infer.phases.fused_axes import FlatAxes
 from bound.infer.phases.gather import (
     enclosing_guards,
@@ -250,7 +250,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
             computed = project_variables(bounds.region.shape(env).intersect_params(run), bounds.slid)
             both = computed.union(required.shape(env))
             footprint = footprint_of_shape(env, len(shape), both, required.exact, required.notes)
-            footprint.limits = whole_tensor(env, shape)
+            footprint.outline = Outline(whole_tensor, env, shape)
             return footprint
     except BudgetError as error:
         return Footprint(

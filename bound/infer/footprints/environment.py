@@ -10,7 +10,7 @@ that other ranges depend on but that does not distinguish instances (a thread sh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -59,12 +59,14 @@ class LoopEnvironment:
     ranges: the range of every loop variable entered so far.
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
+    for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
     instances: memo of `instances`, by the variables.
     counts: memo of `count_of`, by what is counted.
     """
 
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
         self.domain, self.account = domain, account
+        self.for_outlines = Account(account.left, account.least)
         ranges = context.ranges
         self.sizes = tuple(var for var in sizes if var not in ranges)
         self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
@@ -115,6 +117,15 @@ class LoopEnvironment:
     def budget(self, operations: int) -> AbstractContextManager[None]:
         """A block that limits the domain to `operations`, and to the rest of the account."""
         return self.shapes.budget(operations, self.account)
+
+    @contextmanager
+    def outlining(self) -> Iterator[None]:
+        """A block of boxes around footprints, with the account of all such blocks."""
+        account, self.account = self.account, self.for_outlines
+        try:
+            yield
+        finally:
+            self.account = account
 
     def add(self, var: Var, limits: Range) -> None:
         """Enter a loop variable; later calls for the same variable have no effect."""

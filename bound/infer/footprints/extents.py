@@ -167,7 +167,8 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
             return bound
     extent = _ask_domain(env, footprint, k, fixed)
     if not products:
-        return _bounded(env, hull.sides[k], most) if extent is None else extent
+        return _bounded_with_outline(env, footprint, k, most) if extent is None else extent
+    bound = _bounded_with_outline(env, footprint, k, most)
     if extent is None or not _is_less_somewhere(env, extent, bound):
         return bound
     return env.simplified(_least(env, [bound, extent]))
@@ -269,6 +270,14 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
     if extent is None or has_select(extent) or any(v in env.ranges for v in extent.free_vars()):
         return None
     return extent
+
+
+def _bounded_with_outline(env: LoopEnvironment, footprint: Footprint, k: int, most: Expr) -> Expr:
+    """An upper bound of the extent: of the ends, or of the box around them where that is lower."""
+    bound = _bounded(env, footprint.hull(env).sides[k], most)
+    if footprint.box is not None or footprint.outline is None:
+        return bound
+    return _least(env, [bound, _bounded(env, footprint.outline.box.sides[k], most)])
 
 
 def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:

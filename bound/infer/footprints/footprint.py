@@ -6,10 +6,11 @@ under a guard (a box without sides). Both provide membership conditions, a hull 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 from bound.infer.footprints.box import (
     Box,
@@ -40,6 +41,26 @@ from intset.regions.shape import Shape
 NO_GUARD = Box(())
 
 
+class Outline:
+    """A box around a footprint in every instance, computed on first use.
+
+    The exact set and its outline are propagated side by side: where the set's own ends cannot be written, or its
+    largest extent is not found, the outline bounds it. No answer is then larger than with `compute="box"`.
+
+    Parameters
+    ----------
+    find: the function that computes the box, of a module: a footprint pickles.
+    given: its arguments.
+    """
+
+    def __init__(self, find: Callable[..., Box], *given: Any) -> None:
+        self._find, self._given = find, given
+
+    @cached_property
+    def box(self) -> Box:
+        return self._find(*self._given)
+
+
 class Footprint:
     """A set of elements over fixed variables: loops of the attach path, and sizes.
 
@@ -54,7 +75,7 @@ class Footprint:
     notes: where precision was given up.
     guard: of a footprint without a box: a box without sides. Where its conditions fail the footprint is empty.
     has_ends: whether the hull is tight in each instance; else it is a superset over all instances.
-    limits: the whole tensor, if known; the fallback for the hull.
+    outline: a box around it from arithmetic on boxes, if known; the fallback for the hull.
     """
 
     def __init__(
@@ -73,7 +94,7 @@ class Footprint:
         self._shape = None if self.guard.is_conditional() else shape
         self._hull: Box | None = box
         self.has_ends = True
-        self.limits: Box | None = None
+        self.outline: Outline | None = None
 
     def shape(self, env: LoopEnvironment) -> Shape:
         """The footprint as a shape, guard included."""
@@ -95,14 +116,14 @@ class Footprint:
 
         Raises
         ------
-        BudgetError: neither ends nor numbers nor `limits` are known.
+        BudgetError: neither ends nor numbers nor an outline are known.
         """
         if self._hull is None:
             try:
                 hull = _hull_of(env, self.unguarded)
             except BudgetError:
-                hull, self.has_ends = _numeric_hull(self.unguarded, self.limits), False
-                self.notes = (*self.notes, "the ends in each instance could not be written: those of all were used")
+                hull, self.has_ends = _loose_hull(env, self.unguarded, self.outline), False
+                self.notes = (*self.notes, "the ends in each instance could not be written: those around were used")
             self._hull = guarded(env, hull, self.guard)
         return self._hull
 
@@ -153,7 +174,7 @@ class Footprint:
     def with_shape(self, unguarded: Shape | None, exact: bool, notes: Iterable[str]) -> Footprint:
         """The footprint with another shape and an unchanged guard."""
         footprint = Footprint(self.dims, self.box, unguarded, exact, notes, self.guard)
-        footprint.limits = self.limits
+        footprint.outline = self.outline
         return footprint
 
 
@@ -271,23 +292,27 @@ def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
     return Box(tuple(sides))
 
 
-def _numeric_hull(shape: Shape, limits: Box | None) -> Box:
-    """The box around all instances of a shape; the sides of `limits` where that is infinite or not known."""
+def _loose_hull(env: LoopEnvironment, shape: Shape, outline: Outline | None) -> Box:
+    """The box around all instances of a shape, intersected with its outline."""
     try:
         ends = shape.without(shape.atoms()).dim_bounds()
     except BudgetError:
-        if limits is None:
+        if outline is None:
             raise
-        return limits
+        return outline.box
     sides = []
     for k, (low, high) in enumerate(ends):
-        if not isinstance(low, Infinity) and not isinstance(high, Infinity):
-            sides.append(SymbolicInterval((constant(int(low)),), (constant(int(high)),)))
-        elif limits is not None:
-            sides.append(limits.sides[k])
+        side = None if outline is None else outline.box.sides[k]
+        lows = () if isinstance(low, Infinity) else (constant(int(low)),)
+        highs = () if isinstance(high, Infinity) else (constant(int(high)),)
+        if side is not None:
+            side = interval(env, (*side.lows, *lows), (*side.highs, *highs)) or side
+        elif lows and highs:
+            side = SymbolicInterval(lows, highs)
         else:
             raise BudgetError("a region whose ends cannot be written")
-    return Box(tuple(sides))
+        sides.append(side)
+    return Box(tuple(sides)) if outline is None else Box(tuple(sides), outline.box.where, outline.box.also)
 
 
 def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:

@@ -35,7 +35,7 @@ from bound.infer.footprints.environment import (
     transitive_ranges,
 )
 from bound.infer.footprints.extents import is_always_empty, max_extent
-from bound.infer.footprints.footprint import NO_GUARD, Footprint, box_around, footprint_of_shape, shape_of
+from bound.infer.footprints.footprint import NO_GUARD, Footprint, Outline, box_around, footprint_of_shape, shape_of
 from bound.infer.footprints.sampling import takes_two_values
 from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes, started
@@ -52,7 +52,7 @@ from intset.expr.build import logical_and, logical_or, maximum, select
 from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
-from intset.linear.form import Linear, constant
+from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
 _MAX_PROVED = 400  # nodes of an extent that is tested for being constant
@@ -87,26 +87,36 @@ def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Ex
     """A footprint intersected with a tensor of extents `shape`."""
     ends = whole_tensor(env, shape)
     if footprint.box is None:
-        footprint.limits = ends
+        footprint.outline = Outline(_outline_within, env, footprint.outline, ends)
         if not ends.is_affine():
             return footprint
         around = env.shapes.box([(side.lows, side.highs) for side in ends.sides])
         if around.includes(footprint.unguarded):
             return footprint
         return footprint.with_shape(footprint.unguarded.intersect(around), footprint.exact, footprint.notes)
+    box = box_within(env, footprint.box, ends)
+    return footprint if box is footprint.box else footprint.with_box(box)
+
+
+def _outline_within(env: LoopEnvironment, outline: Outline | None, ends: Box) -> Box:
+    return ends if outline is None else box_within(env, outline.box, ends)
+
+
+def box_within(env: LoopEnvironment, box: Box, around: Box) -> Box:
+    """A box intersected with another one that contains what is asked for; the box itself where it is proved to lie
+    inside."""
     sides = []
-    for side, end in zip(footprint.box.sides, ends.sides, strict=True):
-        low_known = any(env.is_nonneg(form) for form in side.lows)
-        high_known = any(env.is_nonneg(end.highs[0].minus(form)) for form in side.highs)
-        if low_known and high_known:
+    for side, end in zip(box.sides, around.sides, strict=True):
+        lows = [low for low in end.lows if not any(env.is_nonneg(form.minus(low)) for form in side.lows)]
+        highs = [high for high in end.highs if not any(env.is_nonneg(high.minus(form)) for form in side.highs)]
+        if not lows and not highs:
             sides.append(side)
             continue
-        lows = side.lows if low_known else (*side.lows, constant(0))
-        highs = side.highs if high_known else (*side.highs, *end.highs)
-        sides.append(interval(env, lows, highs) or SymbolicInterval(lows, highs))
-    if all(a is b for a, b in zip(sides, footprint.box.sides, strict=True)):
-        return footprint
-    return footprint.with_box(Box(tuple(sides), footprint.box.where, footprint.box.also))
+        lows, highs = [*side.lows, *lows], [*side.highs, *highs]
+        sides.append(interval(env, lows, highs) or SymbolicInterval(tuple(lows), tuple(highs)))
+    if all(a is b for a, b in zip(sides, box.sides, strict=True)):
+        return box
+    return Box(tuple(sides), box.where, box.also)
 
 
 def gather_bound(
@@ -137,7 +147,6 @@ def gather_bound(
     else:
         footprints = list(dict.fromkeys(bounds.required.values()))
         footprint = unconditional or union_footprints(env, len(shape), [n for n in footprints if not _is_nothing(n)])
-        footprint.limits = whole_tensor(env, shape)
         footprint = new_elements(env, bounds, footprint, running)
         if isinstance(op, TensorComputeOp):
             footprint = _with_whole_tiles(env, footprint, op, shape)
@@ -281,8 +290,13 @@ def union_footprints(
     if len(footprints) == 1 and footprints[0].box is None:
         return footprints[0]
     footprint = _union_footprints(env, dims, footprints, with_unions)
-    footprint.limits = next((other.limits for other in footprints if other.limits is not None), None)
+    if footprint.box is None:
+        footprint.outline = Outline(_hull_of_all, env, footprints)
     return footprint
+
+
+def _hull_of_all(env: LoopEnvironment, footprints: Sequence[Footprint]) -> Box:
+    return hull(env, [footprint.hull(env) for footprint in footprints])[0]
 
 
 def _union_footprints(env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], with_unions: bool) -> Footprint:
@@ -387,7 +401,7 @@ def new_elements(
     except BudgetError as error:
         bounds.slid = ()
         return footprint.with_notes(f"{error}: what earlier iterations computed is not kept")
-    difference.limits = footprint.limits
+    difference.outline = footprint.outline
     return difference
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer.accesses import ReadGraph, TensorAccess, accesses
-from bound.infer.footprints.box import hull, whole_tensor
+from bound.infer.footprints.box import Box, hull, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.footprints.footprint import Footprint, Outline, box_around
 from bound.infer.normalized import ScheduleSizes, Sharing
-from bound.infer.phases.gather import enclosing_guards, gather, gather_bound, within_tensor
+from bound.infer.phases.gather import box_within, enclosing_guards, gather, gather_bound, within_tensor
 from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
 from bound.infer.phases.pass_up import LoopState, initialise_leaves, pass_up, storage_rank_of
 from bound.infer.phases.propagate import Propagation
@@ -189,10 +189,31 @@ def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path
         propagation, loops = _iterations(state, bounds, reader, path)
         for access in state.accesses(consumer.op, tensor):
             footprint = propagation.image(access, shape)
+            outline = Outline(_image_of_box, state, bounds, reader, path, access)
             if footprint.box is None:
-                footprint.limits = whole_tensor(state.env, shape)
+                footprint.outline = outline
+            elif not footprint.exact and (state.env.account.is_spent or not _is_boxed(reader)):
+                footprint = footprint.with_box(box_within(state.env, footprint.box, outline.box))
             requests.append(Request(reader, loops, access, footprint))
     return requests
+
+
+def _is_boxed(bounds: StageBounds) -> bool:
+    return bounds.computed is None or bounds.computed.box is not None
+
+
+def _image_of_box(
+    state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath, access: TensorAccess
+) -> Box:
+    """The box around the image of an access over the box that its reader computes, as `compute="box"` finds it."""
+    shape = state.sizes.shape(access.tensor)
+    whole = whole_tensor(state.env, shape)
+    with state.env.outlining():
+        boxed = reader if reader.computed is None else replace(reader, computed=box_around(state.env, reader.computed))
+        leaves = initialise_leaves(bounds.stage, path, reader.stage, reader.path, state.sharing.loops)
+        around = Propagation(state.env, pass_up(state.env, boxed, leaves)).image(access, shape)
+        around.outline = Outline(whole_tensor, state.env, shape)
+        return box_within(state.env, around.hull(state.env), whole)
 
 
 def propagation_of(state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath) -> Propagation:
@@ -285,7 +306,7 @@ def shared_iteration_footprint(state: InferenceState, bounds: StageBounds, tenso
             iterations.relaxed.pop(iv, None)
     footprint = Propagation(env, iterations).image(TensorAccess(tensor, tuple(axes)), shape)
     if footprint.box is None:
-        footprint.limits = whole_tensor(env, shape)
+        footprint.outline = Outline(whole_tensor, env, shape)
     return footprint
 
 

@@ -24,7 +24,7 @@ from bound.infer.footprints.box import (
 )
 from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
 from bound.infer.footprints.extents import enumerate_image
-from bound.infer.footprints.footprint import Footprint, footprint_of_region, footprint_of_shape
+from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
 from bound.infer.phases.pass_up import Iterations
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
@@ -207,7 +207,7 @@ class Propagation:
     def _narrower(self, footprint: Footprint, answer: Region, shape: Sequence[Expr]) -> Footprint:
         """An inexact footprint, intersected with the box of the interval domain."""
         other = footprint_of_region(self.env, answer, shape).box
-        footprint.limits = whole_tensor(self.env, shape)
+        footprint.outline = Outline(whole_tensor, self.env, shape)
         hull = footprint.hull(self.env)
         assert other is not None
         sides = [
