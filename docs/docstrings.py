@@ -43,7 +43,19 @@ def _code(written: list[str]) -> bool:
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites docstrings when the module or class around them is complete."""
+    """Rewrites docstrings when the module or class around them is complete, and tells the signatures of classes.
+
+    A class whose docstring has parameters is made by callers: its signature is that of `__init__`, else of `__new__`.
+    Other classes but dataclasses are answers, which have none.
+    """
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        is_made = cls.docstring is not None and "\nParameters\n---" in cls.docstring.value
+        new = cls.members.get("__new__")
+        if is_made and isinstance(new, griffe.Function) and "__init__" not in cls.members:
+            cls.set_member("__init__", griffe.Function("__init__", parameters=new.parameters))
+        elif not is_made and not any("dataclass" in str(one.value) for one in cls.decorators):
+            cls.members.pop("__init__", None)
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:

@@ -20,6 +20,11 @@ DISTRIBUTION = "inferbound"
 IMPORT_NAMES = ("intset", "bound", "lowering")
 
 
+def install_advice(extra: str) -> str:
+    """How to install the libraries of an extra; the distribution is on no package index yet."""
+    return f"pip install '.[{extra}]' in a clone of {DISTRIBUTION}"
+
+
 def library_version() -> str:
     """The version of the installed distribution; "(not installed)" for a checkout on the import path."""
     from importlib import metadata

@@ -179,7 +179,7 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
 
     --report writes DIR/tightness.parquet and DIR/tightness.html: a row for each index expression or tensor and each
     domain, plug-ins included, with the ratio of its answer to the true one; TVM and Halide, where they are installed,
-    are asked about the index expressions at constant bounds. Needs pyarrow: pip install 'inferbound[sweep]'.
+    are asked about the index expressions at constant bounds. Needs pyarrow: pip install '.[sweep]' in a clone.
 
     \b
     Examples:
@@ -335,7 +335,7 @@ def plot(file: Path, by: str | None, pareto: list[str], **options: Any) -> None:
 
     Of a script: two axes of the stage's tensor at a time, in one instance of the loops around it, one panel a domain
     (interval, stride, isl and auto unless --domain names others). Other axes are projected away; the counts are of all
-    axes. Axes may be named, or numbered from 0. Needs matplotlib: pip install 'inferbound[plot]'.
+    axes. Axes may be named, or numbered from 0. Needs matplotlib: pip install '.[plot]' in a clone.
 
     Of a folder that `intset explore` wrote: a heat map of --by over two names, the least over all other names, or the
     Pareto front of two values.
@@ -405,8 +405,8 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
 
     The folder has Parquet files. FILE is a Python script that defines `space`, `make(configuration)`, and
     `measure(made)` unless `make` gives the numbers itself. Run again, it goes on where it stopped; an interrupt writes
-    what is done. Results of other functions in the same folder are refused. Needs pyarrow: pip install
-    'inferbound[sweep]'; --dask needs 'inferbound[dask]'.
+    what is done. Results of other functions in the same folder are refused. Needs pyarrow:
+    pip install '.[sweep]' in a clone, '.[dask]' with --dask.
 
     \b
     Examples:

@@ -6,11 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset import InputError, notebook
 from intset.domains.sets.elements import Elements, Side
-from intset.installation import DISTRIBUTION
+from intset.installation import install_advice
 from lowering.cli.inputs import load_script
 from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of
 from lowering.cli.tables import prose, visible
@@ -24,6 +25,7 @@ MAX_CELLS = 64  # along one axis; larger views show rasters and boxes instead of
 _COMPUTED, _REQUIRED, _ALLOCATED = "#b5d3ec", "#1f5f9e", "#dd6b10"
 _SPARE, _TEXT, _FAINT = "#fcebdb", "#1b1f24", "#5b6570"
 _TIMES = " \N{MULTIPLICATION SIGN} "
+_POINTS = 6.0  # the width of a character of a title
 _INSET = 0.62  # the side of a required element, as a share of its cell
 STYLE: Final = {
     "font.family": "sans-serif",
@@ -101,7 +103,7 @@ def require_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise InputError(f"intset plot needs matplotlib: pip install '{DISTRIBUTION}[plot]'") from None
+        raise InputError(f"intset plot needs matplotlib: {install_advice('plot')}") from None
     return matplotlib
 
 
@@ -155,8 +157,8 @@ def draw(picture: Picture) -> Figure:
         axes = figure.add_subplot(rows, columns, k + 1)
         _draw_frame(axes, picture, view)
         _draw_panel(axes, panel, view)
-    title, where = _title(picture)
-    figure.suptitle(f"{title}\n{where}\n", x=0.015, ha="left", fontsize=10, linespacing=1.5)
+    lines = [part for line in _title(picture) for part in wrap(visible(line), int(size[0] * 72 / _POINTS))]
+    figure.suptitle("\n".join([*lines, ""]), x=0.015, ha="left", fontsize=10, linespacing=1.5)
     same = all(panel.required == panel.computed for panel in picture.panels)
     _draw_legend(figure, same and not view.is_fine)
     write_out(figure)

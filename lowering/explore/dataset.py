@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from intset.errors import InputError
 from intset.expr.printer import shown
-from intset.installation import DISTRIBUTION
+from intset.installation import install_advice
 from lowering.explore.work import RESERVED, Measurement, Row, is_text
 
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
@@ -42,7 +42,7 @@ def require(module: str, extra: str = "sweep") -> Any:
         return import_module(module)
     except ImportError:
         name = module.partition(".")[0]
-        raise InputError(f"this needs {name}: pip install '{DISTRIBUTION}[{extra}]'") from None
+        raise InputError(f"this needs {name}: {install_advice(extra)}") from None
 
 
 def type_of(value: Any) -> str:

@@ -210,6 +210,27 @@ def test_a_picture_has_few_parts_however_large_the_region() -> None:
     assert labels == ["required", "computed (the same elements)", "allocated"]
 
 
+@pytest.mark.parametrize("outer", [1, 4, 9])
+def test_a_title_is_inside_its_figure(outer: int) -> None:
+    """However many loops stand around the stage."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from lowering.cli.plot import draw
+
+    A = te.placeholder((4,) * outer, name="A")
+    B = te.compute((4,) * outer, lambda *at: A[at] + 1, name="B")
+    C = te.compute((4,) * outer, lambda *at: B[at] * 2, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[-1])
+    figure = draw(picture_of(ScriptSchedule("s", s), {}, ("interval",), "B"))
+    FigureCanvasAgg(figure).draw()
+    (title,) = (text for text in figure.texts if "instance" in text.get_text())
+    extent = title.get_window_extent()
+    assert extent.x0 >= 0 and extent.x1 <= figure.bbox.width
+    assert extent.y1 <= figure.bbox.height
+
+
 @pytest.mark.parametrize("example", ["resnet_conv3x3", "matmul_cached"])
 def test_the_examples(example: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -259,7 +280,7 @@ def test_a_file_that_is_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_without_matplotlib(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'inferbound[plot]'" in refusal(capsys, script)
+    assert "pip install '.[plot]' in a clone of inferbound" in refusal(capsys, script)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -19,7 +19,7 @@ from tests.lowering.explore.programs import SPACE, Logged, logged, same
 from tests.lowering.explore.test_explore import rows, wait_for
 
 pytest.importorskip("pyarrow", reason="explorations are written by pyarrow")
-distributed = pytest.importorskip("distributed", reason="a cluster of Dask's: pip install 'inferbound[dask]'")
+distributed = pytest.importorskip("distributed", reason="a cluster of Dask's: pip install '.[dask]'")
 
 
 @pytest.fixture

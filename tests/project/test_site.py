@@ -1,0 +1,67 @@
+"""What the site adds to its pages; the strict build in CI refuses pages with faults."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from tests import ROOT
+from tests.project.test_guide import PAGES, blocks
+
+spec = importlib.util.spec_from_file_location("site_of_the_documents", ROOT / "docs" / "site.py")
+assert spec is not None and spec.loader is not None
+site = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(site)
+
+FORMULA = r'<div class="jp-RenderedLatex jp-OutputArea-output" tabindex="0">\n$\dfrac{i \cdot 4}{7}$\n</div>'
+
+
+def test_raw_formulas_and_wide_code_are_faults() -> None:
+    wide = "x" * (site.COLUMN + 1)
+    assert [fault.partition(":")[0] for fault in site.faults(f"<p>{FORMULA}</p><pre><b>{wide}</b></pre>")] == [
+        "raw TeX",
+        f"{len(wide)} characters of code in a line",
+    ]
+    assert site.faults(f"<p>$x$ costs $3</p><code>{FORMULA}</code><pre>{wide[1:]}\n&lt;&lt;</pre><p>{wide}</p>") == []
+
+
+def test_parameters_need_a_signature() -> None:
+    heads = [f'<h3 id="{name}" class="doc doc-heading">{name}</h3>' for name in ("Var", "Context", "NEG_INF")]
+    bodies = [
+        '<div class="doc-signature"></div><p><strong>Parameters</strong></p>',
+        "<p><strong>Parameters</strong></p>",
+        "",
+    ]
+    (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
+    assert fault.startswith("no signature:") and "Context" in fault
+
+
+def test_formulas_become_mathml() -> None:
+    pytest.importorskip("latex2mathml", reason="the site needs it")
+    page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
+    assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
+
+
+def test_public_names_come_first_in_the_search() -> None:
+    places = {
+        "reference/intset/#intset.Context": True,
+        "reference/te/#bound.infer_bound": True,
+        "reference/adapter-loopy/#lowering.adapters.loopy.KernelNames.context": False,
+        "reference/intset/#contexts-and-facts": False,
+        "guide-facts/": False,
+    }
+    index = {"config": {}, "docs": [{"location": place, "title": "", "text": ""} for place in places]}
+    after = site.boosted(index, site.public_names())
+    assert {doc["location"]: "boost" in doc for doc in after["docs"]} == places and after["config"] == {}
+
+
+def test_the_code_of_the_pages_fits_its_column() -> None:
+    tutorial = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    codes = ["".join(cell["source"]) for cell in tutorial["cells"] if cell["cell_type"] == "code"]
+    codes += [
+        code for page in PAGES for language in ("python", "sh", "toml", "json") for code in blocks(page, language)
+    ]
+    assert len(codes) > 200
+    assert [line for code in codes for line in code.splitlines() if len(line) > site.COLUMN] == []
