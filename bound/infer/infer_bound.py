@@ -14,7 +14,7 @@ from bound.infer.accesses import create_read_graph
 from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
 from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage
-from bound.infer.answers.numeric_counts import NumericInference, RegionAtSizes
+from bound.infer.answers.numeric_counts import NumericInference
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
@@ -194,13 +194,13 @@ class BoundsMap(Configured):
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that consumers read, in one instance of the stage."""
         now = self._current(tensor)
-        return self._region(self._bounds(now).required[now], now, "required")
+        return self._region(self._bounds(now).required[now], now)
 
     @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self._current(tensor)
-        return self._region(self._bounds(now).computed_of(now), now, "computed")
+        return self._region(self._bounds(now).computed_of(now), now)
 
     @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
@@ -254,7 +254,8 @@ class BoundsMap(Configured):
         stage if it is computed inside the consumer's loops, else of the consumer. `only` is "stores" or "loads"; by
         default the answer is their sum.
 
-        Guarantee: at least what the nest moves; equal where the regions are exact.
+        Guarantee: at least what the nest that `lower` builds from these bounds moves, also at values of symbolic sizes,
+        where an inference at the values may find smaller regions; equal where the regions are exact.
 
         Raises
         ------
@@ -277,11 +278,8 @@ class BoundsMap(Configured):
     def _live(self) -> LiveStorage:
         return live_storage(self)
 
-    def _region(self, footprint: Footprint, tensor: Tensor, word: str) -> StageRegion:
-        sizes = self._free_sizes
-        stage = self.schedule.stages.index(self.stage(tensor))
-        at_sizes = RegionAtSizes(self._numeric, sizes, word, stage, tensor.value_index) if sizes else None
-        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names, at_sizes)
+    def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
+        return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
 
     @cached_property
     def _free_sizes(self) -> tuple[Var, ...]:
@@ -461,7 +459,7 @@ class BoundsMap(Configured):
         bounds = self._bounds(now)
 
         def region(footprint: Footprint) -> StageRegion:
-            return self._region(footprint, now, "required" if footprint is bounds.required[now] else "computed")
+            return self._region(footprint, now)
 
         text = explain(self._state, bounds, now, self.storage(now), region)
         forms = self.forms.get(now.name, ())

@@ -19,7 +19,7 @@ from bound.errors import ScheduleError
 from bound.operation import ComputeOp
 from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
-from intset import const, maximum, minimum
+from intset import ShapeVar, const, maximum, minimum
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var
 
@@ -85,7 +85,8 @@ class Program:
     most: the largest number of stages.
     also: features, separated by blanks: `caches` (cache_read, cache_write, rfactor), `threads` (blocks, cooperative
         fetching), `stored` (store_at, store_root), `doubled` (double_buffer), `copies` (unrolled loops, stages attached
-        to them), `data` (indices and conditions from a tensor), `others` (stages attached where it may be refused).
+        to them), `data` (indices and conditions from a tensor), `others` (stages attached where it may be refused),
+        `tiles` (splits by sizes, which are variables too).
 
     Attributes
     ----------
@@ -110,7 +111,10 @@ class Program:
         read = {t for stage in self.stages for t in stage.op.input_tensors}
         self.outputs = [t for t in self.stages if t not in read]
         values = (0, *SIZES[:6]) if reads == "loose" else SIZES
+        self.tiles = [ShapeVar(f"t{k}") for k in range(2)] if "tiles" in self.also else []
         picked = [self.rng.sample(values, 4) for _ in self.variables]
+        picked += [self.rng.sample((1, 2, 3, 4, 5, 8), 4) for _ in self.tiles]
+        self.variables += self.tiles
         self.choices = [
             {v.name: numbers[k] for v, numbers in zip(self.variables, picked, strict=True)}
             for k in range(4 if self.variables else 1)
@@ -402,6 +406,10 @@ class Program:
 
     def _step(self, stage: Stage) -> None:
         rng = self.rng
+        if self.tiles and self._chance(60):
+            by = {rng.choice(("factor", "factor", "nparts")): rng.choice(self.tiles)}
+            stage.split(rng.choice(list(stage.leaf_iter_vars)), **by)
+            return None
         if "copies" not in self.also or self._chance(15):
             return random_step(rng, stage)
         iv = rng.choice(list(stage.leaf_iter_vars))

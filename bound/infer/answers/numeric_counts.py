@@ -1,8 +1,9 @@
 """Counts of regions as numeric functions of sizes, where there is no closed form.
 
-An `InstanceCount` visits the instances of a product of intervals at given sizes; a `CountAtSizes` asks the inference at
-these sizes. Each is the function of a symbol (`NumericFunction`), so that a count is an expression: `evaluate` gives
-its value, and it takes part in arithmetic and conditions.
+An `InstanceCount` visits the instances of a product of intervals at given sizes. A `CountAtSizes` counts a region
+there: the nest over these sizes moves its points, also where an inference at the sizes finds fewer. Each is the
+function of a symbol (`NumericFunction`), so that a count is an expression: `evaluate` gives its value, and it takes
+part in arithmetic and conditions.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
-from bound.errors import ScheduleError
 from bound.schedule import Schedule
-from bound.tensor import Tensor
 from intset.budgets import REGION_POINTS
 from intset.config import Configured, as_configured
 from intset.context import Context
-from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
 from intset.expr.evaluate import compiled
@@ -115,72 +113,40 @@ class NumericInference(Configured):
         return bounds
 
 
-@dataclass(frozen=True)
-class RegionAtSizes:
-    """A region of a tensor by the inference at given sizes.
+class SizedRegion(Protocol):
+    """A region whose points are counted at values of sizes."""
 
-    Attributes
-    ----------
-    infer: the inference at values of sizes.
-    sizes: the symbolic sizes of the schedule.
-    region: "required" or "computed".
-    stage, output: the tensor, by the position of its stage and among its outputs.
-    """
-
-    infer: NumericInference
-    sizes: tuple[Var, ...]
-    region: str
-    stage: int
-    output: int
-
-    def inferred(self, *sizes: int) -> tuple[Any, Tensor]:
-        """The inference at these sizes, and the tensor; raises `ZeroDivisionError` where the schedule is illegal."""
-        try:
-            bounds = self.infer(dict(zip(self.sizes, sizes, strict=True)))
-        except ScheduleError as error:
-            raise ZeroDivisionError(str(error)) from error
-        return bounds, bounds.schedule.stages[self.stage].op.outputs[self.output]
-
-    def __call__(self, *sizes: int) -> Region:
-        """The region at these sizes; raises `ZeroDivisionError` where the schedule is illegal."""
-        bounds, tensor = self.inferred(*sizes)
-        region: Region = getattr(bounds, self.region)(tensor)
-        return region
+    def counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True)
 class CountAtSizes:
-    """A count of a region by the inference at given sizes."""
+    """A count of a region over its instances, at values of its sizes.
+
+    Attributes
+    ----------
+    word: `MAX` or `TOTAL`.
+    sizes: the arguments of the function.
+    region: what is counted.
+    """
 
     word: str
-    at: RegionAtSizes
-
-    @property
-    def sizes(self) -> tuple[Var, ...]:
-        return self.at.sizes
+    sizes: tuple[Var, ...]
+    region: SizedRegion
 
     def __call__(self, *sizes: int) -> int:
-        count: int = getattr(self.at(*sizes), self.word)()
-        return count
+        """The count at these sizes.
+
+        Raises
+        ------
+        ZeroDivisionError: a fact excludes these sizes, such as a tile of size 0.
+        BudgetError: there are more than `REGION_POINTS` instances.
+        """
+        most, total = self.region.counts_at(dict(zip(self.sizes, sizes, strict=True)))
+        return most if self.word == MAX else total
 
 
-@dataclass(frozen=True)
-class LoadsAtSizes:
-    """The elements that the consumers of a tensor load, by the inference at given sizes."""
-
-    at: RegionAtSizes
-    word: str = "loads"
-
-    @property
-    def sizes(self) -> tuple[Var, ...]:
-        return self.at.sizes
-
-    def __call__(self, *sizes: int) -> int:
-        bounds, tensor = self.at.inferred(*sizes)
-        return int(bounds.traffic(tensor, self.word))
-
-
-def count_term(function: InstanceCount | CountAtSizes | LoadsAtSizes) -> Expr:
+def count_term(function: InstanceCount | CountAtSizes) -> Expr:
     """A count as a term over its sizes."""
     symbol = NumericFunction(function.word, len(function.sizes), function, lower=0)
     return symbol(*function.sizes)
@@ -191,8 +157,6 @@ __all__ = [
     "TOTAL",
     "CountAtSizes",
     "InstanceCount",
-    "LoadsAtSizes",
     "NumericInference",
-    "RegionAtSizes",
     "count_term",
 ]

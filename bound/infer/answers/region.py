@@ -7,12 +7,13 @@ from contextlib import suppress
 from functools import cached_property
 from math import prod
 
-from bound.infer.answers.numeric_counts import MAX, TOTAL, CountAtSizes, RegionAtSizes, count_term
+from bound.infer.answers.numeric_counts import MAX, TOTAL, CountAtSizes, InstanceCount, count_term
 from bound.infer.answers.tile_counts import largest_count, total_count
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
+from bound.schedule.simple import extent, low
 from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured
 from intset.domains.sets.bounds import own_budget
@@ -37,7 +38,6 @@ class StageRegion(Region):
     ----------
     fixed: these loop variables, outermost first; the region may depend on fewer.
     aliases: further keys of `at`: a root axis, with its rebased loop and start.
-    at_sizes: infers this region again at values of sizes; `None` for a part of a region.
     """
 
     def __init__(
@@ -46,12 +46,10 @@ class StageRegion(Region):
         footprint: Footprint,
         fixed: Sequence[Var],
         aliases: Mapping[Var, tuple[Var, Expr]] | None = None,
-        at_sizes: RegionAtSizes | None = None,
     ) -> None:
         self._env, self._footprint = env, footprint
         self.fixed = tuple(fixed)
         self.aliases = dict(aliases or {})
-        self.at_sizes = at_sizes
         self.dims = footprint.dims
         self.by = "box" if footprint.box is not None else env.regions.name
         self.is_exact, self.notes = footprint.exact, footprint.notes
@@ -136,7 +134,7 @@ class StageRegion(Region):
         """The number of elements of all instances together: an int, or an expression over sizes.
 
         The expression is a closed form, or has terms of numeric functions: `evaluate` counts the instances of a box at
-        the sizes, or asks the inference at these sizes.
+        the sizes, or the elements of the region there.
 
         Raises
         ------
@@ -153,17 +151,51 @@ class StageRegion(Region):
         try:
             return self._counts()[k]
         except CountError:
-            if self.at_sizes is None or not set(self._sizes()) & set(self.at_sizes.sizes):
+            sizes = tuple(self._sizes())
+            if not sizes:
                 raise
-            function = CountAtSizes(word, self.at_sizes)
-            return self._env.count_of(function, lambda: count_term(function))
+            key = (word, self._footprint, self.fixed)
+            return self._env.count_of(key, lambda: count_term(CountAtSizes(word, sizes, self)))
+
+    def counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]:
+        """The largest and the total number of elements of the instances, at values of all sizes.
+
+        Guarantee: the counts of this region; beyond the budget those of its box.
+
+        Raises
+        ------
+        ZeroDivisionError: a fact excludes these sizes.
+        BudgetError: there are more than `REGION_POINTS` instances.
+        """
+        env, loops = self._env, self._loops()
+        if excluding := self._excluding({v: as_expr(number) for v, number in sizes.items()}):
+            raise ZeroDivisionError(f"{excluding[0]} excludes these sizes")
+        around = {
+            v: Range(*(substitute(as_expr(e), sizes) for e in (r.min, r.extent)))
+            for v, r in transitive_ranges(env, loops).items()
+        }
+        try:
+            inside = [cond for v, r in around.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
+            run = env.shapes.where((), logical_and(*inside)).without([v for v in around if v not in loops])
+            most, total = self.shape.at(sizes).intersect_params(run).counts(loops, REGION_POINTS)
+        except (BudgetError, CountError):
+            return self._counts_of_hull(around, sizes)
+        assert isinstance(most, int) and isinstance(total, int)  # a tensor is finite
+        return most, total
+
+    def _counts_of_hull(self, around: Mapping[Var, Range], sizes: Mapping[Var, int]) -> tuple[int, int]:
+        """The counts of the box around each instance, at values of all sizes."""
+        hull = self._footprint.hull(self._env)
+        loops = tuple((v, low(r), extent(r)) for v, r in around.items())
+        sides = tuple(tuple(form.expr() for form in side.extents()) for side in hull.sides)
+        where = tuple(form.expr() >= 0 for form in hull.where)
+        most, total = (InstanceCount(word, tuple(sizes), loops, sides, (*where, *hull.also)) for word in (MAX, TOTAL))
+        return most(*sizes.values()), total(*sizes.values())
 
     def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
-        """A count of a box over sizes; `None` for other regions, and for a superset that the inference can count."""
+        """A count of a box over sizes; `None` for other regions."""
         box = self._footprint.box
         if box is None or self._simple_counts() is not None or not self._sizes():
-            return None
-        if not self.is_exact and self.at_sizes is not None:
             return None
         closed = count(self._env, box, self._loops())
         number = None if closed is None else self._env.number(closed)

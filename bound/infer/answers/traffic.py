@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bound.infer.answers.numeric_counts import LoadsAtSizes, count_term
 from bound.infer.answers.region import StageRegion
 from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation
@@ -16,7 +15,7 @@ from bound.infer.phases.stage_bounds import StageBounds
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
-from intset.errors import CountError, InputError
+from intset.errors import InputError
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, as_expr
 from intset.expr.printer import shown
@@ -64,13 +63,7 @@ def _loads(state: InferenceState, bounds: StageBounds, tensor: Tensor, required:
     consumers = [stage for stage in readers if stage.attach_type is not AttachType.INLINED_ALREADY]
     if len(consumers) == 1 and _serves(state, bounds, consumers[0]):
         return as_expr(required.count_total())
-    try:
-        return sum_of([as_expr(_loaded(state, bounds, tensor, consumer).count_total()) for consumer in consumers])
-    except CountError:
-        if required.at_sizes is None:
-            raise
-        function = LoadsAtSizes(required.at_sizes)
-        return state.env.count_of(function, lambda: count_term(function))
+    return sum_of([as_expr(_loaded(state, bounds, tensor, consumer).count_total()) for consumer in consumers])
 
 
 def _serves(state: InferenceState, bounds: StageBounds, consumer: Stage) -> bool:

@@ -95,7 +95,7 @@ class Presburger:
             elif new is param:
                 kept.append(param)
             elif not new.free_vars() and not opaque_terms(new):  # a division by 0
-                return Presburger(m.Set.empty(result.get_space()), ())
+                return Presburger(m.Set.empty(self.shared().get_space()), self.params)
             else:
                 moved.append((named(f"_{param_name(param)}"), new))
                 result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])

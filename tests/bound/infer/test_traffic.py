@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from bound import infer_bound, te
 from bound.infer import BoundsMap
-from bound.schedule import Stage
+from bound.schedule import Split, Stage
+from bound.schedule.relations import Tail
 from bound.tensor import Tensor
 from intset import ShapeVar
-from intset.errors import CountError, InputError
+from intset.errors import CountError, InputError, UndefinedError
 from intset.expr.evaluate import evaluate
+from lowering import lower
 from tests.bound.oracle import Point, Run
+from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import sampled
 
@@ -76,6 +80,49 @@ def test_blocks_of_threads_and_windows(program: Program) -> set[str]:
 def test_loads_and_stores_over_sizes(program: Program) -> set[str]:
     b = program.inferred()
     return set() if b is None else set().union(*(check(b, program.values(sizes)) for sizes in program.choices[:2]))
+
+
+@sampled(3, 300, programs(also="tiles caches", most=2), shows={"exact", "nest"})
+def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> set[str]:
+    b = program.inferred()
+    if b is None:
+        return set()
+    f, shown = lower(program.schedule, bounds=b, nests="guard"), set()
+    recomputed = {
+        s for s in b.schedule.stages if any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in s.relations)
+    }
+    for sizes in map(program.values, program.choices[:2]):
+        shown |= check(b, sizes)
+        stored = stores(f, sizes)
+        for stage in b.schedule.stages:
+            if stage in recomputed or not b.is_computed(stage) or stage.op.reduction is not None:
+                continue
+            with suppress(CountError):
+                tensor = stage.op.outputs[0]
+                assert evaluate(b.traffic(tensor, "stores"), sizes) >= stored[tensor.name], (tensor, sizes, f)
+                shown.add("nest")
+    return shown
+
+
+def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None:
+    """With numbers four elements are copied in 18 instances; with sizes no guard states these, and 15 are in 72."""
+    source = te.placeholder((15,), name="I")
+    mid = te.compute((13,), lambda a: source[a // 2] + source[a // 2 + 8], name="S1")
+    out = te.compute((18,), lambda a: mid[a // 2 + 1] + mid[a // 2 + 4], name="S0")
+    t, u = ShapeVar("t"), ShapeVar("u")
+    s = te.create_schedule(out.op)
+    copy = s.cache_read(source, "local", [mid])
+    _, inner = s[out].split(s[out].op.axis[0], factor=t)
+    at, _ = s[out].split(inner, nparts=u)
+    s[mid].compute_at(s[out], at)
+    s[copy].compute_at(s[out], at)
+    b = infer_bound(s)
+    f = lower(s, bounds=b, nests="guard")
+    for sizes in ({t: 2, u: 8}, {t: 5, u: 3}, {t: 18, u: 1}):
+        stored = stores(f, sizes)["I.local"]
+        assert stored == evaluate(b.traffic(copy, "stores"), sizes) == evaluate(b.traffic(source, "loads"), sizes)
+    with pytest.raises(UndefinedError):
+        evaluate(b.traffic(copy, "stores"), {t: 0, u: 1})
 
 
 def stencil(t: Any) -> tuple[BoundsMap, list[Tensor]]:
