@@ -27,6 +27,7 @@ from lowering.passes import (
     drop_dead,
     lower_divisions,
     name_choices,
+    name_ends,
     name_values,
     narrow,
     strength_reduce,
@@ -34,6 +35,7 @@ from lowering.passes import (
 )
 from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.races import races
+from lowering.passes.loops.tightening import decide_multiples
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
@@ -116,7 +118,7 @@ def lower(
     f = passed(lower_divisions, f, bits)
     for tidy in (name_choices, decide_rows, name_values):
         f = passed(tidy, f)
-    f = passed(unique_names, passed(inline_values, f, 1))  # what has a name already needs no other
+    f = passed(unique_names, passed(name_ends, passed(inline_values, f, 1)))  # what has a name needs no other
     return replace(f, reassociate=bool(reassociate))
 
 
@@ -164,13 +166,13 @@ def before_divisions(
         nests,
         bounds is not None or compact is not None,
     )
-    f = passed(with_total_ends, made.function)
+    f = passed(with_total_ends, passed(decide_multiples, made.function))
     passed(_refuse_races, f, s)
     bits = passed(narrow, f).bits
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
         partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece
-        partitioned = with_total_ends(partitioned)
+        partitioned = with_total_ends(decide_multiples(partitioned))
         f = partitioned if narrow(partitioned).bits == bits else f
     return f, bits
 

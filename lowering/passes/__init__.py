@@ -8,6 +8,7 @@ alpha_renaming.py  `unique_names`, and copies of statements with names of their 
 affine.py          ends of loops as linear forms; comparisons that they decide
 profitability.py   estimates of operations and iterations
 report.py          reports of passes; definedness.py the definedness of operands at a position
+fixpoint.py        a pass until it changes nothing
 
 Guarantee of every pass: parameters end with the same elements wherever the nest it was given is defined. The docstring
 of each folder states what else its passes keep.
@@ -33,7 +34,7 @@ from lowering.passes.stores.overcompute import (
 from lowering.passes.stores.rebase import rebase
 from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.stores.undef_removal import remove_undef
-from lowering.passes.values.cse import inline_values, name_minima, name_values
+from lowering.passes.values.cse import inline_values, name_ends, name_minima, name_values
 from lowering.passes.values.divisions import lower_divisions, lowered_parts
 from lowering.passes.values.index_width import Width, narrow
 
@@ -50,6 +51,7 @@ __all__ = [
     "lowered_parts",
     "merge_adjacent_loops",
     "name_choices",
+    "name_ends",
     "name_minima",
     "name_values",
     "narrow",

@@ -54,7 +54,7 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
                 if not proves(scope, (index >= 0) & (index < extent)):
                     return f"{node!r} may be outside {tensor.name}"
         elif node.op in ops.DIVISIONS:
-            if not proves(scope, node.args[1].ne(0)):
+            if not _holds(scope, node.args[1].ne(0)):
                 return f"{node!r} may divide by 0"
         elif node.op in (ops.SHL, ops.SHR):
             if not proves(scope, node.args[1] >= 0):
@@ -103,7 +103,12 @@ def _evaluated(stmt: Stmt) -> tuple[Operand, ...]:
 def _needs(roots: Sequence[Operand], scope: Scope) -> list[Cond]:
     """The conditions of definedness that are not proved in a scope, in evaluation order."""
     integers = [root for root in roots if isinstance(root, (Expr, Cond)) and is_partial(root)]
-    return [need for need in definedness(integers) if not proves(scope, need)] if integers else []
+    return [need for need in definedness(integers) if not _holds(scope, need)] if integers else []
+
+
+def _holds(scope: Scope, need: Cond) -> bool:
+    """Whether a condition of definedness is proved, by any tier: a loop over `n*m` elements runs for `m != 0` alone."""
+    return proves(scope, need) or bool(scope.ctx.prove(need))
 
 
 def _guarded_loop(loop: For, here: Cursor) -> Stmt:
@@ -129,7 +134,7 @@ def _with_divisors(e: Expr, scope: Scope) -> Expr:
     for node in nodes(e):
         if node.op in ops.DIVISIONS:
             a, d = (rewrite(as_expr(arg), dict(new)) for arg in node.args)
-            if not proves(scope, node.args[1].ne(0)):
+            if not _holds(scope, node.args[1].ne(0)):
                 d = maximum(d, 1) if proves(scope, node.args[1] >= 0) else select(d.ne(0), d, 1)
             new[node] = make(node.op, (a, d))
     return rewrite(e, new)

@@ -51,6 +51,13 @@ class PassReport:
     ) -> None:
         self._said[path, what] = Entry(self.line(path), done, reason, point)
 
+    def follow(self, later: PassReport) -> None:
+        """Take over the entries of a later round of the same pass, by line; what was done remains done."""
+        for entry in later._said.values():
+            key = (entry.line,), ""
+            if entry.done or not (key in self._said and self._said[key].done):
+                self._said[key] = entry
+
     def give(self, report: list[Entry] | None, *more: PassReport) -> None:
         """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:

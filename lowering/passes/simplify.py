@@ -52,6 +52,7 @@ from lowering.nest.walk import (
     substitute,
     tensors_read,
 )
+from lowering.passes.fixpoint import until_stable
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -62,15 +63,15 @@ from lowering.passes.values.integers import Whole, map_integers, with_decided_se
 def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
     """Simplify loops, branches and index expressions of a function.
 
-    Loops of one iteration are inlined, decided conditions dropped, indices shortened. With `buffers` branches are also
-    decided by what elements hold, branches with equal sides become one side, and adjacent branches on equivalent or
-    opposite conditions are joined unless what they read changes between them.
+    Loops of one iteration are inlined, decided conditions dropped, indices shortened, until nothing changes. With
+    `buffers` branches are also decided by what elements hold, branches with equal sides become one side, and adjacent
+    branches on equivalent or opposite conditions are joined unless what they read changes between them.
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
 
     Parameters
     ----------
-    report: receives one `Entry` per branch, with `buffers` only.
+    report: receives one `Entry` per branch of `f`, with `buffers` only.
 
     Raises
     ------
@@ -79,13 +80,18 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
     checked_function(f, "simplify")
     checked = check_assumptions(f)
     if not buffers:
-        return plain(f)
-    report_of_joins = PassReport(f)
-    joined, lines = merge_branches(f, report_of_joins)
-    report_of_decisions = PassReport(joined, lines)
-    decided = decide_branches(joined, report_of_decisions, checked if joined is f else None)
-    report_of_joins.give(report, report_of_decisions)
-    return plain(decided)
+        return until_stable(plain, f)
+
+    def once(g: Function, report: list[Entry] | None = None) -> Function:
+        report_of_joins = PassReport(g)
+        joined, lines = merge_branches(g, report_of_joins)
+        report_of_decisions = PassReport(joined, lines)
+        decided = decide_branches(joined, report_of_decisions, checked if joined is f else None)
+        report_of_joins.give(report, report_of_decisions)
+        return plain(decided)
+
+    first = once(f, report)
+    return f if str(first) == str(f) else until_stable(once, first)
 
 
 # -- decided branches ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import Any, Final
 
 import intset
@@ -16,9 +17,9 @@ from bound.tir.build import all_of, together
 from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import ops
-from intset.expr.build import maximum, minimum
-from intset.expr.dag import chain, conjuncts, opaque_terms, size
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.build import logical_and, maximum, minimum
+from intset.expr.dag import chain, conjuncts, opaque_terms, postorder, rewrite, size
+from intset.expr.node import Cond, Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
 from lowering.nest.ir import (
@@ -37,7 +38,7 @@ from lowering.nest.ir import (
 )
 from lowering.nest.scope import Scope, parts_of_condition, proves
 from lowering.nest.text import range_between, range_text
-from lowering.nest.walk import bound_in, range_ends, replaced
+from lowering.nest.walk import bound_in, range_ends, replaced, statements
 from lowering.passes.affine import form_of, says, without
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
@@ -213,7 +214,10 @@ def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr
             return "the first and the last iteration that does something are not known as short expressions"
     assert isinstance(low, Expr) and isinstance(high, Expr)
     with intset.using(tiers=tiers_within(Effort.SETS)):
-        return here.ctx.simplify(low), _after(high)
+        first = here.ctx.simplify(low)
+    if not own.union((var,)).isdisjoint(first.free_vars()):  # a guard may equate the end with the variable itself
+        first = low
+    return first, _after(high)
 
 
 def _after(high: Expr) -> Expr:
@@ -231,6 +235,50 @@ def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
 
 def _greatest(a: Expr, b: Expr, scope: Scope) -> Expr:
     return a if proves(scope, a >= b) else b if proves(scope, b >= a) else maximum(a, b)
+
+
+def decide_multiples(f: Function) -> Function:
+    """Decide between a value and a multiple of it in ranges: `minimum(n * m, m)` is `m` in a loop over `n * m` values.
+
+    Guarantee: equal values wherever the range is evaluated.
+    """
+
+    def decided(r: Range, scope: Scope) -> Range:
+        return Range(*(_without_multiples(e, scope) for e in range_ends(r)))
+
+    def of_loop(loop: For, cursor: Cursor) -> Stmt:
+        return replace(loop, range=decided(loop.range, cursor.scope))
+
+    def of_storage(stmt: Allocate, cursor: Cursor) -> Stmt:
+        return replace(stmt, ranges=tuple(decided(r, cursor.scope) for r in stmt.ranges))
+
+    ends = (end for stmt in statements(f.body) for r in _ranges(stmt) for end in range_ends(r))
+    if not any(_multiple(node) for end in ends for node in postorder((end,))):
+        return f
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={For: (of_loop,), Allocate: (of_storage,)}))
+
+
+def _ranges(stmt: Stmt) -> tuple[Range, ...]:
+    return stmt.ranges if isinstance(stmt, Allocate) else (stmt.range,) if isinstance(stmt, For) else ()
+
+
+def _multiple(node: Node) -> tuple[Expr, Expr, Expr] | None:
+    """Of a minimum or maximum of `a` and `a * e` the operands `a`, `a * e` and `e`."""
+    if node.op not in (ops.MIN, ops.MAX):
+        return None
+    for one, product in permutations(node.args):
+        if product.op is ops.MUL and not one.is_const and any(arg is one for arg in product.args):
+            return one, product, product.args[1] if product.args[0] is one else product.args[0]
+    return None
+
+
+def _without_multiples(e: Expr, scope: Scope) -> Expr:
+    new: dict[Node, Node] = {}
+    for node in postorder((e,)):
+        parts = _multiple(node)
+        if parts is not None and scope.ctx.prove(logical_and(parts[0] >= 0, parts[2] >= 1)):
+            new[node] = rewrite(parts[0] if node.op is ops.MIN else parts[1], new)
+    return rewrite(e, new) if new else e
 
 
 FREE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED)

@@ -7,7 +7,7 @@ element, so that store is live. Instances whose values only additional instances
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -42,6 +42,7 @@ from lowering.nest.tensors import in_storage, is_outside, padding_of, storage_of
 from lowering.nest.undef import deciding_tensors, has_undef
 from lowering.nest.walk import operands, statements
 from lowering.passes.definedness import why_not_total
+from lowering.passes.fixpoint import until_stable
 from lowering.passes.loops.fusion import conflict
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import mirrored
@@ -68,7 +69,8 @@ class _Guard:
 def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
     """Drop guards whose removal changes no result: the additional stores are dead, or keep their elements.
 
-    A guard is dropped whole, else the parts of its conjunction that can be.
+    A guard is dropped whole, else the parts of its conjunction that can be; until none can be, since a guard that stays
+    may need another one to be gone.
 
     Guarantee: parameters end with the same elements; every additional access is proved in bounds, initialized and free
     of traps.
@@ -82,14 +84,25 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     InputError: an assumption of the nest is proved false.
     """
     checked_function(f, "remove_branching_through_overcompute")
-    account = account_of(f)
-    check_assumptions(f, account)
+    check_assumptions(f, account_of(f))
     decisions = PassReport(f)
-    result, dropped = _dropped(f, _guards(f, decisions), decisions, account)
-    if not dropped:
-        result = _without_parts(f, decisions, account)
-    decisions.give(report)
-    return result
+    lines = {cursor.path: decisions.line(cursor.path) for cursor in _branches(f)}
+    while True:
+        account, here = account_of(f), PassReport(f, lines)
+        shorter, dropped = _dropped(f, _guards(f, here), here, account)
+        if not dropped:
+            shorter = _without_parts(f, here, account)
+        decisions.follow(here)
+        if shorter is f:
+            decisions.give(report)
+            return f
+        # the branches that are left stand in the same order
+        left = [line for path, line in lines.items() if path not in dropped]
+        f, lines = shorter, dict(zip((cursor.path for cursor in _branches(shorter)), left, strict=True))
+
+
+def _branches(f: Function) -> list[Cursor]:
+    return [cursor for cursor in cursors(f) if isinstance(cursor.stmt, If)]
 
 
 def _without_parts(f: Function, decisions: PassReport, account: Account) -> Function:
@@ -108,10 +121,9 @@ def _without_parts(f: Function, decisions: PassReport, account: Account) -> Func
 def _guards(f: Function, decisions: PassReport) -> list[_Guard]:
     """The guards that pass all checks but those by dataflow."""
     guards = []
-    for cursor in cursors(f):
+    for cursor in _branches(f):
         stmt = cursor.stmt
-        if not isinstance(stmt, If):
-            continue
+        assert isinstance(stmt, If)
         if stmt.orelse is not None:
             decisions.say(cursor.path, False, "there is another branch")
             continue
@@ -217,14 +229,19 @@ def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues
         conditions = [cond for cond in parts if cond is not None]
         if isinstance(cursor.stmt, Store) and len(conditions) == len(parts):
             idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
-    additional = dict(idle)
+    return _unread(stores, idle, reaching)
+
+
+def _unread(stores: Mapping[Path, Cursor], among: Mapping[Path, Cond], reaching: ReachingValues) -> dict[Path, Cond]:
+    """The largest set of store instances among some whose values only these instances read; none beyond the budget."""
+    idle = dict(among)
     for _ in range(OVERCOMPUTE_ROUNDS):
         unread = {path: reaching.dead(stores[path], idle) for path in idle}
         read = [path for path, cond in idle.items() if not proves(stores[path].scope.where(cond), unread[path])]
         if not read:
             return idle
         # Fewer removed stores leave fewer unread, so `unread` need not be intersected over the rounds.
-        idle.update((path, logical_and(additional[path], unread[path])) for path in read)
+        idle.update((path, logical_and(among[path], unread[path])) for path in read)
     return {}
 
 
@@ -311,7 +328,7 @@ def _missing(
 
 
 def remove_overcompute_through_branching(f: Function, report: list[Entry] | None = None) -> Function:
-    """Guard each store against instances that are dead or keep their element unchanged.
+    """Guard each store against instances that are dead or keep their element unchanged, until no other is.
 
     Guarantee: parameters end with the same elements.
 
@@ -324,16 +341,23 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     InputError: an assumption of the nest is proved false.
     """
     checked_function(f, "remove_overcompute_through_branching")
-    checked = check_assumptions(f)
     decisions = PassReport(f)
-    reaching = checked or ReachingValues(f)
+    guarded = _guarded(f, decisions, check_assumptions(f) or ReachingValues(f))
+    decisions.give(report)
+    return f if guarded is f else until_stable(lambda g: _guarded(g, PassReport(g), ReachingValues(g)), guarded)
+
+
+def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Function:
+    """Guard each store against instances that do not matter in `f`; the function itself if there are none."""
     guards: dict[tuple[int, ...], Cond] = {}
-    for cursor in cursors(f):
-        if not isinstance(cursor.stmt, Store):
-            continue
+    stores = {cursor.path: cursor for cursor in cursors(f) if isinstance(cursor.stmt, Store)}
+    idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
+    for cursor in stores.values():
+        assert isinstance(cursor.stmt, Store)
         stored = in_storage(cursor.stmt.indices, storage_of(f, cursor.stmt.tensor))
         scope = cursor.scope.where(*stored)  # a store out of bounds is an error
-        useless = [cond for cond in (reaching.dead(cursor), *reaching.unchanged(cursor)) if not proves(scope, ~cond)]
+        dead = idle[cursor.path] if idle else reaching.dead(cursor)
+        useless = [cond for cond in (dead, *reaching.unchanged(cursor)) if not proves(scope, ~cond)]
         if not useless:
             decisions.say(cursor.path, False, "every instance matters")
             continue
@@ -343,7 +367,6 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
             continue
         guards[cursor.path] = needed
         decisions.say(cursor.path, True, f"it matters only where {needed!r}")
-    decisions.give(report)
 
     def guard_store(stmt: Store, cursor: Cursor) -> Stmt:
         return If(guards[cursor.path], stmt) if cursor.path in guards else stmt

@@ -1,6 +1,6 @@
 """Passes over integers: how indices are written, named, divided, and how wide they are.
 
-cse.py               `name_values`, `name_minima`, `inline_values`: names for common subexpressions, and their inverse.
+cse.py               `name_values`, `name_minima`, `name_ends`, `inline_values`: names, and their inverse.
                      Guarantee: equal values; what gets a name is defined wherever the name stands.
 constant_folding.py  `fold_constants` and conditions decided by a caller. Guarantee: equal values, no wider step.
 divisions.py         `lower_divisions`. Guarantee: equal wherever the division is defined and fits the width.

@@ -22,9 +22,10 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part
 from intset.expr import ops
-from intset.expr.dag import is_small, opaque_terms, postorder
+from intset.expr.dag import is_small, opaque_terms, postorder, size
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
+from intset.expr.range import Range
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq, with_fields
 from lowering.nest.tensors import element_accesses
@@ -283,6 +284,98 @@ def _drop_inlined_name(stmt: Let, names: _Inlining) -> Stmt:
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
     return replaced(operand, names.known) if names.known else operand
+
+
+# -- names in ends of loops -------------------------------------------------------------------------------------------
+
+
+def name_ends(f: Function) -> Function:
+    """Use the names in sight in the ranges of loops, where that makes these shorter.
+
+    Only names that `inline_values` replaces are used: passes over C, which need the expressions, get them back.
+
+    Guarantee: equal values.
+    """
+    return f.with_body(rewritten(f.body, _ShortNames({}, {}), enter={For: (_shorten_range,)}))
+
+
+class _ShortNames(Descent):
+    """The names in sight that `inline_values` replaces, by their values; and these without names."""
+
+    __slots__ = ("inlined", "names")
+
+    def __init__(self, names: dict[Operand, Expr], inlined: dict[Parameter, Operand]) -> None:
+        self.names, self.inlined = names, inlined
+
+    def after(self, old: Stmt, new: Stmt) -> _ShortNames:
+        if not isinstance(old, Let) or not isinstance(old.var, Var):
+            return self
+        value = replaced(old.value, self.inlined)
+        if not _is_short(value, MOST):
+            return self
+        return _ShortNames({**self.names, old.value: old.var}, {**self.inlined, old.var: value})
+
+
+def _shorten_range(loop: For, around: _ShortNames) -> For:
+    if not around.names:
+        return loop
+    low, extent = range_ends(loop.range)
+    shorter = [_by_names(e, around.names) for e in (low, extent)]
+    return loop if shorter == [low, extent] else with_fields(loop, range=Range(*shorter))
+
+
+def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
+    new: dict[Operand, Operand] = {}
+    for node in walk.nodes(e):
+        known = walk.rewrite(node, new) if new else node
+        named = names.get(known, known)
+        if isinstance(named, Expr) and named.op in _SUMS:
+            named = _sum_by_names(named, names)
+        if named is not node:
+            new[node] = named
+    found: Expr = walk.rewrite(e, new)
+    return found
+
+
+def _sum_by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
+    """A sum with a name for terms that are the name's or their opposites; the sum itself if it gets no shorter."""
+    terms, number = _terms_of(e)
+    for value, name in names.items():
+        parts, constant = _terms_of(value) if isinstance(value, Expr) and value.op in _SUMS else ([], 0)
+        for sign in (1, -1):
+            own = [(sign * k, term) for k, term in parts]
+            if len(own) > 1 and all(terms.count(part) >= own.count(part) for part in own):
+                place = terms.index(own[0])
+                for part in own:
+                    terms.remove(part)
+                terms.insert(min(place, len(terms)), (sign, name))
+                number -= sign * constant
+    first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), None)
+    if first is None:
+        return e
+    total = terms.pop(first)[1]
+    for sign, term in terms:
+        total = total + term if sign > 0 else total - term
+    total = total + number if number > 0 else total - -number if number < 0 else total
+    return total if size(total) < size(e) else e
+
+
+def _terms_of(e: Expr) -> tuple[list[tuple[int, Expr]], int]:
+    """The terms of a sum with their signs, in order, and the sum of its numbers."""
+    terms: list[tuple[int, Expr]] = []
+    number = 0
+    stack = [(e, 1)]
+    while stack:
+        node, sign = stack.pop()
+        value = constant_value(node)
+        if value is not None:
+            number += sign * value
+        elif node.op in _SUMS:
+            left, right = node.args
+            stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
+        else:
+            terms.append((sign, node))
+    return terms, number
 
 
 # -- order of sums ---------------------------------------------------------------------------------------------------

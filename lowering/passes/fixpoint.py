@@ -1,0 +1,24 @@
+"""`until_stable`: repeat a pass until it changes nothing, so that running it again gives the same nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from intset.budgets import PASS_ROUNDS
+from lowering.nest.ir import Function
+
+
+def until_stable(once: Callable[[Function], Function], f: Function) -> Function:
+    """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
+
+    Guarantee: another call gives a nest of the same text. Beyond `PASS_ROUNDS` calls: the nest that was given.
+    """
+    rounds, last = {str(f): f}, f
+    for _ in range(PASS_ROUNDS):
+        last = once(last)
+        text = str(last)
+        if text in rounds:
+            texts = list(rounds)
+            return rounds[min(texts[texts.index(text) :], key=lambda each: (len(each), each))]
+        rounds[text] = last
+    return f
