@@ -18,6 +18,7 @@ from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr
 from intset.expr.ops import Op
 from lowering.codegen.c_words import (
@@ -195,7 +196,9 @@ class CSyntax:
 
     def _is_nonzero(self, divisor: Expr, scope: Scope) -> bool:
         with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
-            return bool(scope.ctx.prove(divisor.ne(0)))
+            is_nonzero = bool(scope.ctx.prove(divisor.ne(0)))
+        # a loop over `n*m` elements runs for `m != 0` alone; data has no such loop
+        return is_nonzero or (not opaque_terms(divisor) and bool(scope.ctx.prove(divisor.ne(0))))
 
     def _may_overflow(self, node: Expr) -> bool:
         """Whether a node may negate the least number of 64 bits, or divide it by -1."""

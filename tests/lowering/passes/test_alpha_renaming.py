@@ -76,6 +76,7 @@ def test_random_schedules_of_copies(program: Program, nests: str) -> bool:
 def test_c_of_an_array_with_elements_that_no_copy_stores() -> None:
     program = Program(586, also="copies")  # gcc may believe that a copy, never run, reads them
     text = to_c(lower(program.schedule, nests="guard"))
+    assert "{0}" not in text  # no loop fills the array
     for level in ("-O0", "-O1", "-O2"):
         compile_c(text, flags=("-std=c99", level, "-Wall", "-Wextra", "-Werror", "-c"))
 
