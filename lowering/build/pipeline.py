@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final
 
 from bound.errors import ScheduleError
@@ -24,7 +25,7 @@ from bound.tir import walk
 from bound.tir.calls import Buffer, ExternCall
 from bound.tir.value import Operand
 from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from intset.linear.canonical import Normalizer
 from lowering.build import formulas, stages
@@ -104,9 +105,16 @@ MAX_PIECES: Final = 8  # maximal number of nests of a stage
 
 
 def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
-    """The nests of a stage over the disjoint pieces of its region; `None` if it has no such pieces."""
+    """The nests of a stage over the disjoint pieces of its region; `None` if it has no such pieces.
+
+    Pieces that are no fewer than the elements of the box around them test more often than its nest stores.
+    """
     found = bounds.pieces(stage, MAX_PIECES)
-    return None if found is None else found.pieces
+    if found is None or len(found.pieces) == 1:
+        return None if found is None else found.pieces
+    extents = [constant_value(as_expr(r.extent)) for r in bounds.allocated(stage.op.outputs[0])]
+    size = prod(e for e in extents if e is not None) if None not in extents else None
+    return None if size is not None and size <= len(found.pieces) else found.pieces
 
 
 _NOTHING: Final[Mapping[Var, Expr]] = {}

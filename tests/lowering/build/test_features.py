@@ -13,7 +13,7 @@ from bound.errors import ScheduleError
 from intset import Context, Var
 from intset.errors import InputError
 from lowering import lower, run, to_c
-from tests.lowering.lowered import check, check_c, inputs_of, random_array
+from tests.lowering.lowered import check, check_c, check_run, inputs_of, random_array
 from tests.sweeps import daily
 
 
@@ -335,3 +335,20 @@ def test_arguments_are_checked() -> None:
         lower(s, bounds=infer_bound(s), at={"n": 3})
     with pytest.raises(InputError, match="lower needs a schedule"):
         lower(c)
+
+
+def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
+    """It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C."""
+    n, m = te.size_var("n"), te.size_var("m")
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), 4)
+    s[b].compute_at(s[c], outer)
+    f = lower(s)
+    text = str(f)
+    assert " if " not in text and "minimum(n * m, m)" not in text and "for j in [0, m):" in text
+    for sizes in ({"n": 3, "m": 5}, {"n": 5, "m": 1}, {"n": 4, "m": 0}, {"n": 0, "m": 4}):
+        check_run(f, s, sizes)
+    assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})

@@ -457,3 +457,20 @@ def test_parts_behind_the_last_element_are_not_run(n: int, parts: int, tiles: in
     assert f"for i.outer in [0, {tiles}):" in str(f)
     loops = re.findall(r"i_outer = (\d+); i_outer < (\d+);", to_c(f))
     assert all(int(end) - int(begin) > 1 for begin, end in loops)  # one iteration is a block
+
+
+@pytest.mark.parametrize("rows", [5, 7])
+def test_a_row_read_at_two_remainders_is_no_row_of_branches(rows: int) -> None:
+    """As many pieces as elements: each would test a remainder for one copy. A loop copies at most the row."""
+    table = te.placeholder((64, rows), name="A")
+    k = te.reduce_axis((0, 64), "k")
+    out = te.compute(
+        (64,), lambda i: te.sum(te.max(table[k, (i * (rows - 2) + 1) % rows], table[k, k % rows]), axis=k), name="B"
+    )
+    s = te.create_schedule(out.op)
+    row = s.cache_read(table, "local", [out])
+    _, inner = s[out].split(s[out].op.reduce_axis[0], nparts=2)
+    s[row].compute_at(s[out], inner)
+    f = check(s)
+    assert str(f).count("A.local[0, ") == 3 and " if " not in str(f)
+    check_c(f, s)
