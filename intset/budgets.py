@@ -253,9 +253,7 @@ FUSED_PAIRS: Final = 400
 NO_OP_ROUNDS: Final = 6
 """`lowering.passes.stores.dead_code`: Of removing what what was removed made dead."""
 OVERCOMPUTE_ROUNDS: Final = 8
-"""`lowering.passes.stores.overcompute`: Of trying fewer guards."""
-PASS_ROUNDS: Final = 8
-"""`lowering.passes.fixpoint`: Of a pass, until it changes nothing."""
+"""`lowering.passes.stores.overcompute`: Of trying fewer guards; `fixpoint`: of a pass, until it changes nothing."""
 KNOWN_CASES: Final = 16
 """`lowering.passes.stores.reaching_values`: Of what the elements in a condition may hold."""
 

@@ -34,9 +34,10 @@ from lowering.passes.stores.overcompute import (
 from lowering.passes.stores.rebase import rebase
 from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.stores.undef_removal import remove_undef
-from lowering.passes.values.cse import inline_values, name_ends, name_minima, name_values
+from lowering.passes.values.cse import inline_values, name_minima, name_values
 from lowering.passes.values.divisions import lower_divisions, lowered_parts
 from lowering.passes.values.index_width import Width, narrow
+from lowering.passes.values.named_ends import name_ends
 
 __all__ = [
     "Entry",

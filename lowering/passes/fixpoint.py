@@ -1,20 +1,20 @@
-"""`until_stable`: repeat a pass until it changes nothing, so that running it again gives the same nest."""
+"""`until_stable`: repeat a pass until it changes nothing; it is then idempotent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from intset.budgets import PASS_ROUNDS
+from intset.budgets import OVERCOMPUTE_ROUNDS
 from lowering.nest.ir import Function
 
 
 def until_stable(once: Callable[[Function], Function], f: Function) -> Function:
     """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
 
-    Guarantee: another call gives a nest of the same text. Beyond `PASS_ROUNDS` calls: the nest that was given.
+    Guarantee: another call gives a nest of the same text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.
     """
     rounds, last = {str(f): f}, f
-    for _ in range(PASS_ROUNDS):
+    for _ in range(OVERCOMPUTE_ROUNDS):
         last = once(last)
         text = str(last)
         if text in rounds:

@@ -52,7 +52,7 @@ class PassReport:
         self._said[path, what] = Entry(self.line(path), done, reason, point)
 
     def follow(self, later: PassReport) -> None:
-        """Take over the entries of a later round of the same pass, by line; what was done remains done."""
+        """Add the entries of a later round, by line; a change overrides a refusal."""
         for entry in later._said.values():
             key = (entry.line,), ""
             if entry.done or not (key in self._said and self._said[key].done):

@@ -238,7 +238,7 @@ def _greatest(a: Expr, b: Expr, scope: Scope) -> Expr:
 
 
 def decide_multiples(f: Function) -> Function:
-    """Decide between a value and a multiple of it in ranges: `minimum(n * m, m)` is `m` in a loop over `n * m` values.
+    """Simplify minima and maxima of a size and its multiple: `minimum(n * m, m)` is `m` in a loop over `n * m` values.
 
     Guarantee: equal values wherever the range is evaluated.
     """

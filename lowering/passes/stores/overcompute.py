@@ -69,8 +69,7 @@ class _Guard:
 def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
     """Drop guards whose removal changes no result: the additional stores are dead, or keep their elements.
 
-    A guard is dropped whole, else the parts of its conjunction that can be; until none can be, since a guard that stays
-    may need another one to be gone.
+    A guard is dropped whole, else some parts of its conjunction. Each dropped guard may free others: the pass repeats.
 
     Guarantee: parameters end with the same elements; every additional access is proved in bounds, initialized and free
     of traps.
@@ -96,7 +95,7 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
         if shorter is f:
             decisions.give(report)
             return f
-        # the branches that are left stand in the same order
+        # the remaining branches keep their order
         left = [line for path, line in lines.items() if path not in dropped]
         f, lines = shorter, dict(zip((cursor.path for cursor in _branches(shorter)), left, strict=True))
 

@@ -22,10 +22,9 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part
 from intset.expr import ops
-from intset.expr.dag import is_small, opaque_terms, postorder, size
+from intset.expr.dag import is_small, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Expr, Var, constant_value
-from intset.expr.range import Range
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq, with_fields
 from lowering.nest.tensors import element_accesses
@@ -243,7 +242,7 @@ def inline_values(f: Function, most: int = MOST) -> Function:
 
     Guarantee: equal values.
     """
-    return f.with_body(with_inlined_names(f.body, lambda value: _is_short(value, most)))
+    return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
 
 def with_inlined_names(root: Stmt, is_inlined: Callable[[Operand], bool]) -> Stmt:
@@ -254,7 +253,8 @@ def with_inlined_names(root: Stmt, is_inlined: Callable[[Operand], bool]) -> Stm
     return rewritten(root, _Inlining({}, is_inlined), enter)
 
 
-def _is_short(value: Operand, most: int) -> bool:
+def is_short(value: Operand, most: int) -> bool:
+    """Whether `inline_values` replaces a name of this value."""
     if not isinstance(value, Expr) or not is_small(most, (value,)) or opaque_terms(value):
         return False
     return not definedness((value,)) and not any(node.op is ops.SELECT for node in postorder((value,)))
@@ -286,103 +286,11 @@ def _use_values(operand: Operand, names: _Inlining) -> Operand:
     return replaced(operand, names.known) if names.known else operand
 
 
-# -- names in ends of loops -------------------------------------------------------------------------------------------
-
-
-def name_ends(f: Function) -> Function:
-    """Use the names in sight in the ranges of loops, where that makes these shorter.
-
-    Only names that `inline_values` replaces are used: passes over C, which need the expressions, get them back.
-
-    Guarantee: equal values.
-    """
-    return f.with_body(rewritten(f.body, _ShortNames({}, {}), enter={For: (_shorten_range,)}))
-
-
-class _ShortNames(Descent):
-    """The names in sight that `inline_values` replaces, by their values; and these without names."""
-
-    __slots__ = ("inlined", "names")
-
-    def __init__(self, names: dict[Operand, Expr], inlined: dict[Parameter, Operand]) -> None:
-        self.names, self.inlined = names, inlined
-
-    def after(self, old: Stmt, new: Stmt) -> _ShortNames:
-        if not isinstance(old, Let) or not isinstance(old.var, Var):
-            return self
-        value = replaced(old.value, self.inlined)
-        if not _is_short(value, MOST):
-            return self
-        return _ShortNames({**self.names, old.value: old.var}, {**self.inlined, old.var: value})
-
-
-def _shorten_range(loop: For, around: _ShortNames) -> For:
-    if not around.names:
-        return loop
-    low, extent = range_ends(loop.range)
-    shorter = [_by_names(e, around.names) for e in (low, extent)]
-    return loop if shorter == [low, extent] else with_fields(loop, range=Range(*shorter))
-
-
-def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
-    new: dict[Operand, Operand] = {}
-    for node in walk.nodes(e):
-        known = walk.rewrite(node, new) if new else node
-        named = names.get(known, known)
-        if isinstance(named, Expr) and named.op in _SUMS:
-            named = _sum_by_names(named, names)
-        if named is not node:
-            new[node] = named
-    found: Expr = walk.rewrite(e, new)
-    return found
-
-
-def _sum_by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
-    """A sum with a name for terms that are the name's or their opposites; the sum itself if it gets no shorter."""
-    terms, number = _terms_of(e)
-    for value, name in names.items():
-        parts, constant = _terms_of(value) if isinstance(value, Expr) and value.op in _SUMS else ([], 0)
-        for sign in (1, -1):
-            own = [(sign * k, term) for k, term in parts]
-            if len(own) > 1 and all(terms.count(part) >= own.count(part) for part in own):
-                place = terms.index(own[0])
-                for part in own:
-                    terms.remove(part)
-                terms.insert(min(place, len(terms)), (sign, name))
-                number -= sign * constant
-    first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), None)
-    if first is None:
-        return e
-    total = terms.pop(first)[1]
-    for sign, term in terms:
-        total = total + term if sign > 0 else total - term
-    total = total + number if number > 0 else total - -number if number < 0 else total
-    return total if size(total) < size(e) else e
-
-
-def _terms_of(e: Expr) -> tuple[list[tuple[int, Expr]], int]:
-    """The terms of a sum with their signs, in order, and the sum of its numbers."""
-    terms: list[tuple[int, Expr]] = []
-    number = 0
-    stack = [(e, 1)]
-    while stack:
-        node, sign = stack.pop()
-        value = constant_value(node)
-        if value is not None:
-            number += sign * value
-        elif node.op in _SUMS:
-            left, right = node.args
-            stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
-        else:
-            terms.append((sign, node))
-    return terms, number
-
-
 # -- order of sums ---------------------------------------------------------------------------------------------------
 
 
 Order: TypeAlias = "Mapping[Parameter, int]"  # variables by the loops that bind them, outermost first
-_SUMS: Final = (ops.ADD, ops.SUB)
+SUMS: Final = (ops.ADD, ops.SUB)
 
 
 MAX_TERMS: Final = 16  # longer sums are left as they are
@@ -394,11 +302,11 @@ def regrouped(operand: Part, order: Order) -> Part:
     Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
     wider type.
     """
-    if walk.operations(operand).isdisjoint(_SUMS):
+    if walk.operations(operand).isdisjoint(SUMS):
         return operand
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
-        if node.op in _SUMS and isinstance(node, Expr):
+        if node.op in SUMS and isinstance(node, Expr):
             ordered = _sorted(walk.rewrite(node, new) if new else node, order)
             if ordered is not node:
                 new[node] = ordered
@@ -416,7 +324,7 @@ def _sorted(e: Expr, order: Order) -> Expr:
         if number is not None:
             is_in_order = is_in_order and not stack
             total += sign * number
-        elif node.op in _SUMS:
+        elif node.op in SUMS:
             left, right = node.args
             stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
         elif sign < 0 or (node.op is ops.MUL and (constant_value(node.args[1]) or 0) < 0) or len(terms) == MAX_TERMS:
