@@ -1,9 +1,8 @@
 """Counts of regions as numeric functions of sizes, where there is no closed form.
 
-An `InstanceCount` visits the instances of a product of intervals at given sizes. A `CountAtSizes` counts a region
-there: the nest over these sizes moves its points, also where an inference at the sizes finds fewer. Each is the
-function of a symbol (`NumericFunction`), so that a count is an expression: `evaluate` gives its value, and it takes
-part in arithmetic and conditions.
+An `InstanceCount` visits the instances of a product of intervals at given sizes. Each count is the function of a symbol
+(`NumericFunction`), so that it is an expression: `evaluate` gives its value, and it takes part in arithmetic and
+conditions.
 """
 
 from __future__ import annotations
@@ -113,40 +112,17 @@ class NumericInference(Configured):
         return bounds
 
 
-class SizedRegion(Protocol):
-    """A region whose points are counted at values of sizes."""
+class NumericCount(Protocol):
+    """A count as a function of values of its sizes."""
 
-    def counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]: ...
-
-
-@dataclass(frozen=True)
-class CountAtSizes:
-    """A count of a region over its instances, at values of its sizes.
-
-    Attributes
-    ----------
-    word: `MAX` or `TOTAL`.
-    sizes: the arguments of the function.
-    region: what is counted.
-    """
-
-    word: str
-    sizes: tuple[Var, ...]
-    region: SizedRegion
-
-    def __call__(self, *sizes: int) -> int:
-        """The count at these sizes.
-
-        Raises
-        ------
-        ZeroDivisionError: a fact excludes these sizes, such as a tile of size 0.
-        BudgetError: there are more than `REGION_POINTS` instances.
-        """
-        most, total = self.region.counts_at(dict(zip(self.sizes, sizes, strict=True)))
-        return most if self.word == MAX else total
+    @property
+    def word(self) -> str: ...
+    @property
+    def sizes(self) -> tuple[Var, ...]: ...
+    def __call__(self, *sizes: int) -> int: ...
 
 
-def count_term(function: InstanceCount | CountAtSizes) -> Expr:
+def count_term(function: NumericCount) -> Expr:
     """A count as a term over its sizes."""
     symbol = NumericFunction(function.word, len(function.sizes), function, lower=0)
     return symbol(*function.sizes)
@@ -155,7 +131,6 @@ def count_term(function: InstanceCount | CountAtSizes) -> Expr:
 __all__ = [
     "MAX",
     "TOTAL",
-    "CountAtSizes",
     "InstanceCount",
     "NumericInference",
     "count_term",

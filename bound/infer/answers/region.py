@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from bound.infer.answers.numeric_counts import MAX, TOTAL, CountAtSizes, InstanceCount, count_term
+from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount, count_term
 from bound.infer.answers.tile_counts import largest_count, total_count
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
@@ -15,7 +16,7 @@ from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
 from bound.schedule.simple import extent, low
 from intset.budgets import REGION_POINTS
-from intset.config import all_as_configured
+from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
@@ -157,7 +158,8 @@ class StageRegion(Region):
             key = (word, self._footprint, self.fixed)
             return self._env.count_of(key, lambda: count_term(CountAtSizes(word, sizes, self)))
 
-    def counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]:
+    @as_configured
+    def _counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]:
         """The largest and the total number of elements of the instances, at values of all sizes.
 
         Guarantee: the counts of this region; beyond the budget those of its box.
@@ -314,6 +316,35 @@ class StageRegion(Region):
         except BudgetError as error:
             raise UndecidedError(f"the region cannot be formed: {error}") from error
         return region_of_shape(shape, self.is_exact, self.notes, self.outer_box(), self._env.regions.name)
+
+
+@dataclass(frozen=True)
+class CountAtSizes:
+    """A count of a region over its instances, at values of its sizes.
+
+    The nest over sizes moves the points of this region, also where an inference at the values finds fewer.
+
+    Attributes
+    ----------
+    word: `MAX` or `TOTAL`.
+    sizes: the arguments of the function.
+    region: what is counted.
+    """
+
+    word: str
+    sizes: tuple[Var, ...]
+    region: StageRegion
+
+    def __call__(self, *sizes: int) -> int:
+        """The count at these sizes.
+
+        Raises
+        ------
+        ZeroDivisionError: a fact excludes these sizes, such as a tile of size 0.
+        BudgetError: there are more than `REGION_POINTS` instances.
+        """
+        most, total = self.region._counts_at(dict(zip(self.sizes, sizes, strict=True)))
+        return most if self.word == MAX else total
 
 
 __all__ = ["Box", "StageRegion"]
