@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.build import dtype_of
+from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
-from intset.expr.node import Expr, Var
+from intset.expr.node import Var
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 
@@ -87,6 +87,14 @@ class ArrayEvaluator:
         bad = None
         for arg in args:
             bad = _union(bad, arg.bad)
+        if op is ValueOp.CALL and node.data in TRAPPING:
+            function, (a, b) = Trapping(node.data), values
+            outside = _has_no_value(function, node.dtype, a, b)
+            result = _elementwise()[function.op](a, np.where(outside, 1, b))
+            return Cells(wrap(result, *dtypes.register(node.dtype)), _union(bad, _some(outside)))
+        if op is ValueOp.CAST and dtypes.is_int(node.dtype):
+            whole, outside = _whole(np.asarray(np.trunc(values[0])), node.dtype)
+            return Cells(whole, _union(bad, _some(outside)))
         if isinstance(node, Value):
             return Cells(_value_step(node, values, self.functions), bad)
         if op in ops.DIVISIONS:
@@ -110,7 +118,7 @@ class ArrayEvaluator:
             return Cells(np.zeros(shape, content.value.dtype), np.ones(shape, bool))
         position = tuple(clipped)
         value = content.value[position]
-        value = value.astype(np.int64) if dtypes.is_int(tensor.dtype) else value
+        value = _exact(value) if dtypes.is_int(tensor.dtype) else value
         return Cells(value, bad if content.bad is None else _union(bad, _some(content.bad[position])))
 
     def _function(self, node: Any, args: list[Cells]) -> Cells:
@@ -171,7 +179,6 @@ def _elementwise() -> dict[Any, Any]:
         "ABS": np.abs,
         "FLOORDIV": np.floor_divide,
         "FLOORMOD": np.mod,
-        "TRUNCMOD": np.fmod,
         "MIN": np.minimum,
         "MAX": np.maximum,
         "LT": np.less,
@@ -187,6 +194,8 @@ def _elementwise() -> dict[Any, Any]:
         **{ValueOp[name]: function for name, function in of_both.items()},
         ops.CEILDIV: lambda a, b: -(-a // b),
         ops.TRUNCDIV: truncdiv,
+        ops.TRUNCMOD: lambda a, b: a - b * truncdiv(a, b),
+        ValueOp.TRUNCMOD: np.fmod,
         ops.BITAND: np.bitwise_and,
         ops.BITOR: np.bitwise_or,
         ops.BITXOR: np.bitwise_xor,
@@ -202,10 +211,28 @@ def wrap(value: Any, bits: int, signed: bool) -> Any:
     """Wrap integers to a register of `bits` bits."""
     import numpy as np
 
+    if bits >= 64 and not signed:
+        return np.asarray(value).astype(object) & ((1 << bits) - 1)
+    low = np.asarray(value)
+    low = (low & ((1 << bits) - 1)).astype(np.uint64).view(np.int64) if low.dtype == object else low.astype(np.int64)
     if bits >= 64:
-        return np.asarray(value).astype(np.int64)
-    low = np.asarray(value).astype(np.int64) & ((1 << bits) - 1)
+        return low
+    low = low & ((1 << bits) - 1)
     return np.where(low >= 1 << (bits - 1), low - (1 << bits), low) if signed else low
+
+
+def _exact(value: Any) -> Any:
+    """Elements of an integer tensor as numbers: of `int64`, but of Python's own type where `int64` lacks some."""
+    import numpy as np
+
+    return value.astype(object if value.dtype == np.uint64 else np.int64)
+
+
+def _has_no_value(function: Trapping, dtype: str, a: Any, b: Any) -> Any:
+    """Where a function of integers of a type has no value."""
+    if function in (Trapping.SHIFT_LEFT, Trapping.SHIFT_RIGHT):
+        return (b < 0) | (b >= dtypes.bits(dtype))
+    return (b == 0) | ((b == -1) & (a == dtypes.int_range(dtype)[0]))
 
 
 def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
@@ -215,12 +242,9 @@ def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
     if op is ValueOp.CONST:
         return np.asarray(node.data, dtype)
     if op is ValueOp.CAST:
-        if not dtypes.is_int(dtype):
-            number = np.asarray(a[0])
-            if isinstance(node.args[0], Expr) and dtype_of(node.args[0]) == "uint64":
-                number = number.astype(np.int64).view(np.uint64)
-            return number.astype(dtype)
-        return _whole(np.trunc(a[0]), dtype)
+        number = np.asarray(a[0])
+        is_large = number.dtype == object
+        return (number.astype(np.uint64 if np.all(number >= 0) else np.int64) if is_large else number).astype(dtype)
     if op is ValueOp.CALL and node.data == "popcount":
         return _ones(a[0], dtypes.bits(dtype))
     if op is ValueOp.CALL:
@@ -231,28 +255,26 @@ def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
         result = np.asarray(function(*a))
         if not dtypes.is_int(dtype):
             return result.astype(dtype)
-        return wrap(result.astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
+        return wrap(result.astype(object if dtype == "uint64" else np.int64), *dtypes.register(dtype))
     if op is ValueOp.REDUCE:
         raise InputError("a reduction stands inside a larger formula")
     return _elementwise()[op](*a)
 
 
-def _whole(value: Any, dtype: str) -> Any:
-    """Convert floats without fraction to integers of the type, represented as int64."""
+def _whole(value: Any, dtype: str) -> tuple[Any, Any]:
+    """Convert floats without fraction to integers of the type; also returns where it does not hold them."""
     import numpy as np
 
-    is_large = value >= 2.0**63
-    if dtype == "uint64" and np.any(is_large):
-        low = np.where(is_large, 0, value).astype(np.int64)
-        return np.where(is_large, np.where(is_large, value, 0).astype(np.uint64).view(np.int64), low)
-    return wrap(value.astype(np.int64), dtypes.bits(dtype), dtypes.signed(dtype))
+    low, high = dtypes.int_range(dtype)
+    outside = ~((value >= low) & (value < float(high + 1)))
+    return _exact(np.where(outside, 0, value).astype(dtype)), outside
 
 
 def _ones(value: Any, bits: int) -> Any:
     """Count the 1 bits of registers of this width."""
     import numpy as np
 
-    rest = np.asarray(value).astype(np.int64).view(np.uint64) & np.uint64((1 << bits) - 1)
+    rest = np.asarray(wrap(value, bits, False)).astype(np.uint64)
     count = np.zeros(rest.shape, np.int64)
     for _ in range(bits):
         count += (rest & np.uint64(1)).astype(np.int64)

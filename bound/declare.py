@@ -18,6 +18,7 @@ from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorCo
 from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.calls import Buffer
+from bound.tir.machine import in_types
 from bound.tir.reduce import condition, reduction_of, with_condition
 from bound.tir.value import Operand, Truth, Value, ValueLike, ValueOp, parameter
 from intset.context import Context
@@ -195,7 +196,8 @@ def compute(
     formulas = tuple(build.operand(b, f"the formula of {name}") for b in bodies)
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
-    computed = ComputeOp(name, axis, with_independent_ranges(name, axis, formulas), tag, attrs)
+    typed = tuple(in_types(formula) for formula in with_independent_ranges(name, axis, formulas))
+    computed = ComputeOp(name, axis, typed, tag, attrs)
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 
 

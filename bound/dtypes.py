@@ -28,6 +28,7 @@ _PACKED: Final = {16: struct.Struct("e"), 32: struct.Struct("f")}  # IEEE binary
 _EXACT: Final = 53  # bits of a whole number that a Python float holds
 
 INDEX: Final = "int32"
+INDICES: Final = ("int32", "int64")  # of indices, which are integers of any size
 DEFAULT: Final = "float32"
 
 
@@ -76,6 +77,22 @@ def int_range(dtype: str) -> tuple[int, int]:
     """Return the smallest and the largest value of an integer type."""
     width = bits(dtype)
     return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed(dtype) else (0, (1 << width) - 1)
+
+
+def int_named(width: int, is_signed: bool) -> str:
+    """Return the integer type of a width."""
+    return f"{'' if is_signed else 'u'}int{width}"
+
+
+def register(dtype: str) -> tuple[int, bool]:
+    """Return the width of an integer type, and whether it has a sign."""
+    return bits(dtype), signed(dtype)
+
+
+def holds(dtype: str, number: int) -> bool:
+    """Return whether an integer type has the number."""
+    low, high = int_range(dtype)
+    return low <= number <= high
 
 
 def lowest(dtype: str) -> int | float:
@@ -156,9 +173,9 @@ def decimal(number: float, dtype: str) -> str:
 
 
 def promote(a: str, b: str) -> str:
-    """Return the common type of two operands: floats win over integers, wider types over narrower ones.
+    """Return the common type of two operands, as TVM's: floats win over integers, wider types over narrower ones.
 
-    A signed and an unsigned type of the same width give the signed one, as in TVM.
+    A signed and an unsigned type of the same width give the unsigned one.
     """
     if a == b:
         return a
@@ -166,4 +183,4 @@ def promote(a: str, b: str) -> str:
         return a if is_float(a) else b
     if bits(a) != bits(b):
         return a if bits(a) > bits(b) else b
-    return a if signed(a) else b
+    return b if signed(a) else a

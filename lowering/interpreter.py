@@ -180,12 +180,12 @@ def _drawn(draw: Callable[[str], Any] | None, dtype: str) -> Any:
 
 
 def as_element(value: Any, dtype: str) -> Any:
-    """A number converted to a type; integers of 64 bits have a sign."""
+    """A number converted to a type."""
     if dtypes.is_float(dtype):
         return dtypes.rounded(float(value), dtype)
     if dtype == "bool":
         return bool(value)
-    return wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype) or dtypes.bits(dtype) >= 64)
+    return wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def _evaluate(

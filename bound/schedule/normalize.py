@@ -18,10 +18,11 @@ from bound.schedule.attach import AttachType, check_attachments
 from bound.schedule.dataflow import replace_op
 from bound.schedule.relations import Fuse, Rebase, Split
 from bound.tensor import Tensor
-from bound.tir import build, walk
+from bound.tir import walk
+from bound.tir.machine import fitted
 from bound.tir.value import Operand
-from intset.expr import build as ints
 from intset.expr import ops
+from intset.expr.dag import operations
 from intset.expr.node import Expr
 
 if TYPE_CHECKING:
@@ -126,11 +127,11 @@ def _inlined(op: Operation, formulas: dict[Tensor, ComputeOp], new: dict[Tensor,
 
 
 def _stored(value: Operand, dtype: str) -> Operand:
-    """Cast a substituted integer as storing it would: narrow types wrap."""
-    if not isinstance(value, Expr) or dtypes.bits(dtype) >= 32 or value.is_const or value.op is ops.CAST:
+    """Wrap a substituted value as storing it would; indices of the default type stay."""
+    is_value = isinstance(value, Expr) and not value.is_const and not operations(value).isdisjoint((ops.LOAD, ops.CAST))
+    if not isinstance(value, Expr) or not (is_value or dtypes.bits(dtype) < 32):
         return value
-    same_type = value.op is ops.LOAD and build.dtype_of(value) == dtype
-    return value if same_type else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+    return fitted(value, dtype)
 
 
 def rebase_non_zero_min_loop(schedule: Schedule) -> None:

@@ -115,12 +115,25 @@ def operand(x: object, what: str = "an operand") -> Operand:
 
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
-    """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats."""
+    """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats.
+
+    A constant of the types of indices, `int32` and `int64`, is an integer, which adapts to the type of other operands.
+    """
     if isinstance(value, bool) or dtype == "bool":
         return truth(bool(value))
     if dtype is None:
         return operand(value, "a constant")
-    return cast(dtype, value)
+    made = cast(dtype, value)
+    is_value = isinstance(made, Expr) and made.is_const and dtype not in dtypes.INDICES
+    return ints.cast(as_expr(made), dtypes.bits(dtype), dtypes.signed(dtype)) if is_value else made
+
+
+def plain_constant(e: Operand) -> Operand:
+    """Return a constant of a type as the integer that it is; all else unchanged."""
+    if isinstance(e, Expr) and e.op is ops.CAST and e.args[0].is_const:
+        number: Expr = e.args[0]
+        return number if dtypes.holds(dtypes.int_named(*e.data), number.data) else e
+    return e
 
 
 def cast(dtype: str, value: ValueLike) -> Operand:

@@ -6,24 +6,24 @@ knows the body, its arguments are the variables. Substitution of loop variables 
 
 Invariant: two terms are equal exactly if their symbols and arguments are.
 
-Ranges are unknown as soon as a step may wrap: steps that depend on data are computed in 64 bits. Indices are
+Ranges are unknown where a step may wrap: steps that depend on data are computed in 64 bits. Indices are
 mathematical integers, so steps on indices alone never wrap. Intervals of single steps use transfer functions of
 `intset.linear.bounds`; the range of the whole uses its linear form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
 from bound.tir.value import Value, ValueOp
 from intset.expr import ops
 from intset.expr.build import Opaque
-from intset.expr.dag import LOCK, WeakTable, leaf_vars, postorder
+from intset.expr.dag import LOCK, WeakTable, leaf_vars, postorder, postorder_beside
 from intset.expr.node import Expr, Node, Var
 from intset.linear import bounds as iv
-from intset.linear.bounds import ATOM_BOUNDS, Interval
+from intset.linear.bounds import STEP_BOUNDS, Interval
 from intset.linear.canonical import Normalizer
 
 if TYPE_CHECKING:
@@ -32,20 +32,11 @@ if TYPE_CHECKING:
 
 Ends = tuple[int, int]
 Known = TypeVar("Known", bound="Node | Value")
-_WIDEST: Final[Ends] = dtypes.int_range("int64")
-
-
-_STEPS: Final[dict[ops.Op, Callable[..., Interval]]] = {
-    **ATOM_BOUNDS,
-    ops.ADD: iv.plus,
-    ops.SUB: lambda a, b: iv.plus(a, iv.negated(b)),
-    ops.NEG: iv.negated,
-    ops.MUL: iv.times,
-    ops.CEILDIV: lambda a, b: iv.negated(iv.floordiv(iv.negated(a), b)),
-    ops.BITNOT: lambda a: iv.plus((-1, -1), iv.negated(a)),
-    ops.SELECT: iv.hull,
-    ops.ASSERTING: lambda a: a,
-}
+WORDS: Final = (dtypes.int_range("int64"), dtypes.int_range("uint64"))
+_INDEX: Final = dtypes.int_range("int48")  # of indices: no loop that runs goes further
+OF_LOW_BITS: Final = frozenset(  # the low bits of a result depend on those of the operands alone
+    (ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.BITNOT, ops.BITAND, ops.BITOR, ops.BITXOR, ops.SELECT)
+)
 
 
 def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] = ()) -> Ends | None:
@@ -56,27 +47,54 @@ def range_of(e: Expr, ranges: Mapping[Known, Interval], data: Container[object] 
     ranges: intervals of variables and of parameters.
     data: variables that stand for elements of tensors.
     """
-    if not fits_int64(e, ranges, data):
+    if not fits_words(e, ranges, data):
         return None
     normalizer = Normalizer({v: span for v, span in ranges.items() if isinstance(v, Var)})
     low, high = normalizer.bounds(normalizer.form(e))
     return None if low is None or high is None or low > high else (low, high)
 
 
-def fits_int64(root: Node, ranges: Mapping[Known, Interval] | None = None, data: Container[object] = ()) -> bool:
-    """Return whether every step that depends on data provably fits 64 bits; parameters as for `range_of`."""
+def fits_words(root: Node, ranges: Mapping[Known, Interval] | None = None, data: Container[object] = ()) -> bool:
+    """Return whether machine words hold every integer of data of which more than the low bits matter.
+
+    Parameters
+    ----------
+    ranges, data: as for `range_of`.
+    """
     spans: dict[Node, Interval] = {}
     limits: dict[object, Interval] = dict((ranges or {}).items())
     dependent: set[Node] = set()
     for node in postorder((root,)):
         if any(arg in dependent for arg in node.args) or node.op is ops.LOAD or node in data:
             dependent.add(node)
-        if not isinstance(node, Expr):
-            continue
-        span = spans[node] = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], limits)
-        if node in dependent and (span[0] is None or span[1] is None or span[0] < _WIDEST[0] or span[1] > _WIDEST[1]):
-            return False
+        if isinstance(node, Expr):
+            span = _span(node, [spans[arg] for arg in node.args if isinstance(arg, Expr)], limits)
+            spans[node] = iv.meet(span, _INDEX) if node.op is ops.VAR and node not in dependent else span
+        if node.op not in OF_LOW_BITS and node.op is not ops.CAST:
+            for arg in node.args:
+                if arg in dependent and arg in spans and not is_word(spans[arg]):
+                    return False
     return True
+
+
+def is_word(span: Interval) -> bool:
+    """Return whether a word of 64 bits, with or without a sign, holds the numbers of an interval."""
+    low, high = span
+    return low is not None and high is not None and any(a <= low and high <= b for a, b in WORDS)
+
+
+def span_of(root: Expr, ranges: Mapping[Any, Interval], known: dict[Node, Interval]) -> Interval:
+    """Return an interval of the exact value of `root`, by intervals of its steps.
+
+    Parameters
+    ----------
+    ranges: intervals of variables.
+    known: intervals of nodes; those of new nodes are added.
+    """
+    for node in postorder_beside(root, known):
+        if isinstance(node, Expr):
+            known[node] = _span(node, [known[arg] for arg in node.args if isinstance(arg, Expr)], ranges)
+    return known[root]
 
 
 def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -> Interval:
@@ -88,9 +106,8 @@ def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -
         declared: Interval = (node.data.lower, node.data.upper)
         return iv.meet(declared, dtypes.int_range(getattr(node.data, "dtype", "int64")))
     if node.op is ops.CAST:
-        bits, signed = node.data
-        return dtypes.int_range(f"{'' if signed else 'u'}int{bits}")
-    rule = _STEPS.get(node.op)
+        return dtypes.int_range(dtypes.int_named(*node.data))
+    rule = STEP_BOUNDS.get(node.op)
     return iv.EVERYTHING if rule is None else rule(*args)
 
 
@@ -193,10 +210,10 @@ def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def element_range(dtype: str, known: tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """Return the known range of an element: declared, computed, or that of a type of up to 16 bits.
+    """Return the known range of an element: declared, computed, or that of a type without a sign or of up to 16 bits.
 
-    Elements of 32 and 64 bits are unbounded: such ranges tell nothing about an index.
+    Elements of int32 and int64 are unbounded: such ranges tell nothing about an index.
     """
     if known is not None:
         return known
-    return dtypes.int_range(dtype) if dtypes.bits(dtype) <= 16 else (None, None)
+    return dtypes.int_range(dtype) if dtypes.bits(dtype) <= 16 or not dtypes.signed(dtype) else (None, None)

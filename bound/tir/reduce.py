@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, cast, overload
@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir import build, walk
+from bound.tir.machine import in_types
 from bound.tir.opaque import Ends, IntFunction, range_of
 from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp, make, parameter
 from bound.tir.walk import nodes
@@ -155,7 +156,7 @@ def reduction(
     if len(combiner.lhs) != len(values):
         raise InputError(f"{combiner.name} combines {len(combiner.lhs)} values, not {len(values)}")
     initial_values = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
-    starts = tuple(build.cast(t, build.operand(v)) for t, v in initial_values)
+    starts = tuple(build.cast(t, build.plain_constant(build.operand(v))) for t, v in initial_values)
     args = (*values, cond, *starts)
     results = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
     return results if isinstance(expr, (tuple, list)) else results[0]
@@ -239,6 +240,7 @@ def _make_combiner(
 ) -> CommReducer:
     lhs = tuple(_parameter(f"x{k}", t) for k, t in enumerate(types))
     rhs = tuple(_parameter(f"y{k}", t) for k, t in enumerate(types))
+    of = {p: t for side in (lhs, rhs) for p, t in zip(side, types, strict=True) if isinstance(p, Var)}
     single = len(types) == 1
     combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
     results = _as_tuple(combined, name)
@@ -249,14 +251,16 @@ def _make_combiner(
         name,
         lhs,
         rhs,
-        tuple(_of_type(r, t) for r, t in zip(results, types, strict=True)),
-        tuple(build.cast(t, build.operand(v)) for t, v in zip(types, identity, strict=True)),
+        tuple(_of_type(r, t, of) for r, t in zip(results, types, strict=True)),
+        tuple(build.cast(t, build.plain_constant(build.operand(v))) for t, v in zip(types, identity, strict=True)),
     )
 
 
-def _of_type(result: object, dtype: str) -> Operand:
+def _of_type(result: object, dtype: str, types: Mapping[Any, str]) -> Operand:
     value = build.operand(result)
-    return value if isinstance(value, Expr) and dtypes.is_int(dtype) else build.cast(dtype, value)
+    is_integer = isinstance(value, Expr) and dtypes.is_int(dtype)
+    typed: Operand = in_types(value if is_integer else build.cast(dtype, value), types)
+    return typed
 
 
 sum_of = comm_reducer(lambda x, y: x + y, lambda t: build.const(0, t), "sum")

@@ -374,3 +374,14 @@ ATOM_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {
     ops.SHL: _shl_bounds,
     ops.SHR: _shr_bounds,
 }
+STEP_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {  # of every operation whose operands are integers
+    **ATOM_BOUNDS,
+    ops.ADD: plus,
+    ops.SUB: lambda a, b: plus(a, negated(b)),
+    ops.NEG: negated,
+    ops.MUL: times,
+    ops.CEILDIV: lambda a, b: negated(floordiv(negated(a), b)),
+    ops.BITNOT: lambda a: plus((-1, -1), negated(a)),
+    ops.SELECT: hull,
+    ops.ASSERTING: lambda a: a,
+}

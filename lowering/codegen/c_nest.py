@@ -275,7 +275,8 @@ class CNest(Emitter[Cursor]):
 
     def _let_type(self, stmt: Let) -> str:
         if isinstance(stmt.value, Expr):
-            return "int64_t" if opaque_terms(stmt.value) else self.syntax.type_of(stmt.value)
+            is_index = opaque_terms(stmt.value) and not self.syntax.spans.is_wide(stmt.value)
+            return "int64_t" if is_index else self.syntax.type_of(stmt.value)
         return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
 
     def store(self, stmt: Store, cursor: Cursor) -> list[str]:

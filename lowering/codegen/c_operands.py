@@ -12,6 +12,7 @@ from typing import Any, Final
 import intset
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
 from bound.tir.value import COMPARISONS, INFIX, Value, ValueOp
 from bound.tir.walk import loaded_tensor
@@ -32,9 +33,10 @@ from lowering.codegen.c_words import (
     helper_text,
     integer_constant,
     library_function,
+    whole_text,
 )
 from lowering.codegen.emitter import Identifiers, indented, infix, opened
-from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift, is_unsigned
+from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
 
@@ -55,6 +57,9 @@ _HELPERS: Final[dict[Op | ValueOp, str]] = {
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
     ValueOp.MIN: "fmin", ValueOp.MAX: "fmax", ValueOp.FLOORDIV: "fquotient", ValueOp.FLOORMOD: "fmodulo",
 }  # fmt: skip
+_WIDE_HELPERS: Final = {ops.TRUNCDIV: "wide_truncdiv", ops.TRUNCMOD: "wide_truncmod"}
+_UNSIGNED_CALLS: Final = {ops.MIN: "min", ops.MAX: "max", ops.CEILDIV: "uceildiv", ops.SHL: "shl"}
+_UNSIGNED_INFIX: Final = {ops.FLOORDIV: "/", ops.FLOORMOD: "%"}
 _OF_CONSTANT: Final = {ValueOp.MIN: "atmost", ValueOp.MAX: "atleast"}  # one comparison keeps NaN
 _LIBRARY: Final = {ValueOp.TRUNCMOD: "fmod", ValueOp.ABS: "fabs"}
 _FAR_SHIFTS: Final = {ops.SHL: "shl_far", ops.SHR: "shr_far"}
@@ -117,6 +122,11 @@ class CSyntax:
 
     def operation(self, node: Any, args: list[str]) -> str:
         special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
+        if node.op in ops.COMPARISONS and any(self.spans.word(arg) != "int64" for arg in node.args):
+            word = self.spans.word_of_operands(node)
+            if word == "int128":
+                return f"({self._call('compare', word, args)} {_INFIX[node.op]} 0)"
+            args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
         text = special(node, args)
         if text is not None:
             return text
@@ -153,8 +163,18 @@ class CSyntax:
         if isinstance(node, Cond):
             return "bool"
         if isinstance(node, Value):
-            return "int64_t" if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
-        return "int64_t" if self.spans.is_wide(node) else self.index
+            return (
+                _word_type(node.dtype) if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
+            )
+        return f"{self.spans.word(node)}_t" if self.spans.is_wide(node) else self.index
+
+    def _as_word(self, node: Any, text: str, word: str) -> str:
+        """The text of an integer in a machine type."""
+        if not isinstance(node, Expr) or (
+            self.spans.word(node) == word and (word == "int64" or self.spans.is_wide(node))
+        ):
+            return text
+        return f"({word}_t){text}"
 
     # -- integers -----------------------------------------------------------------------------------------------
 
@@ -166,14 +186,25 @@ class CSyntax:
         if op is ops.ASSERTING:
             return args[0]
         if op is ops.CAST:
-            bits, signed = node.data
-            dtype = f"{'' if signed else 'u'}int{bits}"
+            dtype = dtypes.int_named(*node.data)
             if dtype not in TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
-            return f"(int64_t)({TYPES[dtype]}){args[0]}"
+            return f"({TYPES[dtype]}){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({TYPES[dtype]}){args[0]}"
+        if self.spans.is_wide(node):
+            word = self.spans.word_of_operands(node)
+            if word == "int128":
+                if op in ops.DIVISIONS:
+                    args[1] = self._divisor(node.args[1], args[1], word)
+                return f"({self.spans.word(node)}_t){self._call(_WIDE_HELPERS.get(op) or _HELPERS[op], word, args)}"
+            args[:] = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
+            if word == "uint64":
+                text = self._unsigned(node, args)
+                return text if self.spans.word(node) == word else f"(int64_t){text}"
         width = 64 if self.spans.is_wide(node) else self.bits
         if op in ops.DIVISIONS:
-            args[1] = self._divisor(node.args[1], args[1], width)
+            args[1] = self._divisor(node.args[1], args[1], f"int{width}")
+        if op in _FAR_SHIFTS:
+            args[1] = self._amount(node.args[1], args[1])
         if overflows and op in _WRAPPED:
             return self._call(_WRAPPED[op], "int64", args)
         if overflows and op is ops.NEG:
@@ -184,15 +215,41 @@ class CSyntax:
             return self._call(_FAR_SHIFTS[op], f"int{width}", args)
         return self._call(_HELPERS[op], f"int{width}", args) if op in _HELPERS else None
 
-    def _divisor(self, node: Expr, text: str, bits: int) -> str:
+    def _unsigned(self, node: Expr, args: list[str]) -> str:
+        """An operation on unsigned words."""
+        op = node.op
+        if op in ops.DIVISIONS:
+            args[1] = self._divisor(node.args[1], args[1], "uint64")
+        if op is ops.SELECT:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if op is ops.ABS:
+            return args[0]
+        if op in _FAR_SHIFTS and not is_plain_shift(node, 64):
+            return self._call(f"u{_FAR_SHIFTS[op]}", "uint64", [args[0], self._amount(node.args[1], args[1])])
+        if op in _UNSIGNED_CALLS:
+            return self._call(_UNSIGNED_CALLS[op], "uint64", args)
+        if op in _PREFIX:
+            return f"({_PREFIX[op]}{args[0]})"
+        return infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
+
+    def _amount(self, node: Expr, text: str) -> str:
+        """The text of a number of places, which must not be negative."""
+        return text if self.spans.of(node)[0] >= 0 else self._call("amount", "int64", [text, self.flag])
+
+    @property
+    def flag(self) -> str:
+        """The identifier of the flag that operations without a value set."""
+        if not self.undefined:
+            self.undefined = self.names.fresh("undefined")
+        return self.undefined
+
+    def _divisor(self, node: Expr, text: str, word: str) -> str:
         """The text of a divisor, wrapped in a helper that replaces 0 and sets the flag unless 0 is ruled out."""
         low, high = self.spans.of(node)
         if low > 0 or high < 0 or node.is_const or self.scope is None or self._is_nonzero(node, self.scope):
             return text
-        if not self.undefined:
-            self.undefined = self.names.fresh("undefined")
         other = "1" if high > 0 else "-1"
-        return self._call("nonzero", f"int{bits}", [text, other, self.undefined])
+        return self._call("nonzero", word, [text, other, self.flag])
 
     def _is_nonzero(self, divisor: Expr, scope: Scope) -> bool:
         with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
@@ -208,9 +265,10 @@ class CSyntax:
     def _loaded(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)
         if tensor is not None:
-            return f"(int64_t){self.element(tensor, args[0])}"
+            return f"({self.spans.word(node)}_t){self.element(tensor, args[0])}"
         if isinstance(node.data, IntFunction):
-            return args[0] if args[0].startswith("(int64_t)") else f"(int64_t){args[0]}"
+            word = f"({self.spans.word(node)}_t)"
+            return args[0] if args[0].startswith(word) else f"{word}{args[0]}"
         raise InputError(f"{self.where} depends on the opaque symbol {node.data.name}, which C does not know")
 
     # -- values -------------------------------------------------------------------------------------------------
@@ -223,10 +281,9 @@ class CSyntax:
         if op is ValueOp.CAST:
             target = c_type(dtype, f"a value in {self.where}")
             if not dtypes.is_int(dtype):
-                return f"({target}){'(uint64_t)' if is_unsigned(node.args[0]) else ''}{args[0]}"
-            if dtype == "uint64":
-                return self._call("whole", getattr(node.args[0], "dtype", "float64"), args)
-            return f"(int64_t){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({target})(int64_t){args[0]}"
+                return f"({target}){args[0]}"
+            definition = self.helpers["whole", dtype] = whole_text(dtype)
+            return f"{function_name(definition)}({opened(args[0])}, {self.flag})"
         if op is ValueOp.CALL:
             return self._function(node, args)
         if op in _OF_CONSTANT and node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:
@@ -244,8 +301,14 @@ class CSyntax:
             return f"({PREDICATES[name]}({inner}) != 0)"
         if name == "popcount":
             width = dtypes.bits(dtype)
-            word = args if width >= 64 else [f"{args[0]} & {integer_constant((1 << width) - 1, 64)}"]
-            return self._call("popcount", "int64", word)
+            number = f"(int64_t){args[0]}"
+            mask = f" & {integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
+            return self._call("popcount", "int64", [f"{number}{mask}"])
+        if name in TRAPPING:
+            word = "uint64" if dtype == "uint64" else "int64"
+            limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
+            call = self._call(f"checked_{name}", word, [*args, integer_constant(limit, 64), self.flag])
+            return f"({_word_type(dtype)})({c_type(dtype, name)}){call}"
         if dtypes.is_float(dtype):
             c_type(dtype, f"{name} in {self.where}")
             f = "f" if dtype == "float32" else ""
@@ -275,6 +338,11 @@ class CSyntax:
     def _call(self, helper: str, dtype: str, args: list[str]) -> str:
         definition = self.helpers[helper, dtype] = helper_text(helper, dtype)
         return f"{function_name(definition)}({', '.join(map(opened, args))})"
+
+
+def _word_type(dtype: str) -> str:
+    """The C type of integers of a type, as values."""
+    return "uint64_t" if dtype == "uint64" else "int64_t"
 
 
 def _comparison(node: Cond, args: list[str]) -> str | None:

@@ -121,6 +121,10 @@ _LIBRARY: Final = frozenset(
 )
 PREDICATES: Final = {"isnan": "isnan", "isfinite": "isfinite", "isinf": "isinf"}
 
+_PLACES: Final = "(uint64_t)b < (uint64_t)limit"
+_DIVISIBLE: Final = "b != 0 && (b != -1 || a != limit)"
+_NOTE: Final = "#ifdef _OPENMP\n#pragma omp atomic write\n#endif\n    *undefined = 1;\n"
+
 # Helper functions, by name; `helper_text` replaces T by the type, S by its suffix.
 HELPERS: Final[dict[str, str]] = {
     "min": "static inline T min_S(T a, T b) { return a < b ? a : b; }",
@@ -133,8 +137,14 @@ HELPERS: Final[dict[str, str]] = {
     "ceildiv": "static inline T ceildiv_S(T a, T b) { return a / b + (a % b != 0 && (a % b < 0) == (b < 0)); }",
     "shl": "static inline T shl_S(T a, T b) { return (T)((uint64_t)a << b); }",
     # shifts by the width or more, which C leaves undefined
-    "shl_far": "static inline T shl_far_S(T a, T b) { return b < 64 ? (T)((uint64_t)a << b) : 0; }",
-    "shr_far": "static inline T shr_far_S(T a, T b) { return b < SIZE ? a >> b : a < 0 ? -1 : 0; }",
+    "shl_far": "static inline T shl_far_S(T a, int64_t b) { return b < 64 ? (T)((uint64_t)a << b) : 0; }",
+    "shr_far": "static inline T shr_far_S(T a, int64_t b) { return b < SIZE ? a >> b : a < 0 ? -1 : 0; }",
+    "ushl_far": "static inline T ushl_far_S(T a, T b) { return b < 64 ? a << b : 0; }",
+    "ushr_far": "static inline T ushr_far_S(T a, T b) { return b < 64 ? a >> b : 0; }",
+    "wide_truncdiv": "static inline T truncdiv_S(T a, T b) { return a / b; }",
+    "wide_truncmod": "static inline T truncmod_S(T a, T b) { return a % b; }",
+    "compare": "static inline int compare_S(T a, T b) { return (a > b) - (a < b); }",
+    "uceildiv": "static inline T uceildiv_S(T a, T b) { return a / b + (a % b != 0); }",
     "add": "static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }",
     "sub": "static inline int64_t sub_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }",
     "mul": "static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }",
@@ -154,13 +164,24 @@ HELPERS: Final[dict[str, str]] = {
         "    if (b == 0) return a / b;\n    if (r != 0 && (r < 0) != (b < 0)) q -= 1;\n"
         "    if (q == 0) return COPYSIGN(0, a / b);\n    a = FLOOR(q);\n    return q - a > HALF ? a + 1 : a;\n}"
     ),
-    # float to uint64, as 64 bits; C leaves conversions to a type that is too narrow undefined
-    "whole": "static inline int64_t whole_S(T x) {\n    return x < BEYOND ? (int64_t)x : (int64_t)(uint64_t)x;\n}",
     # replaces a zero divisor by a given nonzero one, and records the division by zero
     "nonzero": (
-        "static inline T nonzero_S(T b, T other, int *undefined) {\n    if (b != 0) return b;\n#ifdef _OPENMP\n"
-        "#pragma omp atomic write\n#endif\n    *undefined = 1;\n    return other;\n}"
+        "static inline T nonzero_S(T b, T other, int *undefined) {\n    if (b != 0) return b;\n"
+        f"{_NOTE}    return other;\n}}"
     ),
+    # note that an operation has no value
+    **{
+        f"checked_{name}": f"static inline T checked_{name}_S(T a, T b, T limit, int *undefined) {{\n"
+        f"    if ({cond}) return {value};\n{_NOTE}    return 0;\n}}"
+        for name, cond, value in (
+            ("shift_left", _PLACES, "(T)((uint64_t)a << b)"),
+            ("shift_right", _PLACES, "a >> b"),
+            ("truncdiv", _DIVISIBLE, "a / b"),
+            ("floordiv", _DIVISIBLE, "a / b - (a % b != 0 && (a % b < 0) != (b < 0))"),
+            ("ceildiv", _DIVISIBLE, "a / b + (a % b != 0 && (a % b < 0) == (b < 0))"),
+        )
+    },
+    "amount": f"static inline T amount_S(T b, int *undefined) {{\n    if (b >= 0) return b;\n{_NOTE}    return 0;\n}}",
     "sigmoid": "static inline T sigmoid_S(T x) { return 1 / (1 + EXP(-x)); }",
     "popcount": (
         "static inline int64_t popcount(int64_t x) { int64_t n = 0; "
@@ -172,7 +193,6 @@ HELPERS: Final[dict[str, str]] = {
 _BY_WIDTH: Final = (
     *((name.upper(), f"{name}f", name) for name in ("fmod", "exp", "copysign", "floor")),
     ("HALF", "0.5f", "0.5"),
-    ("BEYOND", "9223372036854775808.0f", "9223372036854775808.0"),
 )
 
 # Division of the least number of 64 bits by -1 overflows; some processors trap at its remainder, too.
@@ -221,14 +241,14 @@ _WORDS: Final = (
     "signgam popcount add_wrap sub_wrap mul_wrap abs_wrap floordiv_wrap ceildiv_wrap truncdiv_wrap floormod_wrap "
     "truncmod_wrap"
 ).split()
-_SUFFIXES: Final = ("i32", "i64", "f32", "f64")
+_SUFFIXES: Final = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
 KEYWORDS: Final = (
     *LANGUAGE,
     *_WORDS,
     *SIZE_HELPERS,
     *MACROS,
     *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
-    *(f"{name}_{s}" for name in (*HELPERS, "modulo", "quotient") for s in _SUFFIXES),
+    *(f"{name}_{s}" for name in (*HELPERS, "modulo", "quotient", "whole") for s in _SUFFIXES),
     *(name for name in TYPES.values()),
 )
 
@@ -251,8 +271,10 @@ def integer_constant(value: int, bits: int) -> str:
     if value < 0:
         text = integer_constant(-value - 1, bits)
         return f"(-{text} - 1)" if value == -(1 << (bits - 1)) else f"(-{integer_constant(-value, bits)})"
-    if value >= 1 << 63:
+    if value >= 1 << 64:
         raise InputError(f"the constant {value} does not fit into 64 bits")
+    if value >= 1 << 63:
+        return f"UINT64_C({value})"
     return str(value) if value < 1 << 31 else f"INT64_C({value})"
 
 
@@ -270,18 +292,31 @@ def float_constant(value: float, dtype: str) -> str:
 
 def suffix(dtype: str) -> str:
     """The suffix of a helper's name for a type: `i32`, `f64`."""
-    return ("f" if dtypes.is_float(dtype) else "i") + str(dtypes.bits(dtype))
+    return ("f" if dtypes.is_float(dtype) else "i" if dtypes.signed(dtype) else "u") + str(dtypes.bits(dtype))
 
 
 def helper_text(name: str, dtype: str) -> str:
     """The definition of a helper for a type."""
     is_single = dtype == "float32"
-    ctype = TYPES[dtype]
-    text = HELPERS[name].replace("T ", f"{ctype} ").replace("(T)", f"({ctype})").replace("_S", f"_{suffix(dtype)}")
+    ctype = "__int128" if dtype == "int128" else TYPES[dtype]
+    text = ("__extension__ " if dtype == "int128" else "") + HELPERS[name].replace("T ", f"{ctype} ").replace(
+        "(T)", f"({ctype})"
+    ).replace("_S", f"_{suffix(dtype)}")
     text = text.replace("SIZE", str(dtypes.bits(dtype)))
     for word, single, double in _BY_WIDTH:
         text = text.replace(word, single if is_single else double)
     return text
+
+
+def whole_text(dtype: str) -> str:
+    """The function that converts floats to an integer type; C leaves what the type does not hold undefined."""
+    low, high = dtypes.int_range(dtype)
+    word = "uint64_t" if dtype == "uint64" else "int64_t"
+    above = f"x >= {float(low)!r}" if dtype == "int64" else f"x > {float(low - 1)!r}"
+    return (
+        f"static inline {word} whole_{suffix(dtype)}(double x, int *undefined) {{\n"
+        f"    if ({above} && x < {float(high + 1)!r}) return ({word})x;\n{_NOTE}    return 0;\n}}"
+    )
 
 
 def function_name(definition: str) -> str:

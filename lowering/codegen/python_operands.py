@@ -13,6 +13,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
 from bound.tir.value import COMPARISONS, INFIX, Operand, Value, ValueOp
 from bound.tir.walk import loaded_tensor
@@ -20,7 +21,7 @@ from intset.expr import ops, printer
 from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
 from lowering.codegen.emitter import Identifiers, indented, opened
-from lowering.codegen.word_spans import WordSpans, is_plain_shift, is_unsigned
+from lowering.codegen.word_spans import WordSpans, is_plain_shift
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
@@ -129,12 +130,11 @@ class PythonSyntax:
         op = node.op
         tensor = loaded_tensor(node)
         if tensor is not None:
-            element = self.load(tensor, args)
-            return wrapped(element, 64, True) if tensor.dtype == "uint64" and tensor.value_range is None else element
+            return self.load(tensor, args)
         if op in _FAR_SHIFTS and not is_plain_shift(node, 32):
             return f"{_FAR_SHIFTS[op]}({', '.join(map(opened, args))})"
         if op is ops.CAST:
-            return _register(args[0], *node.data)
+            return wrapped(args[0], *node.data)
         if op is ops.LOAD and isinstance(node.data, ShapeOf):
             return f"shapes[{self.constant(node.data.tensor)}][{args[0]}]"
         if op is ops.ASSERTING or (op is ops.LOAD and isinstance(node.data, IntFunction)):
@@ -161,22 +161,25 @@ class PythonSyntax:
         if name == "popcount":
             return f"({args[0]} & {(1 << dtypes.bits(dtype)) - 1}).bit_count()"
         inner = ", ".join(map(opened, args))
+        if name in TRAPPING:
+            limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
+            return wrapped(f"checked_{name}({inner}, {limit})", dtypes.bits(dtype), dtypes.signed(dtype))
         if name in _OWN_CALLS and (dtypes.is_float(dtype) or name in PREDICATES):
             return f"call_{name}{_suffix(dtype)}({inner})"
         result = f"call_{name}({inner})"  # of the host: any number
         if dtypes.is_int(dtype):
-            return _register(f"int({result})", dtypes.bits(dtype), dtypes.signed(dtype))
+            return wrapped(f"int({result})", dtypes.bits(dtype), dtypes.signed(dtype))
         return f"bool({result})" if dtype == "bool" else _rounded(f"float({result})", dtype)
 
     def _cast(self, node: Value, arg: str) -> str:
         source: Any = node.args[0]
         if dtypes.is_int(node.dtype):
-            return _register(f"whole({opened(arg)})", dtypes.bits(node.dtype), dtypes.signed(node.dtype))
+            low, high = dtypes.int_range(node.dtype)
+            return f"whole({opened(arg)}, {low}, {high})"
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
             is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
             return _rounded(arg, node.dtype) if is_narrowing else arg
-        number = wrapped(arg, 64, False) if is_unsigned(source) else arg
-        return f"to_{node.dtype}({opened(number)})"
+        return f"to_{node.dtype}({opened(arg)})"
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -285,11 +288,6 @@ def wrapped(text: str, bits: int, signed: bool) -> str:
         return f"({text} & {mask})"
     half = 1 << (bits - 1)
     return f"((({text} + {half}) & {mask}) - {half})"
-
-
-def _register(text: str, bits: int, signed: bool) -> str:
-    """An integer converted to a type; one of 64 bits is signed, whatever its type."""
-    return wrapped(text, bits, signed or bits >= 64)
 
 
 def _suffix(dtype: str) -> str:

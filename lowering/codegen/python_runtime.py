@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 from bound import dtypes
 from bound.arrays import call_table
+from bound.tir.machine import Trapping
 from intset.errors import InputError, UndefinedError
 from intset.expr.ops import CEILDIV, trunc_div, trunc_mod
 from lowering.errors import AccessError, CheckError
@@ -44,6 +45,7 @@ def environment() -> dict[str, Any]:
         "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
         "shr": lambda a, b: a >> _shift(b),
         "whole": _whole,
+        **{f"checked_{function}": partial(_checked, function) for function in Trapping},
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
     }
@@ -109,18 +111,29 @@ def _opaque(name: str) -> NoReturn:
 # -- integers ---------------------------------------------------------------------------------------------------
 
 
-def _whole(x: float) -> int:
+def _whole(x: float, low: int, high: int) -> int:
     """A float without its fraction.
 
     Raises
     ------
-    UndefinedError: the float is infinite, NaN, or outside both int64 and uint64.
+    UndefinedError: the float is infinite, NaN, or its integer part outside the ends.
     """
     if not math.isfinite(x):
         raise UndefinedError(f"{x} has no integer part")
-    if not -(2.0**63) <= x < 2.0**64:
-        raise UndefinedError(f"{x} has an integer part that 64 bits do not hold")
-    return int(x)
+    number = int(x)
+    if not low <= number <= high:
+        raise UndefinedError(f"{x} has an integer part outside [{low}, {high}]")
+    return number
+
+
+def _checked(function: Trapping, a: int, b: int, limit: int) -> int:
+    """The value of a function; `limit` is the width in bits of a shift, and the least dividend of a division."""
+    is_shift = function in (Trapping.SHIFT_LEFT, Trapping.SHIFT_RIGHT)
+    if (is_shift and not 0 <= b < limit) or (not is_shift and b == -1 and a == limit):
+        raise UndefinedError(f"{function} of {a} and {b} has no value in its type")
+    meaning = function.op.meaning
+    assert meaning is not None
+    return meaning(a, b)
 
 
 def _shift(b: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import intset
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
-from bound.tir.opaque import fits_int64
+from bound.tir.opaque import fits_words
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from bound.tir.walk import Part
@@ -403,7 +403,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
                 if ctx.prove(~part):
                     return truth(False)
         new = shorter(part, ctx)
-        return new if new is part or fits_int64(new) or not fits_int64(part) else part
+        return new if new is part or fits_words(new) or not fits_words(part) else part
 
     if not operand.args and operand.op is not ops.LOAD:
         return operand

@@ -41,7 +41,7 @@ def _with_sign(a: Any, b: Any) -> Any:
 class Values:
     """Formulas at an index `i` over vectors of each type, with values at the ends of the types.
 
-    Divisions by 0 and conversions of large numbers to integers do not occur.
+    Divisions by 0, shifts by the width and conversions of numbers that are too large do not occur.
     """
 
     def __init__(self, seed: int, floats: tuple[str, ...]) -> None:
@@ -113,7 +113,7 @@ class Values:
             case 0 | 1:
                 return rng.choice(tuple(_INFIX.values()))(inner(), inner())
             case 2:
-                return rng.choice(_DIVISIONS)(inner(), rng.choice((3, -3, 7, -1, 2, -8)))
+                return rng.choice(_DIVISIONS)(inner(), rng.choice((3, -3, 7, 1, 2, -8)))
             case 3:
                 return rng.choice((te.min, te.max))(inner(), inner())
             case 4:
@@ -123,14 +123,17 @@ class Values:
             case 5:
                 return rng.choice((lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b))(inner(), inner())
             case 6:
-                return rng.choice((lambda a, b: a << (b & 127), lambda a, b: a >> (b & 127)))(inner(), inner())
+                return rng.choice((lambda a, b: a << (b & 7), lambda a, b: a >> (b & 7)))(inner(), inner())
             case 7:
                 return inner().astype(rng.choice(INTEGERS))
             case 8:
                 dtype = rng.choice(self.floats)
                 x = self.float(i, dtype, depth - 1)
-                small = tir.Select(tir.all(x > -1000.0, x < 1000.0), x, tir.const(7.5, dtype))
-                return small.astype(rng.choice(INTEGERS))
+                target = rng.choice(INTEGERS)
+                most = 1000.0 if dtypes.bits(target) > 8 else 128.0
+                least = tir.const(-1.0 if target.startswith("u") else -most, dtype)
+                small = tir.Select(tir.all(x > least, x < most), x, tir.const(7.5, dtype))
+                return small.astype(target)
             case _:
                 return tir.Select(self.condition(i, depth - 1), inner(), inner())
 

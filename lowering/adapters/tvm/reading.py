@@ -26,7 +26,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.initialization import with_hoisted_initializations
-from lowering.adapters.tvm.terms import call_name, dtype_of, lanes_of
+from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -312,9 +312,13 @@ class PrimFuncReader:
         return self._let(stmt.var, value)
 
     def _let(self, var: Any, value: Operand) -> Stmt:
-        own = Var(var.name) if isinstance(value, Expr) else parameter(var.name, dtype_of(var))
+        if not isinstance(value, Expr):
+            scalar = parameter(var.name, dtype_of(var))
+            self._bind(var, scalar)
+            return Let(scalar, value)
+        own = (DataVar if is_data(value) else Var)(var.name)
         self._bind(var, own)
-        return Let(own, value)
+        return Let(own, as_value(var, value))
 
     def check(self, stmt: Any) -> Stmt:
         cond = self._truth(stmt.condition)

@@ -16,11 +16,14 @@ from tvm.tirx import expr as tirx
 from bound import dtypes
 from bound.tir import build
 from bound.tir.calls import FUNCTIONS, popcount, power
+from bound.tir.machine import within
 from bound.tir.value import Operand, ValueOp, constant
 from intset.errors import InputError
 from intset.expr import build as ints
+from intset.expr import ops
 from intset.expr.convert import Converter, OperandsByClass
-from intset.expr.node import Expr, const, truth
+from intset.expr.dag import operations
+from intset.expr.node import Expr, PlainVar, const, truth
 from lowering.nest.undef import undef
 
 _MATHEMATICAL: Final = ("int32", "int64", "bool")
@@ -66,6 +69,26 @@ def in_type(term: Any, value: Operand) -> Operand:
     return value if dtype in _MATHEMATICAL else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
 
 
+def as_value(term: Any, value: Operand) -> Operand:
+    """What a term gives, where more than its low bits matter: data wraps to its type."""
+    return within(value, dtype_of(term)) if isinstance(value, Expr) and is_data(value) else value
+
+
+def is_data(value: Expr) -> bool:
+    """Whether an integer depends on data."""
+    named = any(isinstance(var, DataVar) for var in value.free_vars())
+    return named or not _DATA.isdisjoint(operations(value))
+
+
+class DataVar(PlainVar):
+    """A name for an integer that depends on data."""
+
+    __slots__ = ()
+
+
+_DATA: Final = frozenset((ops.LOAD, ops.CAST))
+
+
 def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Converter[Any, Operand]:
     """The converter of terms.
 
@@ -90,16 +113,20 @@ def _refused(term: Any) -> Operand:
     raise InputError(f"TVM's {type(term).__name__} has no counterpart: {str(term).splitlines()[-1][:80]}")
 
 
-def _arithmetic(op: ValueOp) -> Row:
+def _of_low_bits(op: ValueOp) -> Row:
     return lambda term, a, b: in_type(term, build.arithmetic(op, a, b))
 
 
+def _arithmetic(op: ValueOp) -> Row:
+    return lambda term, a, b: in_type(term, build.arithmetic(op, as_value(term.a, a), as_value(term.b, b)))
+
+
 def _comparison(op: ValueOp) -> Row:
-    return lambda term, a, b: build.binary(op, a, b)
+    return lambda term, a, b: build.binary(op, as_value(term.a, a), as_value(term.b, b))
 
 
 def _function(f: Callable[..., Operand]) -> Row:
-    return lambda term, *args: f(*args)
+    return lambda term, *args: f(*map(as_value, term.args, args))
 
 
 def _bitwise(op: Callable[[Any, Any], Any], logical: ValueOp | None = None) -> Row:
@@ -116,10 +143,12 @@ def _literal(term: Any) -> Operand:
 
 
 def _cast(term: Any, value: Operand) -> Operand:
-    dtype = dtype_of(term)
-    if isinstance(value, Expr) and dtypes.is_int(dtype):
-        return in_type(term, value)
-    return build.cast(dtype, value)
+    dtype, own = dtype_of(term), dtype_of(term.value)
+    if not isinstance(value, Expr):
+        return build.cast(dtype, value)
+    if not dtypes.is_int(dtype) or dtypes.bits(dtype) > dtypes.bits(own):
+        value = as_value(term.value, value)
+    return in_type(term, value) if dtypes.is_int(dtype) else build.cast(dtype, value)
 
 
 def _selected(term: Any, cond: Operand, a: Operand, b: Operand) -> Operand:
@@ -143,10 +172,14 @@ def _popcount(term: Any, value: Any) -> Operand:
     return popcount(ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype)))
 
 
+def _shifted(term: Any, value: Any) -> Any:
+    return as_value(term.a if isinstance(term, tirx.RShift) else term.args[0], value)
+
+
 _CALLS: Final[dict[str, Row]] = {
     **{name: _function(f) for name, f in FUNCTIONS.items() if name != "ldexp"},
-    "pow": lambda term, a, b: power(a, b),
-    "abs": lambda term, a: in_type(term, build.unary(ValueOp.ABS, a)),
+    "pow": _function(power),
+    "abs": lambda term, a: in_type(term, build.unary(ValueOp.ABS, as_value(term.args[0], a))),
     "fabs": lambda term, a: build.unary(ValueOp.ABS, a),
     "if_then_else": _selected,
     "likely": lambda term, a: a,
@@ -157,7 +190,7 @@ _CALLS: Final[dict[str, Row]] = {
     "bitwise_xor": _exclusive,
     "bitwise_not": lambda term, a: build.negation(a) if build.is_truth(a) else in_type(term, ~a),
     "shift_left": _bitwise(lambda a, b: a << b),
-    "shift_right": _bitwise(lambda a, b: a >> b),
+    "shift_right": lambda term, a, b: in_type(term, _shifted(term, a) >> b),
 }
 
 
@@ -174,12 +207,10 @@ def _call(term: Any, *args: Operand) -> Operand:
 
 
 _BINARY: Final[dict[object, Row]] = {
-    tirx.Add: _arithmetic(ValueOp.ADD),
-    tirx.Sub: _arithmetic(ValueOp.SUB),
-    tirx.Mul: _arithmetic(ValueOp.MUL),
-    tirx.Div: lambda term, a, b: in_type(
-        term, build.arithmetic(ValueOp.TRUNCDIV if isinstance(a, Expr) else ValueOp.DIV, a, b)
-    ),
+    tirx.Add: _of_low_bits(ValueOp.ADD),
+    tirx.Sub: _of_low_bits(ValueOp.SUB),
+    tirx.Mul: _of_low_bits(ValueOp.MUL),
+    tirx.Div: lambda term, a, b: _arithmetic(ValueOp.TRUNCDIV if isinstance(a, Expr) else ValueOp.DIV)(term, a, b),
     tirx.Mod: _arithmetic(ValueOp.TRUNCMOD),
     tirx.FloorDiv: _arithmetic(ValueOp.FLOORDIV),
     tirx.FloorMod: _arithmetic(ValueOp.FLOORMOD),

@@ -12,6 +12,7 @@ from tvm.tirx import stmt as tir
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction, TensorElement
 from bound.tir.value import Operand, Value, ValueOp
 from bound.tir.walk import nodes
@@ -359,6 +360,8 @@ def _number(dtype: str, value: float) -> TirTerm:
 def _call(e: Any, *args: TirTerm) -> TirTerm:
     if e.data == "fmod":
         return tirx.Mod(*args)  # what TVM's code generators have
+    if e.data in TRAPPING:
+        return _index(_as(e.dtype, _ROWS[Trapping(e.data).op](e, *args)))
     if e.data == "popcount":
         return _index(tirx.popcount(_as(e.dtype, args[0])))
     if e.data not in _CALLS:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from bound.tir import walk
+from bound.tir.opaque import fits_words
 from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops
@@ -103,6 +104,6 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
         lowering = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
         note(lowering)
         changed: Expr | Cond = lowering.expr
-        return changed
+        return changed if not is_data or fits_words(changed) or not fits_words(part) else part
 
     return map_integers(operand, change)

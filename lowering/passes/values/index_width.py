@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -21,7 +21,7 @@ from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder, postorder_beside
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.facts import ASSERTED, Fact
-from intset.linear.bounds import ATOM_BOUNDS, EVERYTHING, Interval, hull, meet, negated, plus, times
+from intset.linear.bounds import EVERYTHING, STEP_BOUNDS, meet
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
@@ -333,15 +333,6 @@ Span: TypeAlias = "tuple[int, int] | None"
 MAX_STEPS: Final = 200  # larger expressions are not looked at
 _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
 _ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
-INTERVAL_RULES: Final[Mapping[ops.Op, Callable[..., Interval]]] = {
-    **ATOM_BOUNDS,
-    ops.ADD: plus,
-    ops.SUB: lambda a, b: plus(a, negated(b)),
-    ops.MUL: times,
-    ops.NEG: negated,
-    ops.SELECT: hull,
-    ops.ASSERTING: lambda a: a,
-}
 
 
 def fits_by_intervals(ctx: Context, e: Expr, bits: int) -> bool:
@@ -416,8 +407,8 @@ def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
         return (value, value)
     spans = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
     low, high = EVERYTHING
-    if node.op in INTERVAL_RULES and None not in spans:
-        low, high = INTERVAL_RULES[node.op](*spans)
+    if node.op in STEP_BOUNDS and None not in spans:
+        low, high = STEP_BOUNDS[node.op](*spans)
     if node.op in _ASKED:
         low, high = meet((low, high), known.bounds(known.form(node)))
     return None if low is None or high is None else (low, high)

@@ -1,0 +1,301 @@
+"""Machine arithmetic of integer values, in terms of the integers.
+
+A formula of te is written with Python's operators, and means what its types say: operands are converted to their common
+type, and each result wraps to it. `in_types` puts a cast wherever a result may have left its type and more than its low
+bits matter. Elsewhere results stay exact: sums, differences, products, shifts to the left and bit operations commute
+with wrapping, and a store wraps what it is given. So every rule about integers holds for values, too, and a cast is
+dropped where its argument is proved to fit.
+
+An operation that has no value for some operands because of its type (a shift by the width or more, the least number
+divided by -1) is a call of a function, `Trapping`: opaque to analysis, and checked where it is executed.
+
+Indices are integers: what stands in the brackets of a load has no type and does not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import reduce
+from typing import Any, Final
+
+from bound import dtypes
+from bound.tir import build
+from bound.tir.opaque import OF_LOW_BITS, IntFunction, integer, span_of
+from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.walk import loaded_tensor, substitute
+from intset.expr import build as ints
+from intset.expr import ops
+from intset.expr.dag import operations
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.node import make as make_node
+from intset.linear.bounds import Interval
+
+_QUOTIENTS: Final = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
+_SHIFTS: Final = (ops.SHL, ops.SHR)
+_TYPED: Final = frozenset((ops.LOAD, ops.CAST))
+
+
+def in_types(
+    root: Operand, known: Mapping[Any, str] | None = None, ranges: Mapping[Any, Interval] | None = None
+) -> Any:
+    """The formula with the arithmetic of its types; the result may have left its type, as what is stored may.
+
+    Parameters
+    ----------
+    known: types of variables that stand for values.
+    ranges: intervals of variables.
+    """
+    if _TYPED.isdisjoint(operations(root)) and not known:
+        return root
+    return _Typing(known or {}).exact(root)
+
+
+def fitted(root: Expr, dtype: str) -> Expr:
+    """The formula, which has the arithmetic of its types, wrapped to a type."""
+    typing = _Typing({})
+    typing.exact(root)
+    return typing.within(root, dtype)
+
+
+def within(e: Expr, dtype: str, span: Interval | None = None) -> Expr:
+    """The number wrapped to the type; itself where it is known to fit, by an interval of it."""
+    low, high = span_of(e, {}, {}) if span is None else span
+    if low is not None and high is not None and dtypes.holds(dtype, low) and dtypes.holds(dtype, high):
+        return e
+    return ints.cast(e, dtypes.bits(dtype), dtypes.signed(dtype))
+
+
+class Trapping(StrEnum):
+    """Functions of two integers of a type that have no value for some operands because of the type."""
+
+    SHIFT_LEFT = "shift_left"
+    SHIFT_RIGHT = "shift_right"
+    FLOORDIV = "floordiv"
+    TRUNCDIV = "truncdiv"
+    CEILDIV = "ceildiv"
+
+    @property
+    def op(self) -> ops.Op:
+        """The operation of which a function has the values, where it has one."""
+        return _OPERATIONS[self]
+
+    @staticmethod
+    def of(op: ops.Op) -> Trapping:
+        return next(function for function, own in _OPERATIONS.items() if own is op)
+
+
+_OPERATIONS: Final = {
+    Trapping.SHIFT_LEFT: ops.SHL,
+    Trapping.SHIFT_RIGHT: ops.SHR,
+    Trapping.FLOORDIV: ops.FLOORDIV,
+    Trapping.TRUNCDIV: ops.TRUNCDIV,
+    Trapping.CEILDIV: ops.CEILDIV,
+}
+TRAPPING: Final = frozenset(map(str, Trapping))
+
+
+def trapping(function: Trapping, a: Expr, b: Expr, dtype: str) -> Expr:
+    """A call of a function that may have no value."""
+    return integer(make(ValueOp.CALL, (a, b), dtype, str(function)))
+
+
+class _Typing:
+    """The typed form of each node of a formula.
+
+    Attributes
+    ----------
+    types: the type of each integer; `None` of constants, which adapt.
+    data: the integers that are values; all others are indices.
+    exact_of: nodes in typed form, results exact.
+    """
+
+    def __init__(self, known: Mapping[Any, str]) -> None:
+        self.types: dict[Any, str | None] = {}
+        self.data: set[Any] = set()
+        self.exact_of: dict[Any, Any] = {}
+        self.spans: dict[Any, Interval] = {}
+        self.known = known
+        self.ranges: dict[Any, Interval] = {v: dtypes.int_range(t) for v, t in known.items() if dtypes.is_int(t)}
+
+    def exact(self, root: Operand) -> Any:
+        stack: list[Any] = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [arg for arg in self._parts(node) if arg not in self.exact_of]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node not in self.exact_of:
+                self._type(node)
+                self.exact_of[node] = self._made(node)
+        return self.exact_of[root]
+
+    def _parts(self, node: Any) -> tuple[Any, ...]:
+        """What a node computes with; indices are no part of it."""
+        if loaded_tensor(node) is not None:
+            return ()
+        if node.op is ops.LOAD:
+            return () if not isinstance(node.data, IntFunction) else (self._body(node),)
+        args: tuple[Any, ...] = node.args
+        return args
+
+    @staticmethod
+    def _body(node: Any) -> Operand:
+        mapping: dict[Operand, Operand] = dict(zip(node.data.params, node.args, strict=True))
+        body: Operand = node.data.body
+        return substitute(body, mapping)
+
+    def _type(self, node: Any) -> None:
+        if not isinstance(node, Expr):
+            return
+        if node in self.known:
+            self.types[node] = self.known[node]
+            self.data.add(node)
+        elif node.op is ops.LOAD:
+            self.types[node] = getattr(node.data, "dtype", dtypes.INDEX)
+            if hasattr(node.data, "dtype"):
+                self.data.add(node)
+        elif node.op is ops.CAST:
+            self.types[node] = dtypes.int_named(*node.data)
+            self.data.add(node)
+        elif isinstance(node, Var):
+            self.types[node] = dtypes.INDEX
+        else:
+            types = [self.types[arg] for arg in node.args if isinstance(arg, Expr)]
+            definite = [dtype for dtype in types if dtype is not None]
+            self.types[node] = reduce(dtypes.promote, definite) if definite else None
+            if any(arg in self.data for arg in node.args):
+                self.data.add(node)
+
+    # -- operations -------------------------------------------------------------------------------------------------
+
+    def _made(self, node: Any) -> Any:
+        if loaded_tensor(node) is not None:
+            return node
+        if isinstance(node, Value):
+            return self._value(node)
+        if node.op is ops.LOAD:
+            if not isinstance(node.data, IntFunction):
+                return node
+            body = self._body(node)
+            return node if self.exact_of[body] is body else integer(self.exact_of[body])
+        if not node.args:
+            return node
+        if node.op is ops.CAST:
+            return self._cast(node)
+        if node.op in ops.COMPARISONS:
+            return self._rebuilt(node, self._converted(node.args))
+        if isinstance(node, Cond) or node.op is ops.ASSERTING or node not in self.data:
+            return self._rebuilt(node, [self.exact_of[arg] for arg in node.args])
+        if node.op in _SHIFTS:
+            return self._shift(node)
+        if node.op in OF_LOW_BITS:
+            dtype = self.types[node]
+            return self._rebuilt(node, self._plain([self._widened(arg, dtype) for arg in node.args], dtype))
+        args = self._converted(node.args)
+        made = self._rebuilt(node, args)
+        return self._untrapped(made) if node.op in _QUOTIENTS else made
+
+    @staticmethod
+    def _rebuilt(node: Any, args: Iterable[Any]) -> Any:
+        new = tuple(args)
+        return node if all(a is b for a, b in zip(new, node.args, strict=True)) else make_node(node.op, new, node.data)
+
+    def _widened(self, arg: Any, dtype: str | None) -> Any:
+        """An operand of which a type takes the low bits."""
+        own = self.types.get(arg)
+        if not isinstance(arg, Expr) or own is None or dtype is None or dtypes.bits(own) >= dtypes.bits(dtype):
+            return self.exact_of[arg]
+        return self.value(arg)
+
+    def _converted(self, args: Iterable[Any]) -> list[Any]:
+        """Operands in their common type."""
+        numbers = [arg for arg in args if isinstance(arg, Expr)]
+        types = [t for arg in numbers if (t := self.types[arg]) is not None]
+        if not any(arg in self.data for arg in numbers):
+            return [self.exact_of[arg] for arg in args]
+        dtype = reduce(dtypes.promote, types)
+        values = [self.value(arg, dtype) if arg in self.data else self.exact_of[arg] for arg in args]
+        return self._plain(values, dtype)
+
+    @staticmethod
+    def _plain(args: list[Any], dtype: str | None) -> list[Any]:
+        """Operands without the types of constants, where another operand has the type."""
+        plain = list(map(build.plain_constant, args))
+        rest = [a for a, b in zip(plain, args, strict=True) if a is b and isinstance(a, Expr) and not a.is_const]
+        return plain if rest and reduce(dtypes.promote, map(build.dtype_of, rest)) == dtype else args
+
+    def _cast(self, node: Any) -> Any:
+        (arg,) = node.args
+        inner = self.exact_of[arg]
+        if arg in self.data and not (self._low_bits(inner) and node.data[0] <= dtypes.bits(self.types[arg] or "")):
+            inner = self.value(arg)
+        return self._rebuilt(node, (inner,))
+
+    @staticmethod
+    def _low_bits(e: Any) -> bool:
+        return e.op in OF_LOW_BITS or e.op is ops.SHL
+
+    def _shift(self, node: Any) -> Any:
+        dtype = self.types[node] or dtypes.INDEX
+        width = dtypes.bits(dtype)
+        a = self._widened(node.args[0], dtype) if node.op is ops.SHL else self.value(node.args[0], dtype)
+        by: Expr = self.value(node.args[1])
+        by = as_expr(build.plain_constant(by)) if self.types[node.args[0]] == dtype else by
+        made = self._rebuilt(node, (a, by))
+        low, high = self.span(by)
+        if low is not None and high is not None and low >= 0 and high < width:
+            return made
+        return trapping(Trapping.of(node.op), self.value(node.args[0], dtype), by, dtype)
+
+    def _untrapped(self, quotient: Any) -> Any:
+        """A quotient; one that may be that of the least number by -1 as a call."""
+        dtype = build.dtype_of(quotient)
+        a, b = quotient.args
+        least = dtypes.int_range(dtype)[0]
+        (low, _), (first, last) = self.span(a), self.span(b)
+        is_minus_one = (first is None or first <= -1) and (last is None or last >= -1)
+        if not dtypes.signed(dtype) or not is_minus_one or (low is not None and low > least):
+            return quotient
+        return trapping(Trapping.of(quotient.op), a, b, dtype)
+
+    def _value(self, node: Value) -> Any:
+        args: list[Any] = [self.value(arg) if isinstance(arg, Expr) else self.exact_of[arg] for arg in node.args]
+        if node.op is ValueOp.REDUCE:
+            combiner = node.data.combiner
+            if all(_takes_low_bits(result, combiner.rhs) for result in combiner.results):
+                args[: node.data.arity] = [self.exact_of[arg] for arg in node.args[: node.data.arity]]
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        return make(node.op, tuple(args), node.dtype, node.data)
+
+    # -- types ------------------------------------------------------------------------------------------------------
+
+    def value(self, arg: Any, dtype: str | None = None) -> Any:
+        """An operand as a value of its own type, then of another."""
+        e, own = self.exact_of[arg], self.types[arg]
+        if arg not in self.data or own is None:
+            return e
+        is_whole = dtype is None or dtype == own or not self._low_bits(e) or dtypes.bits(dtype) > dtypes.bits(own)
+        return self.within(self.within(e, own) if is_whole else e, dtype or own)
+
+    def within(self, e: Expr, dtype: str) -> Expr:
+        return within(e, dtype, self.span(e))
+
+    def span(self, e: Expr) -> Interval:
+        return span_of(e, self.ranges, self.spans)
+
+
+def _takes_low_bits(result: Operand, params: Iterable[Any]) -> bool:
+    """Whether the low bits of a result of integers depend on those of the parameters alone."""
+    if not isinstance(result, Expr):
+        return False
+    stack: list[Any] = [result]
+    while stack:
+        node = stack.pop()
+        if node.op is ops.SELECT or (node.op not in OF_LOW_BITS and node.args):
+            return False
+        stack += node.args
+    return True
