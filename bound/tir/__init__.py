@@ -140,12 +140,12 @@ def logical_not(a: Truth) -> Truth:
 
 def min_value(dtype: str) -> Operand:
     """The smallest finite value of a type."""
-    return const(dtypes.lowest(dtypes.check(dtype)), dtype)
+    return cast(dtype, dtypes.lowest(dtypes.check(dtype)))
 
 
 def max_value(dtype: str) -> Operand:
     """The largest finite value of a type."""
-    return const(dtypes.highest(dtypes.check(dtype)), dtype)
+    return cast(dtype, dtypes.highest(dtypes.check(dtype)))
 
 
 def infinity(dtype: str) -> Operand:
@@ -155,7 +155,7 @@ def infinity(dtype: str) -> Operand:
 
 def IntImm(dtype: str, value: int) -> Operand:
     """The integer constant of a type."""
-    return const(as_expr(value, "value of IntImm").data, dtype)
+    return cast(dtype, as_expr(value, "value of IntImm").data)
 
 
 def FloatImm(dtype: str, value: float) -> Operand:
