@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.calls import counted
 from intset import POS_INF, Bounds, Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate
+from intset.coalescing import coalesced
+from intset.expr.node import as_expr
 
 n, m, t = (ShapeVar(name, lower=1) for name in "nmt")
 io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))
@@ -150,3 +152,37 @@ def test_random_splits_against_enumeration(first: int) -> None:
                     sizes,
                 )
     assert tight >= 8
+
+
+def tuples(ranges, facts, roots, sizes) -> set[tuple[int, ...]]:
+    """The values of expressions over the points of ranges at which facts hold."""
+    ends = [[evaluate(as_expr(end), sizes) for end in (limits.min, limits.extent)] for limits in ranges.values()]
+    points = itertools.product(*(range(low, low + extent) for low, extent in ends))
+    at = ({**sizes, **dict(zip(ranges, point, strict=True))} for point in points)
+    return {tuple(evaluate(e, env) for e in roots) for env in at if all(evaluate(fact, env) for fact in facts)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
+    """Strides around the runs below them: of the run's length, shorter, and one and two more, which leave a gap."""
+    rng, replaced, left = random.Random(seed), 0, 0
+    for _ in range(30):
+        inner, outer = rng.choice((2, 3, t, t + 1)), rng.randint(1, 3)
+        stride, sign = inner + rng.choice((-1, 0, 0, 1, 2)), rng.choice((1, -1))
+        ranges = {ii: Range(rng.choice((0, 1, -2)), inner), io: Range(rng.choice((0, -1)), outer)}
+        total: Expr = io * stride * sign + ii
+        if rng.random() < 0.4:
+            ranges[im] = Range(0, 2)
+            total = total + im * (stride * outer + rng.choice((-1, 0, 0, 1)))
+        frame = Context(ranges, assume=[rng.choice((total < n, total >= -n, total <= 4))]).frame
+        roots = (rng.choice((total, total * 2 + 1, -total, total * m, total // 2)),)
+        found = coalesced(frame, roots, ())
+        if found is None:
+            left += 1
+            continue
+        replaced += 1
+        for sizes in ({n: a, m: 3, t: b} for a in (1, 4) for b in (1, 2, 3)):
+            before = tuples(frame.ranges, frame.conditions, roots, sizes)
+            after = tuples(found[0].ranges, found[0].conditions, found[1], sizes)
+            assert before == after, (ranges, frame.conditions, roots, found, sizes)
+    assert replaced >= 6 and left >= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -130,3 +131,23 @@ def test_the_certificate_of_bounds_is_about_the_context_that_was_asked():
         certificate = bounds.certificate()
         assert bounds.is_tight and certificate.check(ctx) and certificate.ranges == tuple(ctx.ranges.items())
         assert certificate.at_lower is not None and certificate.at_upper is not None
+
+
+@pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])
+def test_values_that_a_fact_excludes_at_an_end(declared: bool) -> None:
+    """`k*x + c != 0` shortens a range at either end, again and again, and leaves holes inside alone."""
+    shortened = 0
+    for low, high in ((0, 0), (0, 3), (1, 2), (2, 6)):
+        for k, c in itertools.product((-3, -2, -1, 1, 2, 3), range(-13, 14)):
+            for more in ((), (low,), (high,), (low + 1,), (low, high)):
+                x = ShapeVar("x", lower=low, upper=high) if declared else Var("x")
+                left = [v for v in range(low, high + 1) if k * v + c != 0 and v not in more]
+                if not left:
+                    continue
+                facts = [(x * k + c).ne(0), *(x.ne(v) for v in more)]
+                ctx = Context({} if declared else {x: Range(low, high - low + 1)}, assume=facts)
+                ends = ctx.bounds(x * 2 + 1, keep=()) if not declared else ctx.frame.known.atom_bounds(x)
+                expected = (left[0], left[-1]) if declared else (2 * left[0] + 1, 2 * left[-1] + 1)
+                assert tuple(map(int, ends)) == expected, (low, high, facts, ends)
+                shortened += len(left) < high - low + 1
+    assert shortened > 100

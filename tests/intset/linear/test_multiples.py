@@ -15,6 +15,8 @@ from intset.errors import ContradictionWarning, EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
+from intset.linear.multiples import step_of_sum
+from tests.sweeps import daily
 
 a, b = Var("a"), Var("b")
 k, m, s, t, c = (ShapeVar(name, lower=1) for name in "kmstc")
@@ -122,7 +124,7 @@ def value_at(function: Callable[..., Any], point: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize("first", daily(range(0, 300, 50), 3))
 def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int) -> None:
     used = 0
     for seed in range(first, first + 50):
@@ -213,3 +215,31 @@ def test_facts_reach_through_cases() -> None:
     assert ctx.simplify(maximum(a, b) % 2) is const(0)
     assert ctx.simplify((minimum(a, b) * 3 + 1) % 6) is const(1)
     assert ctx.simplify(maximum(a, b) // 2 * 2) is ctx.simplify(maximum(a, b))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_that_is_claimed_is_one_of_every_value(seed: int) -> None:
+    """Cases whose remainders differ among themselves, not only by what they share."""
+    r, steps = random.Random(seed), 0
+    known = Context({a: None, b: None}).frame.known
+    for _ in range(60):
+        e = drawn_cases(r, r.choice((1, 1, 2)))
+        step, rest = step_of_sum(known, known.form(e))
+        steps += step > 1
+        value = compiled(e, [a, b])
+        values = [value(x, y) for x in range(-5, 6) for y in range(-5, 6)]
+        assert all((v - rest) % step == 0 if step else v == rest for v in values), (e, step, rest)
+        if step > 1:
+            assert Context({a: None, b: None}).prove((e % step).eq(rest % step)) and value(0, 0) % step == rest % step
+    assert steps >= 10
+
+
+def drawn_cases(r: random.Random, depth: int) -> Expr:
+    """Choices among multiples with remainders, as they come."""
+    if depth == 0:
+        return r.choice((a, b)) * r.choice((2, 4, 6, -4, 8)) + r.choice((0, 0, 1, 2, 3, 4, -2))
+    e, f = drawn_cases(r, depth - 1), drawn_cases(r, depth - 1)
+    g, h, p, q = (r.randint(0, 6) for _ in "ghpq")
+    factors = minimum(a * g + p, b * g + p) * maximum(a * h + q, b * h + q)
+    joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
+    return r.choice(joined)
