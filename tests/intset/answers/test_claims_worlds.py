@@ -41,6 +41,7 @@ from intset.errors import CountError
 from intset.testing import Setting
 from tests.intset.oracle import ALGEBRA, Claims, answered
 from tests.strategies.contexts import world
+from tests.sweeps import daily
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning"),
@@ -151,9 +152,8 @@ TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z
 GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
 
 
-@pytest.mark.parametrize("tiers", TIERS, ids="-".join)
-@pytest.mark.parametrize("name", list(WORLDS)[:31])
-def test_proofs(name: str, tiers: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 2))
+def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     """At the ends of what is true, and next to them."""
     claims = Claims(setting(name))
     with using(tiers=tiers):

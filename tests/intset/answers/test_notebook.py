@@ -37,8 +37,10 @@ from intset.expr.node import Cond
 from intset.notebook import SHOWN_ROWS, formula, html, svg
 from intset.prover.explain import Explanation
 from tests import ROOT
+from tests.sweeps import daily
 
-NAMES = ["i", "i.outer", "<b>&\"'", "</div>", "]]>", "a\x00b\x1b[0m", "$x$", "\udcff", "é" * 300, "&amp;"]
+HOSTILE = ["<b>&\"'", "</div>", "]]>", "a\x00b\x1b[0m", "$x$", "\udcff", "é" * 300, "&amp;"]
+NAMES = [*daily(["".join(HOSTILE), *HOSTILE], 9), "i.outer"]
 LONGEST = 60_000
 j, n = Var("j"), ShapeVar("n")
 

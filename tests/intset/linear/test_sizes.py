@@ -93,7 +93,7 @@ def random_fact(rng: random.Random) -> Cond:
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 12))
+@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 25))
 def test_verdicts_hold_at_every_point(first: int) -> None:
     decided = 0
     for seed in range(first, first + 20):

@@ -236,7 +236,7 @@ SIZED_TOWERS = {
 @pytest.mark.parametrize(("name", "facts"), daily(product(SIZED_TOWERS, [(), (i + j < n,)]), 3))
 def test_towers_over_sizes_stay_within_their_budgets(name, facts):
     s = i
-    for level in range(60):
+    for level in range(30):
         s = SIZED_TOWERS[name](s, level)
     ctx = Context({i: Range(0, n), j: Range(0, m)}, assume=facts)
     low, high = ctx.bounds(s)

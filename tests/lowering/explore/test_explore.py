@@ -22,6 +22,7 @@ from lowering import Exploration, ExplorationError, explore
 from lowering.explore.identity import source_of
 from tests import ROOT
 from tests.lowering.explore.programs import SPACE, Logged, deadly, logged, same
+from tests.sweeps import daily
 
 pytest.importorskip("pyarrow", reason="explorations are written by pyarrow")
 
@@ -111,7 +112,7 @@ def children_of(pid: int) -> list[int]:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
-@pytest.mark.parametrize(("workers", "after"), [(0, 130), (2, 5), (2, 90)])
+@pytest.mark.parametrize(("workers", "after"), daily([(2, 90), (0, 130), (2, 5)], 3))
 def test_a_killed_driver_goes_on(workers: int, after: int, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
     """SIGKILL of the driver: nothing lost, nothing twice, and at most one batch of each worker repeated."""
     process = driver(tmp_path, workers)
