@@ -133,7 +133,7 @@ def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Fr
     x = Var("+".join(sorted(str(v) for v in total.variables)))
     new: dict[Expr, Expr] = {total.unit: x - total.others.expr()}
     ranges = {v: limits for v, limits in frame.ranges.items() if v not in total.variables}
-    ranges[x] = Range(total.least.expr(), total.reach.shift(1).expr())
+    ranges[x] = Range.of_extent(total.least.expr(), total.reach.shift(1).expr())
     base = Frame(ranges, ()).base
     facts = [
         Fact(extent >= 1, DERIVED)

@@ -43,6 +43,9 @@ class Infinity:
     def __ge__(self, other: object) -> bool:
         return self.sign > 0 or other is self if _is_number(other) else NotImplemented
 
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
     def __float__(self) -> float:
         return self.sign * float("inf")
 

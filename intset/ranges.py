@@ -284,7 +284,7 @@ def renamed(
 
 def _range_under(limits: Range, new: Mapping[Expr, Expr]) -> Range:
     low, extent = (end.substitute(dict(new)) if isinstance(end, Expr) else end for end in (limits.min, limits.extent))
-    return limits if low is limits.min and extent is limits.extent else Range(low, extent)
+    return limits if low is limits.min and extent is limits.extent else Range.of_extent(low, extent)
 
 
 def _inside(e: Expr, limits: Range) -> Iterator[Fact]:

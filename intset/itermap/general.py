@@ -250,7 +250,7 @@ def _replaced(limits: Range, twins: Mapping[Var, Expr]) -> Range:
     low, extent = limits.min, limits.extent
     if not isinstance(low, Expr) or not isinstance(extent, Expr):
         raise BudgetError("a range without an end that depends on another variable")
-    return Range(substitute(low, twins), substitute(extent, twins))
+    return Range.of_extent(substitute(low, twins), substitute(extent, twins))
 
 
 def gap(

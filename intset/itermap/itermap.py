@@ -155,15 +155,15 @@ class IterMap(Configured):
         if e.op is ops.FLOORMOD and isinstance(e.args[1], Expr) and not self._own.intersection(e.args[1].free_vars()):
             c = self._around.canonical(e.args[1])
             if self._around.prove(c > 0):
-                return Range(0, c)
+                return Range.of_extent(0, c)
             if self._around.prove(c < 0):
-                return Range(self._around.canonical(c + 1), self._around.canonical(-c))
+                return Range.of_extent(self._around.canonical(c + 1), self._around.canonical(-c))
         if self._listed is not None:
             ends = self._listed.ends(k)
             if ends is None:
                 return Range(0, 0)
             start = min(0, ends[0])
-            return Range(start, max(0, ends[1] + 1 - start))
+            return Range.of_extent(start, ends[1] + 1 - start)
         low, high = self._ctx.bounds(e, keep=tuple(self._held))
         if low is POS_INF:
             return Range(0, 0)
@@ -171,7 +171,7 @@ class IterMap(Configured):
             return Range.everything()
         known = self._around.extended(facts=[logical_not(self._empty)])
         first = as_expr(0) if known.prove(low >= 0) else low if known.prove(low <= 0) else minimum(0, low)
-        return Range(first, self._extent(self._around.canonical(high - first + 1)))
+        return Range.of_extent(first, self._extent(self._around.canonical(high - first + 1)))
 
     def _extent(self, extent: Expr) -> Expr:
         """An extent that is correct for a nonempty context, extended by 0 for an empty one."""

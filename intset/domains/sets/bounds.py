@@ -16,7 +16,7 @@ from intset.domains.certified.consistency import values_of
 from intset.domains.certified.structure import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.ends import Bounds, End, end_at, larger, smaller
+from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, smaller
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -239,14 +239,14 @@ def count_of(shape: Shape, outer: DimensionBounds | None = None) -> int | Infini
     """The number of points: by the shape within a small budget, by enumeration, by the shape within a large budget."""
     try:
         with own_budget(shape, 1):
-            return shape.count()
+            return as_number(shape.count())
     except BudgetError:
         listed = None if outer is None else outer.number()
     if listed is not None:
         return listed
     try:
         with own_budget(shape, 2 * SET_SHARE):
-            return shape.count()
+            return as_number(shape.count())
     except BudgetError as error:
         raise CountError(f"counting is out of budget: {error}") from error
 
@@ -328,7 +328,7 @@ class ShapeEnds:
                     # after one refusal: a quarter of the budget for each further end
                     with self.shape.budget(max(1, operations // 4 if notes else operations)):
                         end = self.shape.end(k, side)
-                    ends.append(end)
+                    ends.append(as_end(end))
                 except BudgetError as error:
                     notes[f"the ends were given up: {error}"] = None
                     ends.append(self._outer_end(k, side))
@@ -352,5 +352,4 @@ def range_between(low: End, high: End) -> Range:
         return Range.up_to(high)
     if isinstance(high, Infinity):
         return Range(low, POS_INF)
-    extent = Normalizer({}).form(high - low + 1)
-    return Range(low, 0 if extent.is_const and extent.const < 0 else extent.expr())  # crossed: no element
+    return Range.of_extent(low, Normalizer({}).form(high - low + 1).expr())  # crossed ends: no element

@@ -41,7 +41,7 @@ from intset.domains.sets.bounds import (
     shape_at,
     tightest,
 )
-from intset.domains.sets.ends import by_parameter
+from intset.domains.sets.ends import as_number, by_parameter
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
@@ -341,7 +341,7 @@ class ProductRegion(Region):
             return 0
         if any(isinstance(c, Infinity) for c in counts):
             return POS_INF
-        return prod(c for c in counts if not isinstance(c, Infinity))
+        return as_number(prod(c for c in counts if not isinstance(c, Infinity)))
 
     def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
         alone = None if self.coordinate_bounds is None else self.coordinate_bounds.at(values)

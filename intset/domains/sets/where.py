@@ -18,14 +18,14 @@ from intset.domains.query import Query
 from intset.domains.ranked import strongest
 from intset.domains.sets.base import IntSet, empty_set
 from intset.domains.sets.bounds import DimensionBounds, check_countable, own_budget
-from intset.domains.sets.ends import End, placed_conditions
+from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.order import failing
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, select
 from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
@@ -33,8 +33,9 @@ from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import prove_in, prove_once
 from intset.ranges import checked_var, declared_of, definedness_of_ends, is_known, nonempty_conditions
-from intset.regions.derived import PerInstance, coordinates
+from intset.regions.derived import PerInstance, coordinates, has_select
 from intset.regions.shape import Shape
+from intset.simplify.engine import simplified
 
 NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", bound=IntSet | Region)
@@ -180,6 +181,8 @@ class Nonempty:
                 occupied[cond] = None
             else:
                 facts.append(cond)
+        # A fact that the ranges imply is no condition of the query, but excludes parameter values all the same.
+        facts += [cond for cond in self._stated if cond not in facts and relaxed.isdisjoint(cond.free_vars())]
         for cond in definedness_of_ends(limits for v, limits in self._ranges.items() if v in relaxed):
             if relaxed.isdisjoint(cond.free_vars()):
                 occupied[cond] = None
@@ -229,14 +232,13 @@ def _inside(var: Var, limits: Range) -> Iterator[Cond]:
 
 
 def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
-    """Substitute variables in a range; a negative extent becomes 0."""
+    """Substitute variables in a range."""
     low, extent, last = (
         substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
     )
     if low is NEG_INF:
         return Range.up_to(last)
-    number = constant_value(extent) if isinstance(extent, Expr) else None
-    return Range(low, extent if number is None else max(number, 0))
+    return Range.of_extent(low, extent)
 
 
 def _ends(limits: Range) -> Iterator[Expr]:
@@ -365,11 +367,15 @@ class WhereNonempty(Configured, Generic[S]):
         return self._shape
 
     def count(self) -> int | Infinity | Expr:
-        """The number of elements for all parameters that the facts allow; 0 for an empty range."""
+        """The number of elements at all parameters that the facts allow; 0 for an empty range."""
         number = self._inner.count()
         if number == 0 or isinstance(number, Infinity):
             return number
         self._check_complete()
+        facts = self._nonempty.condition.facts
+        if facts and isinstance(number, Expr) and has_select(number):
+            known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
+            number = as_number(as_expr(simplified(number, known)))
         is_open = isinstance(number, Expr) and is_partial(number)  # undefined at sizes with undefined ends
         needed = self._nonempty.condition.occupied if is_open else self._needed
         return select(where_it_holds(logical_and(*needed)), as_expr(number), 0) if needed else number

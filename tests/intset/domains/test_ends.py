@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import time
 from itertools import product
@@ -26,6 +27,7 @@ from intset import (
     select,
     sum_of,
     truncmod,
+    using,
 )
 from intset.config import current
 from intset.domains.certified.end_search import attained_ends
@@ -248,3 +250,40 @@ def test_a_truncating_remainder_by_a_range_of_divisors() -> None:
     assert ends.ints() == (-9, 9)
     positive = Context({x: Range(1, POS_INF), d: Range(4, 7)}).bounds(truncmod(x, d))
     assert positive.ints() == (0, 9)
+
+
+NUMBERS = (const(7), const(7) - 1, -const(7), const(4) * 3 - 15, minimum(const(5), 8) - 2)
+
+
+def closed(end: Any) -> bool:
+    """Whether an end is an infinity, a number, or depends on something."""
+    return not isinstance(end, Expr) or end.is_const or bool(end.free_vars())
+
+
+@pytest.mark.parametrize("operations", [1, 20, 100_000])
+@pytest.mark.parametrize("d", NUMBERS, ids=str)
+def test_ends_without_variables_are_numbers(d: Expr, operations: int) -> None:
+    m, n = ShapeVar("m"), ShapeVar("n")
+    ctx = Context({a: Range(0, n), b: Range(const(3) - 2, const(2) + 2)})
+    with using(isl_operations=operations):
+        for e in (a * m % d, truncmod(a * m, d), a * m % d + b * (const(2) + 1), (a * m % d) // 2 + 0 * n, b % d):
+            ends = [*ctx.bounds(e), *ctx.value_set(e).ends(), *ctx.value_set(e).at({n: 3, m: 2}).ends()]
+            for side in (*ctx.image((e, b)).box, *ctx.image((b, e, a)).box, *ctx.ranges.values()):
+                ends += [side.min, side.extent, side.max]
+            assert all(map(closed, ends)), (e, ends)
+            if not any(end.free_vars() for end in ctx.bounds(e) if isinstance(end, Expr)):
+                assert (
+                    ctx.bounds(e) == ctx.bounds(e).ints() == tuple(json.loads(json.dumps(ctx.bounds(e), default=int)))
+                )
+        for answer in (ctx.value_set(b), ctx.image((b, b + 1)), ctx.value_set(b, keep=[a]), ctx.image((b,), keep=[a])):
+            number = answer.at({n: 3}).count()
+            assert type(number) is int and number == 4
+
+
+@pytest.mark.parametrize("value", [0, 7, -12, 10**30])
+def test_ends_take_a_format(value: int) -> None:
+    for spec in (">5", "<40", "d", "06d", "", "x"):
+        assert f"{const(value):{spec}}" == f"{value:{spec}}"
+    assert f"{tile * 2:>9}" == f"{'tile * 2':>9}" and f"{tile < 2:>9}" == " tile < 2" and f"{POS_INF:>8}" == " POS_INF"
+    lo, hi = Context({x: Range(0, 8)}).bounds(x)
+    assert f"{lo:>3} to {hi:<3}|" == "  0 to 7  |"

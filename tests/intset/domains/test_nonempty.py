@@ -233,3 +233,22 @@ def test_facts_beside_a_question_are_judged_part_by_part(first: Cond, second: Co
         taken = {evaluate(e, at) for at in worlds if evaluate(first, at) and evaluate(second, at)}
         assert (not taken) is empty
         claimed(ctx.value_set(e, domain=domain), taken, (first, second, e))
+
+
+@pytest.mark.parametrize("least", [None, 0, 1, 2, 4])
+def test_a_count_speaks_of_the_sizes_that_facts_allow(least: int | None) -> None:
+    facts = [] if least is None else [m >= least]
+    stated = [i >= 0, i < 4, j >= 0, j < m]
+    alone, beside = Context({i: Range(0, 4)}, assume=facts), Context({i: Range(0, 4), j: Range(0, m)}, assume=facts)
+    for ctx, rows in ((alone, 1), (beside, 0), (Context.from_constraints([i, j], [*stated, *facts]), 0)):
+        sets = [(ctx.value_set(i), 4), (ctx.image((i, i + 1)), 4), *([] if rows else [(ctx.image((i, j)), 4 * m)])]
+        for answer, expected in sets:
+            number = answer.count()
+            for size in range(7):
+                allowed, points = least is None or size >= least, rows or size
+                there = answer.at({m: size}).count()
+                assert there == (evaluate(as_expr(expected), {m: size}) if allowed and points else 0), (answer, size)
+                assert not allowed or evaluate(as_expr(number), {m: size}) == there, (answer, number, size)
+            needs_no_choice = expected == 4 and (rows or (least or 0) >= 1)
+            assert not needs_no_choice or number == 4 and type(number) is int, (answer, number)
+            assert (least or 0) < 1 or "select" not in str(number), (answer, number)
