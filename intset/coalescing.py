@@ -17,6 +17,7 @@ from intset.expr.node import Cond, Expr, Node, PlainVar, Var
 from intset.expr.range import Range
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
+from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant
 from intset.linear.polynomial import linear_of, poly_of, split
@@ -33,14 +34,14 @@ class MixedRadix(NamedTuple):
     ----------
     unit: a variable with coefficient 1.
     others: the rest of the sum.
-    least, reach: the least value, and the distance to the greatest.
+    least, reach: the least value, and the distance to the greatest; `None` for a sum without end.
     variables: all variables of the sum.
     """
 
     unit: Var
     others: Linear
     least: Linear
-    reach: Linear
+    reach: Linear | None
     variables: frozenset[Var]
 
 
@@ -105,27 +106,29 @@ def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedR
     if not units:
         return None
     unit, sign = units[0], waiting[units[0]].const
-    least, reach, others = constant(0), constant(0), constant(0)
+    least, others = constant(0), constant(0)
+    reach: Linear | None = constant(0)
     while waiting:
-        ready = ((v, s) for v, k in waiting.items() if (s := known.sign(k)) and _has_no_gap(known, reach, k.scale(s)))
+        bounded = sorted(waiting.items(), key=lambda item: None in ends_of(known, item[0]))  # those without end last
+        ready = ((v, s) for v, k in bounded if (s := known.sign(k)) and _has_no_gap(known, reach, k.scale(s)))
         if (step := next(ready, None)) is None:
             return None
         v, direction = step
-        k = waiting.pop(v)
-        first, last = ends_of(known, v)
-        if first is None or last is None:
+        k = waiting.pop(v).scale(sign)
+        first, last = ends_of(known, v) if direction * sign > 0 else ends_of(known, v)[::-1]
+        if first is None:
             return None
-        k = k.scale(sign)
-        least = least.plus(known.product(k, first if direction * sign > 0 else last))
-        reach = reach.plus(known.product(k.scale(direction * sign), last.minus(first)))
+        least = least.plus(known.product(k, first))
+        run = None if last is None or reach is None else known.product(k, last.minus(first))
+        reach = None if reach is None or run is None else reach.plus(run)
         if v is not unit:
             others = others.plus(known.product(k, atom(v)))
     return MixedRadix(unit, others, least, reach, frozenset(variables))
 
 
-def _has_no_gap(known: Normalizer, reach: Linear, step: Linear) -> bool:
-    """Whether steps of this size over runs of this reach leave no value out."""
-    return known.is_nonneg(reach.shift(1).minus(step))
+def _has_no_gap(known: Normalizer, reach: Linear | None, step: Linear) -> bool:
+    """Whether steps of this size over runs of this reach leave no value out; a run without end has all values."""
+    return reach is None or known.is_nonneg(reach.shift(1).minus(step))
 
 
 def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Frame, tuple[N, ...]] | None:
@@ -133,7 +136,8 @@ def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Fr
     x = Var("+".join(sorted(str(v) for v in total.variables)))
     new: dict[Expr, Expr] = {total.unit: x - total.others.expr()}
     ranges = {v: limits for v, limits in frame.ranges.items() if v not in total.variables}
-    ranges[x] = Range.of_extent(total.least.expr(), total.reach.shift(1).expr())
+    extent = POS_INF if total.reach is None else total.reach.shift(1).expr()
+    ranges[x] = Range.of_extent(total.least.expr(), extent)
     base = Frame(ranges, ()).base
     facts = [
         Fact(extent >= 1, DERIVED)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 from intset import config as configuration
 from intset import names
 from intset.budgets import SIMPLIFY_ROUNDS
 from intset.cache import StoredQuestion
 from intset.coalescing import coalesced
+from intset.domains.protocols import RankedDomain
 from intset.domains.registry import domain_named
-from intset.domains.sets.answers import ASKED, CALLED, better, bounds_at_once, is_certified
+from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
 from intset.domains.sets.where import nonempty_at, where_nonempty
 from intset.errors import ContradictionWarning, InputError
-from intset.expr.arguments import listed
-from intset.expr.dag import conjuncts
 from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
-from intset.facts import ASSUMED, DERIVED, PROVENANCES, Fact
+from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions
 from intset.frame import Assuming, Frame, within_blocks
-from intset.itermap.itermap import IterMap, iter_map
+from intset.itermap.itermap import IterMap, iter_map, whole_box
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof, fits, prove_once
@@ -39,6 +38,8 @@ from intset.simplify.engine import simplified
 from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
+
+Over: TypeAlias = Sequence[Var] | Mapping[Var, IntLike] | str  # sizes that a question quantifies, or fixes
 
 
 class Context(Displayed):
@@ -77,7 +78,9 @@ class Context(Displayed):
         domain: str | None = None,
     ) -> None:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        stated = [part for item in _listed(assume) for part in _facts_of(item, ASSUMED)] if assume != () else ()
+        stated = (
+            [part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)] if assume != () else ()
+        )
         self._root = root = Frame.of(ranges, stated)
         root.fingerprint  # noqa: B018  # computed early: the first query needs it
         if root.known.empty and (excluding := root.contradiction):
@@ -129,7 +132,7 @@ class Context(Displayed):
 
         A condition that contradicts the context makes the block unreachable: every condition is proved `vacuous`.
         """
-        return Assuming(self, self._root, tuple(part for item in conditions for part in _facts_of(item, provenance)))
+        return Assuming(self, self._root, tuple(part for item in conditions for part in facts_of(item, provenance)))
 
     def extended(
         self,
@@ -139,11 +142,8 @@ class Context(Displayed):
     ) -> Context:
         """A new context with further variables and facts; conditions become *derived* facts by default."""
         frame = self.frame
-        new = Context.__new__(type(self))
-        new.domain = self.domain
-        added = tuple(part for item in _listed(facts) for part in _facts_of(item, provenance))
-        new._root = frame.extended(as_ranges(ranges), added)
-        return new
+        added = tuple(part for item in listed_conditions(facts) for part in facts_of(item, provenance))
+        return self._within(frame.extended(as_ranges(ranges), added))
 
     def coalesced(self, exprs: Sequence[IntLike], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
         """A context and expressions with equal values, over fewer variables; see `intset.coalescing`.
@@ -159,9 +159,7 @@ class Context(Displayed):
         simpler = coalesced(self.frame, roots, listed_vars(keep, "keep"))
         if simpler is None:
             return None
-        new = Context.__new__(type(self))
-        new.domain, new._root = self.domain, simpler[0]
-        return new, simpler[1]
+        return self._within(simpler[0]), simpler[1]
 
     def renamed(self, replacements: Mapping[Var, IntLike], ranges: Mapping[Var, Range | None] | None = None) -> Context:
         """The context under a substitution of variables; facts keep their provenance.
@@ -187,9 +185,7 @@ class Context(Displayed):
 
     # -- questions ----------------------------------------------------------------------------------------------
 
-    def bounds(
-        self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Sequence[Var] | str = ()
-    ) -> Bounds:
+    def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Over = ()) -> Bounds:
         """Both ends of the values of `e`, inclusive.
 
         Parameters
@@ -199,6 +195,7 @@ class Context(Displayed):
         domain: name of the domain, overriding the configured one.
         over: sizes, variables without a range, that the answer eliminates by their declared bounds and the facts; or
             "sizes" for all. The ends are then the least and the greatest over all allowed sizes with a nonempty set.
+            A mapping fixes sizes instead: `{n: 64}`, or by name `{"n": 64}`.
 
         Example
         -------
@@ -206,13 +203,13 @@ class Context(Displayed):
         >>> ctx = Context({i: Range(0, n)}, assume=[n <= t * 2])
         >>> ctx.bounds(i * 3), ctx.bounds(i * 3, over=[n]), ctx.bounds(i * 3, over="sizes")
         ((0, n * 3 - 3), (0, t * 6 - 3), (0, 381))
+        >>> ctx.bounds(i * 3, over={n: 8})
+        (0, 21)
         """
         answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain, over)
         return answer
 
-    def value_set(
-        self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Sequence[Var] | str = ()
-    ) -> IntSet:
+    def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Over = ()) -> IntSet:
         """The set of values of `e`; parameters as for `bounds`."""
         answer: IntSet = self._ask("image", (as_expr(e, "the expression"),), keep, domain, over)
         return answer
@@ -409,22 +406,32 @@ class Context(Displayed):
         """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
+    def _within(self, scope: Frame) -> Context:
+        """A context with another scope."""
+        new = Context.__new__(type(self))
+        new.domain, new._root = self.domain, scope
+        return new
+
     def _ask(
         self,
         what: str,
         exprs: tuple[Expr, ...],
         keep: Sequence[Var],
         domain: str | None,
-        over: Sequence[Var] | str = (),
+        over: Over = (),
         is_recorded: bool = False,
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
         registered = names.generation
-        key = (what, exprs, kept, chosen, registered)
-        scope = self.frame if over == () else self.frame.over_sizes(exprs, kept, over)
+        scope = self.frame
+        if isinstance(over, Mapping):
+            scope, exprs = at_sizes(scope, exprs, kept, over)
+        elif over != ():
+            scope = scope.over_sizes(exprs, kept, over)
         stated = scope.where_defined(exprs)
         frame = stated.bounded
+        key = (what, exprs, kept, chosen, registered)
         cached = frame.answers.get(key)
         if cached is not None:
             return from_cache(CALLED[what], exprs if what == "region" else exprs[0], cached) if TRACES else cached
@@ -438,6 +445,10 @@ class Context(Displayed):
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
             answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
+            ranked = isinstance(domain_named(chosen.domain), RankedDomain)
+            if what == "region" and ranked and not (answer.is_exact or kept):
+                inside, images = simpler or (frame, exprs)
+                answer = whole_box(self._within(inside), answer, images)
             if simpler is not None and not is_certified(answer):
                 answer = better(self._answered(what, frame, exprs, kept, chosen), answer)
             if not is_certified(answer) and (narrower := frame.tightened) is not None:
@@ -481,16 +492,3 @@ def _tuple_of_exprs(given: object, wanted: str) -> tuple[Expr, ...]:
     if isinstance(given, (Node, str, bytes)) or not isinstance(given, Sequence):
         raise InputError(f"{wanted} of expressions, not {shown(given)}")
     return tuple(as_expr(e, "an expression") for e in given)
-
-
-def _listed(conditions: Any) -> tuple[Any, ...]:
-    return (conditions,) if isinstance(conditions, (Cond, Fact)) else listed(conditions, "conditions", "a list of them")
-
-
-def _facts_of(fact: Any, provenance: str) -> Iterator[Fact]:
-    if isinstance(fact, Fact):
-        fact, provenance = fact.condition, fact.provenance
-    if provenance not in PROVENANCES:
-        raise InputError(f"provenance must be one of {', '.join(PROVENANCES)}, not {shown(provenance)}")
-    for part in conjuncts(as_cond(fact, "a fact")):
-        yield Fact(part, provenance)

@@ -146,11 +146,7 @@ class Frame:
             sizes = self.sizes(exprs, keep)
         else:
             sizes = listed_vars(over, "over")
-            for var in sizes:
-                if var in keep:
-                    raise InputError(f"over and keep both list {shown(var)}")
-                if var in self.ranges:
-                    raise InputError(f"over takes sizes, variables without a range, not {shown(var)}")
+            self.check_sizes(sizes, keep)
         if not sizes:
             return self
         if (cached := self._over.get(sizes)) is None:
@@ -158,6 +154,14 @@ class Frame:
                 self._over.clear()
             cached = self._over[sizes] = self.extended(dict.fromkeys(sizes), ())
         return cached
+
+    def check_sizes(self, sizes: Iterable[Var], keep: Sequence[Var]) -> None:
+        """Raise `InputError` for a variable that `over=` cannot take."""
+        for var in sizes:
+            if var in keep:
+                raise InputError(f"over and keep both list {shown(var)}")
+            if var in self.ranges:
+                raise InputError(f"over takes sizes, variables without a range, not {shown(var)}")
 
     def sizes(self, exprs: Sequence[Expr], keep: Sequence[Var]) -> tuple[Var, ...]:
         """The variables without a range, outside `keep`, of expressions, ranges and facts."""

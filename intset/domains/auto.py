@@ -21,7 +21,14 @@ from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
 from intset.domains.ranked import strongest
-from intset.domains.sets.answers import bounds_by, bounds_of_points, region_by, region_of_points, set_of_points
+from intset.domains.sets.answers import (
+    bounds_by,
+    bounds_of_points,
+    product_of_sets,
+    region_by,
+    region_of_points,
+    set_of_points,
+)
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
@@ -156,9 +163,7 @@ class AutoDomain:
     def image(self, query: Query) -> IntSet:
         if query.is_empty:
             return empty_set(self.name)
-        certified: IntSet | None = tried("stride", structural_image, query) if OPEN else structural_image(query)
-        if certified is None and has_parameters(query, query.forms[0]):
-            certified = tried("interval", contiguous_image, query) if OPEN else contiguous_image(query)
+        certified = self._cheap_image(query)
         if certified is not None:
             return certified
         best: list[IntSet] = []
@@ -184,6 +189,13 @@ class AutoDomain:
         exact.is_tight = bounds.is_tight
         return exact
 
+    def _cheap_image(self, query: Query) -> IntSet | None:
+        """The exact image by structure; `None` without such a certificate."""
+        certified: IntSet | None = tried("stride", structural_image, query) if OPEN else structural_image(query)
+        if certified is None and has_parameters(query, query.forms[0]):
+            certified = tried("interval", contiguous_image, query) if OPEN else contiguous_image(query)
+        return certified
+
     def region(self, query: Query) -> Region:
         best: list[Region] = []
 
@@ -192,6 +204,12 @@ class AutoDomain:
             best[0].coordinate_bounds = coordinate_bounds(query, self.bounds)
             return best[0]
 
-        steps: list[Step[Region]] = [(COST_OF_SETS, "", strongest_region, "")]
+        def product() -> Region | None:
+            return product_of_sets(query, self._cheap_image)
+
+        steps: list[Step[Region]] = [
+            (COST_OF_SETS, "", strongest_region, ""),
+            (COST_OF_SETS, "product", product, ""),
+        ]
         found = _first_certified(steps, lambda domain: region_by(query, domain), lambda answer: answer.is_exact)
         return best[0] if found is None else found

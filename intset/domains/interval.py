@@ -8,10 +8,12 @@ from intset.domains.certified.consistency import are_apart, is_touched
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, empty_set
+from intset.expr import ops
+from intset.expr.dag import free_vars
 from intset.expr.node import Var
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import ONE, Linear, atom, constant, factors, monomial_of
-from intset.linear.symbolic import ends_of
+from intset.linear.symbolic import covers, ends_of
 
 
 class IntervalDomain:
@@ -49,23 +51,38 @@ def contiguous_image(query: Query) -> IntervalSet | None:
     in order of their coefficients: a coefficient of at most the length of the current run extends the run.
     """
     form = query.forms[0]
-    if is_touched(query, tuple(form.terms)):
+    if is_touched(query, tuple(form.terms)) or not _is_contiguous(query, form):
         return None
-    terms = _terms(query, form)
-    if terms is None:
-        return None
-    known, run = query.known, ONE
-    while terms:
-        fitting = next((t for t in terms if known.is_nonneg(run.minus(t[0]))), None)
-        if fitting is None:
-            return None
-        terms.remove(fitting)
-        coefficient, extent = fitting
-        run = run.plus(known.product(coefficient, extent.shift(-1)))
     bounds = symbolic_bounds(query, form)
     if not bounds.is_tight:  # dependent ranges or coefficients may leave gaps
         return None
     return IntervalSet(bounds[0], bounds[1], "interval", is_exact=True)
+
+
+def _is_contiguous(query: Query, form: Linear) -> bool:
+    """Whether `form` takes every value between its ends, provided that both are attained."""
+    known, run = query.known, ONE
+    form = known.regroup(form)
+    running = [e for e in form.terms if any(map(query.is_quantified, e.free_vars()))]
+    if len(running) == 1 and abs(form.terms[running[0]]) == 1:
+        (e,) = running
+        if e.op is ops.FLOORDIV or e.op is ops.FLOORMOD:
+            dividend, divisor = (known.form(arg) for arg in e.args)
+            if not known.is_positive(divisor) or any(map(query.is_quantified, free_vars(*divisor.terms))):
+                return False
+            if e.op is ops.FLOORDIV:
+                inner = query.of(dividend.expr())
+                return _is_contiguous(inner, dividend) and symbolic_bounds(inner, dividend).is_tight
+            return covers(known, dividend, divisor, query.is_quantified)
+    terms = _terms(query, form)
+    while terms:
+        fitting = next((t for t in terms if known.is_nonneg(run.minus(t[0]))), None)
+        if fitting is None:
+            return False
+        terms.remove(fitting)
+        coefficient, extent = fitting
+        run = run.plus(known.product(coefficient, extent.shift(-1)))
+    return terms is not None
 
 
 def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:

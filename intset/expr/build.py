@@ -8,12 +8,12 @@ from functools import lru_cache, reduce
 from typing import Final, NoReturn
 
 from intset.budgets import CACHED_ANSWERS
-from intset.errors import InputError
+from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.arguments import a_name, as_count, as_int, listed
 from intset.expr.dag import LOCK, ORIGIN, intern
-from intset.expr.evaluate import as_width
-from intset.expr.node import SERIAL, VARIABLES, Cond, Expr, IntLike, Term, as_cond, as_expr, divide, make, truth
+from intset.expr.evaluate import as_width, settled
+from intset.expr.node import SERIAL, VARIABLES, Cond, Expr, IntLike, Term, as_cond, as_expr, const, divide, make, truth
 from intset.expr.printer import shown
 
 TRUE: Final = truth(True)
@@ -43,6 +43,21 @@ def truncdiv(a: IntLike, b: IntLike) -> Expr:
 def truncmod(a: IntLike, b: IntLike) -> Expr:
     """C's `a % b`, with the sign of `a`."""
     return divide(ops.TRUNCMOD, a, b)
+
+
+def evaluated(e: Expr) -> Expr:
+    """The constant that `e` equals where it has no variables, no opaque terms and a value; else `e` itself.
+
+    >>> evaluated(const(7) - 1)
+    6
+    """
+    if e.op is ops.CONST or e.op is ops.VAR:
+        return e
+    try:
+        value = settled(e)
+    except EvaluationError:
+        return e
+    return e if value is None else const(value)
 
 
 def minimum(*values: IntLike) -> Expr:

@@ -147,6 +147,10 @@ class Interned:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError("expressions are immutable")
 
+    def __format__(self, spec: str) -> str:
+        """The text under a format of texts; a constant under a format of integers."""
+        return format(self.data if self.op is ops.CONST else str(self), spec)
+
     def __copy__(self) -> Self:
         return self
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
-from intset.errors import EvaluationError, InputError
+from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_count, mapped
 from intset.expr.arguments import as_int as as_int
@@ -53,10 +53,6 @@ class Node(Typeset, Interned):
 
     def __str__(self) -> str:
         return to_text(self)
-
-    def __format__(self, spec: str) -> str:
-        """The text under a format of texts; a constant under a format of integers: `f"{const(7):>5}"`."""
-        return format(self.data if self.op is ops.CONST else str(self), spec)
 
     def __repr__(self) -> str:
         return to_text(self, limit=2000)
@@ -448,21 +444,6 @@ def constant_value(e: Expr) -> int | None:
         value: int = e.data
         return value
     return -int(e.args[0].data) if e.op is ops.NEG and e.args[0].op is ops.CONST else None
-
-
-def folded(e: Expr) -> Expr:
-    """The constant that `e` equals where it has no variables, no opaque terms and a value; else `e` itself.
-
-    >>> folded(const(7) - 1)
-    6
-    """
-    if e.op is ops.CONST or e.op is ops.VAR:
-        return e
-    try:
-        value = settled(e)
-    except EvaluationError:
-        return e
-    return e if value is None else const(value)
 
 
 def _operand(value: object) -> Expr | None:

@@ -7,8 +7,9 @@ from typing import NoReturn
 
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.build import evaluated
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value, folded
+from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -30,8 +31,8 @@ class Range:
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
-        low = min if isinstance(min, Infinity) else folded(as_expr(min, "min of a Range"))
-        width = extent if isinstance(extent, Infinity) else folded(as_expr(extent, "extent of a Range"))
+        low = min if isinstance(min, Infinity) else evaluated(as_expr(min, "min of a Range"))
+        width = extent if isinstance(extent, Infinity) else evaluated(as_expr(extent, "extent of a Range"))
         if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
             raise InputError(f"no such range: min={shown(min)}, extent={shown(extent)}")
         number = None if isinstance(width, Infinity) else constant_value(width)
@@ -50,7 +51,7 @@ class Range:
         >>> Range.of_extent(3, -2)
         Range(min=3, extent=0)
         """
-        width = extent if isinstance(extent, Infinity) else folded(as_expr(extent, "extent of a Range"))
+        width = extent if isinstance(extent, Infinity) else evaluated(as_expr(extent, "extent of a Range"))
         number = None if isinstance(width, Infinity) else constant_value(width)
         return cls(low, width if number is None or number >= 0 else 0)
 
@@ -70,7 +71,7 @@ class Range:
             raise InputError(f"no such range: up to {shown(last)}")
         half_line = cls(NEG_INF, POS_INF)
         object.__setattr__(
-            half_line, "_last", last if isinstance(last, Infinity) else folded(as_expr(last, "end of a Range"))
+            half_line, "_last", last if isinstance(last, Infinity) else evaluated(as_expr(last, "end of a Range"))
         )
         return half_line
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from intset.config import Configured, all_as_configured
 from intset.domains.ranked import strongest
+from intset.domains.sets.region import product_of
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
@@ -16,7 +17,7 @@ from intset.expr.dag import conjuncts, free_vars, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.infinity import POS_INF
+from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
 from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
@@ -395,6 +396,26 @@ def iter_map(
     if missing:
         raise InputError(f"{missing[0]} has no range")
     return IterMap(ctx, variables, [as_expr(e, "an index") for e in exprs], within)
+
+
+def whole_box(ctx: Context, image: Region, exprs: Sequence[Expr]) -> Region:
+    """The box of an image as the exact image, if a map with split-and-fuse structure reaches all of it; else the image.
+
+    Parameters
+    ----------
+    image: a superset of the image of `exprs` over the context.
+    """
+    frame, variables = ctx.frame, tuple([v for v in free_vars(*exprs) if v in ctx.ranges])
+    if frame.defined or any(v in ctx.ranges for fact in frame.facts for v in fact.condition.free_vars()):
+        return image  # where a fact may leave no point, a surjection proves nothing
+    box = image.box
+    shifted = [e - r.min for e, r in zip(exprs, box, strict=True) if isinstance(r.min, Expr)]
+    if not variables or len(shifted) < image.dims or any(isinstance(r.extent, Infinity) for r in box):
+        return image
+    index = iter_map(ctx, variables, shifted, [Range.of_extent(0, r.extent) for r in box])
+    if not index.found or index.surjective.status != "proved":
+        return image
+    return product_of([(r.min, r.max) for r in box], image.by, (), is_exact=True)
 
 
 def _ends(limits: Range) -> list[Expr]:

@@ -87,8 +87,12 @@ def split(p: Poly, e: Expr) -> tuple[Poly, Poly] | None:
 
 def shifted(p: Poly, e: Expr, sign: int, offset: int) -> Poly:
     """`p` with `sign*e + offset` substituted for `e`."""
+    return substituted(p, e, {(e,): sign, (): offset})
+
+
+def substituted(p: Poly, e: Expr, replacement: Poly) -> Poly:
+    """`p` with `replacement` substituted for `e`."""
     result: Poly = {}
-    replacement: Poly = {(e,): sign, (): offset}
     for parts, k in p.items():
         others = tuple([f for f in parts if f is not e])
         term: Poly = {others: k}

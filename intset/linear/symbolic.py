@@ -40,7 +40,9 @@ from intset.linear.polynomial import (
     linear_of,
     poly_of,
     scaled,
+    shifted,
     split,
+    substituted,
 )
 
 if TYPE_CHECKING:
@@ -243,29 +245,68 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
 
 
 def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> PolyEnd:
+    """The maximum over one variable: at one end of its range where the slope has a sign, else at either end.
+
+    The slope of a polynomial of a higher degree is its forward difference; without a sign, a convex one has its maximum
+    at one of both ends.
+    """
     parts = split(p, var)
-    if parts is None:
+    slope = parts[0] if parts is not None else _difference(p, var) if var in known.assumptions.limits else None
+    if slope is None:
         return _without_powers(known, p, var)
-    coefficient, rest = parts
     first, last = ends_of(known, var)
     alone = not (_is_relaxed(first, relaxed) or _is_relaxed(last, relaxed))
-    sign = _sign(known, coefficient)
-    if sign:
-        end = last if sign > 0 else first
-        if end is None:
-            return GIVEN_UP
-        add_product(rest, poly_of(end), coefficient)
-        return rest, {var: sign} if alone else None
-    if splits <= 0 or first is None or last is None:
+    sign = _sign(known, slope)
+    end = last if sign > 0 else first if sign < 0 else None
+    if end is not None:
+        return _at(p, var, end, parts), {var: sign} if alone else None
+    if parts is None and not _is_convex(known, slope, var):
+        numeric = _without_powers(known, p, var)
+        return numeric if numeric[0] is not None else _by_powers(known, p, var, first, last)
+    if sign or splits <= 0 or first is None or last is None:
         return GIVEN_UP
-    at_first, at_last = dict(rest), rest
-    add_product(at_first, poly_of(first), coefficient)
-    add_product(at_last, poly_of(last), coefficient)
+    at_first, at_last = (_at(p, var, end, parts) for end in (first, last))
     ends: list[PolyEnd] = []
     for side, q in ((1, at_last), (-1, at_first)):
         most, place = eliminated(known, q, relaxed, splits - 1, 0)
         ends.append((most, _both(place, {var: side}) if alone else None))
     return _larger(known, ends[0], ends[1])
+
+
+def _at(p: Poly, var: Var, value: Linear, parts: tuple[Poly, Poly] | None) -> Poly:
+    """`p` with a value for a variable; `parts` is the split of a polynomial linear in it."""
+    if parts is None:
+        return substituted(p, var, poly_of(value))
+    total = dict(parts[1])
+    add_product(total, poly_of(value), parts[0])
+    return total
+
+
+def _by_powers(known: Normalizer, p: Poly, var: Var, first: Linear | None, last: Linear | None) -> PolyEnd:
+    """A bound of `p`: the sum of the maxima of its powers of `var`, each monotone between the ends."""
+    total: Poly = {}
+    for degree in {parts.count(var) for parts in p}:
+        power = {parts: k for parts, k in p.items() if parts.count(var) == degree}
+        sign = _sign(known, _difference(power, var) or {}) if degree else 1
+        end = last if sign > 0 else first
+        if not sign or degree and end is None:
+            return GIVEN_UP
+        add(total, substituted(power, var, poly_of(end)) if degree and end is not None else power)
+    return total, None
+
+
+def _is_convex(known: Normalizer, slope: Poly, var: Var) -> bool:
+    bend = _difference(slope, var)
+    return bend is not None and _sign(known, bend) > 0
+
+
+def _difference(p: Poly, var: Var) -> Poly | None:
+    """The forward difference `p(var + 1) - p(var)`; `None` if `var` also stands inside another atom."""
+    if any(e is not var and var in e.free_vars() for e in atoms_in(p)):
+        return None
+    slope = shifted(p, var, 1, 1)
+    add(slope, p, -1)
+    return slope
 
 
 def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
@@ -380,9 +421,9 @@ def _atom_end(known: Normalizer, e: Expr, upper: bool, relaxed: Relaxed, depth: 
         divisor = known.form(e.args[1])
         if divisor.is_const or not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
             return GIVEN_UP
-        covers = _covers(known, known.form(e.args[0]), divisor, relaxed)
+        is_attained = covers(known, known.form(e.args[0]), divisor, relaxed)
         somewhere: Place = {v: object() for v in e.free_vars() if relaxed(v)}
-        return poly_of(divisor.shift(-1) if upper else ZERO), somewhere if covers else None
+        return poly_of(divisor.shift(-1) if upper else ZERO), somewhere if is_attained else None
     if e.op is ops.FLOORDIV:
         divisor = known.form(e.args[1])
         if not known.is_positive(divisor) or _is_relaxed(divisor, relaxed):
@@ -410,7 +451,7 @@ def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:
     return form is not None and bool(form.terms) and any(map(relaxed, _variables(form)))
 
 
-def _covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -> bool:
+def covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -> bool:
     """Whether `base % divisor` takes every residue: a variable with coefficient 1, in no other term, that runs over a
     whole period."""
     for var in free_vars(*base.terms):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Protocol
 
@@ -14,13 +14,14 @@ from intset.domains.protocols import Domain
 from intset.domains.query import Points, Query, Regions
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
 from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
-from intset.domains.sets.ends import Bounds
+from intset.domains.sets.ends import Bounds, by_parameter
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, Var
+from intset.expr.node import Expr, IntLike, Var
 from intset.frame import Frame
 from intset.names import CHEAPEST
+from intset.ranges import renamed
 from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
 
@@ -101,6 +102,15 @@ def region_of_sets(query: Query, domain: Domain) -> Region:
     return ProductRegion(sets, domain.name, exact, notes, alone)
 
 
+def product_of_sets(query: Query, image: Callable[[Query], IntSet | None]) -> Region | None:
+    """The exact product of exact images of independent expressions; `None` for others."""
+    if len(query.exprs) > 1 and not _independent(query):
+        return None
+    sets = [image(query.of(e)) for e in query.exprs]
+    exact = [s for s in sets if s is not None and s.is_exact]
+    return ProductRegion(exact, CHEAPEST, True) if len(exact) == len(sets) else None
+
+
 def _independent(query: Query) -> bool:
     """Whether the expressions share no quantified variable, also through ranges, and no fact relates them.
 
@@ -161,6 +171,17 @@ def better(answer: Any, other: Any) -> Any:
         own, more = answer.coordinate_bounds, other.coordinate_bounds
         answer.coordinate_bounds = more if own is None else own.intersection(more)
     return answer
+
+
+def at_sizes(
+    frame: Frame, exprs: tuple[Expr, ...], keep: Sequence[Var], values: Mapping[Var, IntLike]
+) -> tuple[Frame, tuple[Expr, ...]]:
+    """The frame and the expressions at values of sizes; without a point at values that a fact or a bound excludes."""
+    new = by_parameter(values, frame.sizes(exprs, keep))
+    frame.check_sizes(new, keep)
+    key = ("at", *new.items())
+    placed = frame.answers.get(key) or frame.remember(key, Frame.of(*renamed(frame.ranges, frame.facts, new, {})))
+    return placed, tuple([e.substitute(new) for e in exprs])
 
 
 class HasFrame(Protocol):

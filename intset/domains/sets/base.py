@@ -251,7 +251,10 @@ class IntervalSet(IntSet):
         frame = self._frame()
         extent = frame.canonical(self.high - self.low + 1)
         number = constant_value(extent)
-        length = const(max(number, 0)) if number is not None else maximum(extent, 0)
+        if number is not None:
+            length = const(max(number, 0))
+        else:
+            length = extent if frame.known.is_nonneg(frame.known.form(extent)) else maximum(extent, 0)
         needs = [need for need in definedness([self.low, self.high]) if not is_met(frame.known, need)]
         if needs and not is_partial(length):  # no element where an end has no value
             return select(logical_and(*needs), length, 0)

@@ -8,10 +8,10 @@ from typing import Protocol
 from intset.check.bounds_certificate import BoundsCertificate
 from intset.errors import EvaluationError, InputError
 from intset.expr.arguments import listed
-from intset.expr.build import maximum, minimum
+from intset.expr.build import evaluated, maximum, minimum
 from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const, constant_value, folded
+from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const, constant_value
 from intset.expr.printer import Displayed, shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -100,12 +100,12 @@ def _number(end: End, side: str) -> int:
 
 def as_end(value: End | int) -> End:
     """An end as an expression or an infinity; one without variables is a constant."""
-    return folded(value) if isinstance(value, Expr) else value if isinstance(value, Infinity) else const(value)
+    return evaluated(value) if isinstance(value, Expr) else value if isinstance(value, Infinity) else const(value)
 
 
 def as_number(count: int | Infinity | Expr) -> int | Infinity | Expr:
     """A count, as an `int` if it is constant."""
-    number = constant_value(folded(count)) if isinstance(count, Expr) else None
+    number = constant_value(evaluated(count)) if isinstance(count, Expr) else None
     return count if number is None else number
 
 

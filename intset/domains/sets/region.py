@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from functools import reduce
+from operator import mul
 from typing import Literal, SupportsIndex, TypeVar
 
 from intset.budgets import REGION_PIECES
@@ -339,9 +340,7 @@ class ProductRegion(Region):
         counts = [s.count() for s in self.sets]
         if any(c == 0 for c in counts if isinstance(c, int)):
             return 0
-        if any(isinstance(c, Infinity) for c in counts):
-            return POS_INF
-        return as_number(prod(c for c in counts if not isinstance(c, Infinity)))
+        return POS_INF if POS_INF in counts else as_number(reduce(mul, [c for c in counts if c != 1] or [1]))
 
     def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
         alone = None if self.coordinate_bounds is None else self.coordinate_bounds.at(values)
@@ -362,9 +361,10 @@ def empty_region(dims: int, by: str, notes: Sequence[str] = ()) -> ProductRegion
     return ProductRegion([empty_set(by)] * dims, by, True, notes)
 
 
-def product_of(ends: Sequence[Pair], by: str, notes: Sequence[str]) -> ProductRegion:
-    """The box with these ends as a superset; `notes` give the reason."""
-    return ProductRegion([IntervalSet(low, high, by, notes=notes) for low, high in ends], by, False, notes)
+def product_of(ends: Sequence[Pair], by: str, notes: Sequence[str], is_exact: bool = False) -> ProductRegion:
+    """The box with these ends, by default as a superset; `notes` give the reason."""
+    sides = [IntervalSet(low, high, by, is_exact=is_exact, notes=notes) for low, high in ends]
+    return ProductRegion(sides, by, is_exact, notes)
 
 
 @all_as_configured

@@ -1,0 +1,151 @@
+"""What one question knows, all know: bounds, sets, images, maps and proofs about one context agree."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from intset import Context, Expr, InputError, Range, ShapeVar, Var, ceildiv, evaluate
+from intset.expr.node import as_expr
+from tests.strategies.contexts import NONLINEAR, Drawn, contexts
+from tests.sweeps import sampled
+
+i, j, k, io, ii, jo, ji = (Var(name) for name in ("i", "j", "k", "io", "ii", "jo", "ji"))
+n, m = ShapeVar("n", lower=1), ShapeVar("m", lower=1)
+RUN = Context({i: Range(0, n)})
+POWERS = [
+    i * i,
+    i * i // n,
+    (i * i + i) // n,
+    i * i * i - i,
+    i * i // (n + 1) * 2,
+    3 - i * i,
+    i * i - i * m,
+    (i + m) * (i + 1) // m,
+    i * (i + 1) // 2 // n,
+    i * i * m - i * 3,
+]
+
+
+@pytest.mark.parametrize("e", POWERS, ids=str)
+def test_powers_of_a_variable_have_ends_over_sizes(e: Expr) -> None:
+    bounds = RUN.bounds(e)
+    assert RUN.prove(e <= bounds[1]) and RUN.prove(e >= bounds[0])
+    for size, other in itertools.product(range(1, 7), range(1, 5)):
+        at = {n: size, m: other}
+        taken = {evaluate(e, {**at, i: x}) for x in range(size)}
+        low, high = (evaluate(end, at) for end in bounds)  # type: ignore[arg-type]
+        assert (low, high) == (min(taken), max(taken)) if bounds.is_tight else low <= min(taken) and high >= max(taken)
+    assert bounds.is_tight or m in e.free_vars()
+
+
+@pytest.mark.parametrize("e", POWERS, ids=str)
+@pytest.mark.parametrize("first", [-2, 1])
+def test_powers_over_shifted_ranges_are_sound(e: Expr, first: int) -> None:
+    ctx = Context({i: Range(first, n), k: Range(0, i + 3)})
+    for one in (e, e - i * k, e + k * k):
+        bounds = ctx.bounds(one)
+        for size, other in itertools.product(range(1, 5), range(1, 4)):
+            at = {n: size, m: other}
+            points = [{**at, i: x, k: y} for x in range(first, first + size) for y in range(x + 3)]
+            taken = {evaluate(one, point) for point in points}
+            low, high = (end if not isinstance(end, Expr) else evaluate(end, at) for end in bounds)
+            assert low <= min(taken) and high >= max(taken)
+            assert not bounds.is_tight or (low, high) == (min(taken), max(taken))
+
+
+@pytest.mark.parametrize(
+    ("exprs", "ctx"),
+    [
+        ((i // m, i % m), Context({i: Range(0, n * m)})),
+        ((i % m, i // m + 2), Context({i: Range(0, n * m), j: Range(0, 3)})),
+        ((i // m,), Context({i: Range(0, n * m)})),
+        ((i // m, j), Context({i: Range(0, n * m), j: Range(0, m)})),
+        ((i // n, i % n, k), Context({i: Range(0, n * m), k: Range(1, 2)})),
+        ((i // m, i % n), Context({i: Range(0, n * m)})),
+        ((i // m, i % m), Context({i: Range(0, n * m)}, assume=[n >= 2])),
+        ((i // m, i % m), Context({i: Range(0, n * m)}, assume=[i % 2 < 1])),
+        ((i // m, i % m), Context({i: Range(1, n * m)})),
+    ],
+    ids=str,
+)
+def test_an_image_knows_what_its_map_knows(exprs: tuple[Expr, ...], ctx: Context) -> None:
+    image, index = ctx.image(exprs), ctx.as_iter_map(exprs)
+    if index.surjective.status == "proved" and index.found:
+        assert image.is_exact and image.box == index.ranges
+    variables = list(ctx.ranges)
+    for at in ({n: a, m: b} for a, b in itertools.product(range(1, 4), repeat=2)):
+        spans = [[int(evaluate(end, at)) for end in (r.min, r.extent)] for r in ctx.ranges.values()]  # type: ignore[arg-type]
+        rows = [
+            dict(zip(variables, row, strict=True)) for row in itertools.product(*(range(a, a + b) for a, b in spans))
+        ]
+        rows = [{**row, **at} for row in rows if all(evaluate(f.condition, {**row, **at}) for f in ctx.facts)]
+        taken = {tuple(evaluate(e, row) for e in exprs) for row in rows}
+        if image.is_exact:
+            number = image.at(at).count()
+            assert number == len(taken) and (not taken or evaluate(as_expr(image.count()), at) == number)
+
+
+def test_the_exact_image_of_a_split_and_fuse_map() -> None:
+    assert Context({i: Range(0, n * m)}).image((i // m, i % m)).count() == n * m
+    assert Context({i: Range(0, n * m)}).value_set(i // m).is_exact
+    assert Context({i: Range(0, n * m)}).value_set(i % m).is_exact
+
+
+TILES = [io * 4 + ii < n, jo * 32 + ji < m]
+FLAT = (io * 4 + ii) * m + (jo * 32 + ji)
+
+
+@pytest.mark.parametrize(
+    "ctx",
+    [
+        Context.from_constraints([io, ii, jo, ji], [ii >= 0, ii < 4, ji >= 0, ji < 32, io >= 0, jo >= 0, *TILES]),
+        Context({io: None, ii: Range(0, 4), jo: None, ji: Range(0, 32)}, assume=[io >= 0, jo >= 0, *TILES]),
+        Context({io: Range(0, ceildiv(n, 4)), ii: Range(0, 4), jo: None, ji: Range(0, 32)}, assume=[jo >= 0, *TILES]),
+    ],
+    ids=["from_constraints", "open ends", "one open end"],
+)
+def test_guards_of_splits_are_ends_of_open_loops(ctx: Context) -> None:
+    bounds = ctx.bounds(FLAT)
+    assert bounds.is_tight and bounds[0] == 0 and ctx.prove(bounds[1].eq(n * m - 1))  # type: ignore[union-attr]
+    assert ctx.bounds(FLAT, over={n: 6, m: 40}).ints() == (0, 239)
+
+
+def test_open_loops_with_gaps_are_not_coalesced() -> None:
+    gaps = Context.from_constraints([io, ii], [ii >= 0, ii < 3, io >= 0, io * 4 + ii < n])
+    for e in (io * 4 + ii, (io * 4 + ii) * m):
+        bounds, at = gaps.bounds(e), {n: 4, m: 5}
+        high = evaluate(bounds[1], at) if isinstance(bounds[1], Expr) else bounds[1]
+        assert high >= 2 * (5 if m in e.free_vars() else 1)
+        assert not bounds.is_tight or high == 2 * (5 if m in e.free_vars() else 1)
+
+
+def test_a_mapping_fixes_sizes() -> None:
+    t = ShapeVar("t", lower=1, upper=64)
+    ctx = Context({i: Range(0, n)}, assume=[n <= t * 2])
+    assert ctx.bounds(i * 3, over={n: 8}) == (0, 21) == ctx.bounds(i * 3, over={"n": 8, t: 9})
+    assert ctx.value_set(i * 3, over={"n": 8}).count() == 8 and ctx.bounds(i * n, over={n: t}) == ctx.bounds(
+        i * t, over={n: t}
+    )
+    for excluded in ({n: 0}, {t: 65}, {n: 8, t: 3}):
+        assert ctx.bounds(i * 3, over=excluded).is_empty and ctx.value_set(i, over=excluded).is_empty
+    for wrong in ({i: 3}, {"other": 3}, {n: "x"}):
+        with pytest.raises(InputError):
+            ctx.bounds(i, over=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError):
+        ctx.bounds(i, keep=[i], over={i: 3})
+
+
+@sampled(25, 800, contexts(kinds=NONLINEAR, ranges="box sized", sizes=1, facts=20), shows={"sized"})
+def test_sizes_fixed_before_and_after_agree(drawn: Drawn) -> str:
+    ctx, (e,) = drawn.ctx, drawn.exprs
+    truth: dict[Any, set[int]] = {params: {x for (x,) in taken} for params, taken in drawn.setting.values(e).items()}
+    for params, taken in list(truth.items())[:3]:
+        at = drawn.setting.env(params)
+        low, high = ctx.bounds(e, over=at)
+        assert low <= min(taken) and high >= max(taken)
+        assert not ctx.bounds(e, over=at).is_tight or (low, high) == (min(taken), max(taken))
+        assert all(x in ctx.value_set(e, over=at) for x in taken)
+    return "sized" if drawn.sizes and truth else ""
