@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Final
 
 from intset.domains.arithmetic import strided, strided_bits
 from intset.domains.arithmetic.strided import Strided
-from intset.domains.sets.base import End, IntSet, as_end, empty_set
+from intset.domains.sets.base import End, IntSet, Steps, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
-from intset.expr.node import Cond, IntLike, as_expr
+from intset.expr.node import Cond, IntLike, as_expr, const
 from intset.expr.printer import number_text
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -27,6 +27,15 @@ class StridedSet(IntSet):
     def ends(self) -> tuple[End, End]:
         low, high = self.value[:2]
         return (NEG_INF if low is None else as_end(low), POS_INF if high is None else as_end(high))
+
+    def _structure(self) -> Steps | None:
+        low, high, m, _ = self.value
+        if low is None or m == 0:
+            return None if low is None else Steps(const(low), (), ())
+        return Steps(const(low), (m,), (POS_INF if high is None else (high - low) // m + 1,))
+
+    def _congruence(self) -> tuple[int, int]:
+        return self.value[2:]
 
     def condition(self, e: IntLike) -> Cond:
         low, high, m, r = self.value

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Any, ClassVar
 
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import runs
 from intset.domains.query import Query
-from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, as_end, empty_set
+from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, Steps, as_end, empty_set
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
 from intset.expr.printer import number_text
@@ -24,6 +25,19 @@ class PointSet(IntSet):
 
     def ends(self) -> tuple[End, End]:
         return (as_end(self.values[0]), as_end(self.values[-1])) if self.values else (POS_INF, NEG_INF)
+
+    def _structure(self) -> Steps | None:
+        steps = [(last - first, step) for first, last, step in runs(self.values)]
+        if len(steps) != 1:
+            return None
+        ((reach, step),) = steps
+        return Steps(as_expr(self.values[0]), (step,) if reach else (), (reach // step + 1,) if reach else ())
+
+    def _congruence(self) -> tuple[int, int] | None:
+        if not self.values:
+            return None
+        modulus, first = gcd(*(value - self.values[0] for value in self.values)), self.values[0]
+        return modulus, first % modulus if modulus else first
 
     def condition(self, e: IntLike) -> Cond:
         point = as_expr(e)

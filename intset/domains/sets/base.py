@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from math import gcd
+from typing import Any, NamedTuple
 
 from intset.config import all_as_configured, as_configured
 from intset.deprecation import renamed
@@ -20,7 +21,7 @@ from intset.domains.sets.bounds import (
     is_empty,
     shape_at,
 )
-from intset.domains.sets.ends import Bounds, End, as_end, by_parameter, end_at, placed_conditions
+from intset.domains.sets.ends import Bounds, End, as_end, as_number, by_parameter, end_at, placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed
@@ -35,6 +36,14 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.names import CHEAPEST
 from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape
+
+
+class Steps(NamedTuple):
+    """The numbers `base + strides[0]*t0 + strides[1]*t1 + ...`, `0 <= tk < extents[k]`."""
+
+    base: Expr
+    strides: tuple[int, ...]
+    extents: tuple[int | Expr | Infinity, ...]
 
 
 class IntSet(order.Ordered):
@@ -110,6 +119,45 @@ class IntSet(order.Ordered):
             return low is NEG_INF and high is POS_INF and self.condition(Var("element")).op is ops.BOOL
         except UndecidedError:
             return False
+
+    def _structure(self) -> Steps | None:
+        """The steps of the elements; `None` where the representation has none."""
+        return None
+
+    def _congruence(self) -> tuple[int, int] | None:
+        """(modulus, remainder) of all elements; `None` where no congruence is known, or for no elements."""
+        steps = self._structure()
+        if steps is None or self.is_empty:
+            return None
+        modulus, first = gcd(*steps.strides), constant_value(steps.base)
+        if first is not None:
+            return modulus, first % modulus if modulus else first
+        return (1, 0) if modulus == 1 else None
+
+    @property
+    def base(self) -> Expr | None:
+        """The first element, if each is `base + strides[0]*t0 + ...` with `0 <= tk < extents[k]`; else `None`."""
+        return None if (steps := self._structure()) is None else steps.base
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """The strides from `base` on, ascending; `None` without `base`."""
+        return None if (steps := self._structure()) is None else steps.strides
+
+    @property
+    def extents(self) -> tuple[int | Expr | Infinity, ...] | None:
+        """The number of multiples of each stride; `None` without `base`."""
+        return None if (steps := self._structure()) is None else steps.extents
+
+    @property
+    def modulus(self) -> int | None:
+        """A number modulo which all elements equal `remainder`, 0 for a single one; `None` if none is known."""
+        return None if (found := self._congruence()) is None else found[0]
+
+    @property
+    def remainder(self) -> int | None:
+        """The remainder of all elements modulo `modulus`, or the single element."""
+        return None if (found := self._congruence()) is None else found[1]
 
     @property
     def is_single_point(self) -> bool:
@@ -225,6 +273,18 @@ class IntervalSet(IntSet):
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         return _interval_at(self, values, self.is_exact, self.notes)
+
+    def _structure(self) -> Steps | None:
+        low, high = self.ends()
+        if isinstance(low, Infinity):
+            return None
+        if low is high:
+            return Steps(low, (), ())
+        extent = POS_INF if isinstance(high, Infinity) else self._frame().canonical(high - low + 1)
+        return Steps(low, (1,), (as_number(extent),))
+
+    def _congruence(self) -> tuple[int, int] | None:
+        return super()._congruence() or (None if self.is_empty else (1, 0))
 
     def ends(self) -> tuple[End, End]:
         return (POS_INF, NEG_INF) if self._is_crossed else (self.low, self.high)
