@@ -25,7 +25,7 @@ from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
-from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions
+from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
 from intset.frame import Assuming, Frame, within_blocks
 from intset.itermap.itermap import IterMap, iter_map, whole_box
 from intset.prover.certify_bounds import AskedBounds
@@ -457,7 +457,9 @@ class Context(Displayed):
             if stored:
                 stored.keep_bounds(answer)
             question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
-            return frame.remember(key, answer.answering(question))
+            return frame.remember(key, answer.answering(question, namesakes(exprs, scope.ranges, scope.facts)))
+        if others := namesakes(exprs, scope.ranges, scope.facts):
+            answer.notes = (*answer.notes, *others)
         return frame.remember(key, where_nonempty(answer, nonempty_at(frame, kept, chosen, registered)))
 
     def _answered(

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from intset.errors import InputError
 from intset.expr.arguments import listed
 from intset.expr.dag import conjuncts
-from intset.expr.node import Cond, Expr, IntLike, as_cond
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond
 from intset.expr.printer import shown
+
+
+class NamesakeNote(str):
+    """A note on a variable that only shares the name of another one; texts of answers show it."""
+
+    __slots__ = ()
+
+
+def namesakes(roots: Sequence[Node], ranges: Collection[Var], facts: Sequence[Fact]) -> tuple[NamesakeNote, ...]:
+    """A note for each free variable of `roots` that a context does not mention, although it has one of that name."""
+    free = [v for root in roots for v in root.free_vars() if v not in ranges]
+    if not free:
+        return ()
+    stated = {*ranges, *(v for limits in facts for v in limits.condition.free_vars())}
+    names = {v.name for v in stated}
+    others = dict.fromkeys(v.name for v in free if v.name in names and v not in stated)
+    return tuple([NamesakeNote(f"{x} is not the {x} of the context but another variable, free here") for x in others])
+
+
+def shown_notes(notes: Iterable[str]) -> str:
+    """The notes that the text of an answer shows."""
+    return "".join([f", {note}" for note in notes if isinstance(note, NamesakeNote)])
+
 
 DECLARED = "declared"  # carried by a variable (ShapeVar, a range)
 ASSERTED = "asserted"  # a runtime check stands behind it

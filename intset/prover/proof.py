@@ -27,7 +27,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.printer import Displayed, Point, number_text
 from intset.expr.range import Range
-from intset.facts import ASSUMED, Fact
+from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
@@ -114,6 +114,11 @@ class Proof(Displayed):
             return needed_facts(self.goal, self.basis)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the goal: a variable of it that only shares the name of one of the context."""
+        return namesakes((self.goal,), self.basis.ranges, self.basis.facts)
+
+    @property
     def decided(self) -> Decided:
         """The answer as data."""
         return Decided(self.status, self.by, self.vacuous, self.counterexample, self.reason, self.basis)
@@ -170,12 +175,13 @@ class Proof(Displayed):
         self.basis, self._used, self._certificate = rest
 
     def __repr__(self) -> str:
+        notes = shown_notes(self.notes)
         if self.status == REFUTED and self.counterexample is not None:
             values = ((v.name if isinstance(v, Var) else v, number_text(k)) for v, k in self.counterexample.items())
             point = ", ".join(f"{name} = {text}" for name, text in values)
-            return f"<Proof refuted by {self.by}: {self.goal} fails at {point or 'the only point'}>"
+            return f"<Proof refuted by {self.by}: {self.goal} fails at {point or 'the only point'}{notes}>"
         extra = ", vacuous" if self.vacuous else f": {self.reason}" if self.reason else ""
-        return f"<Proof {self.status} by {self.by}: {self.goal}{extra}>"
+        return f"<Proof {self.status} by {self.by}: {self.goal}{extra}{notes}>"
 
 
 def undecided(reason: str) -> Proof:

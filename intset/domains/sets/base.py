@@ -30,7 +30,7 @@ from intset.expr.dag import conjuncts, free_vars
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
-from intset.facts import ASSUMED, Fact
+from intset.facts import ASSUMED, Fact, shown_notes
 from intset.frame import Frame, is_met
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.names import CHEAPEST
@@ -250,7 +250,7 @@ class IntSet(order.Ordered):
 
     def __repr__(self) -> str:
         flag = "exact" if self.is_exact else "tight" if self.is_tight else "superset"
-        return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
+        return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}{shown_notes(self.notes)}>"
 
 
 class IntervalSet(IntSet):
@@ -400,7 +400,7 @@ class ShapeSet(IntSet):
 
     def __repr__(self) -> str:
         flag = "exact" if self.is_exact else "tight" if self._claims_tight else "superset"
-        return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}>"
+        return f"<{type(self).__name__} {self.describe()} {flag} by {self.by}{shown_notes(self.notes)}>"
 
 
 def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes: Sequence[str]) -> IntSet:

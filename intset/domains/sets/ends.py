@@ -13,6 +13,7 @@ from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const, constant_value
 from intset.expr.printer import Displayed, shown
+from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 
@@ -53,9 +54,11 @@ class Bounds(Displayed, tuple[End, End]):
     def __reduce__(self) -> tuple[object, ...]:
         return (Bounds, (self[0], self[1], self.is_tight, self.by, self.notes), {"asked": self.asked})
 
-    def answering(self, asked: CertifiableQuestion) -> Bounds:
-        """These bounds with the question attached."""
-        answer = self if self.asked is None else Bounds(self[0], self[1], self.is_tight, self.by, self.notes)
+    def answering(self, asked: CertifiableQuestion, notes: tuple[str, ...] = ()) -> Bounds:
+        """These bounds with the question attached, and further notes."""
+        answer = self
+        if notes or self.asked is not None:
+            answer = Bounds(self[0], self[1], self.is_tight, self.by, (*self.notes, *notes))
         answer.asked = asked
         return answer
 
@@ -87,7 +90,7 @@ class Bounds(Displayed, tuple[End, End]):
         return low, high
 
     def __repr__(self) -> str:
-        return f"({self[0]}, {self[1]})" + ("" if self.is_tight else " not known to be tight")
+        return f"({self[0]}, {self[1]})" + ("" if self.is_tight else " not known to be tight") + shown_notes(self.notes)
 
 
 def _number(end: End, side: str) -> int:
@@ -107,6 +110,20 @@ def as_number(count: int | Infinity | Expr) -> int | Infinity | Expr:
     """A count, as an `int` if it is constant."""
     number = constant_value(evaluated(count)) if isinstance(count, Expr) else None
     return count if number is None else number
+
+
+def product_of_counts(counts: Iterable[int | Infinity | Expr]) -> int | Infinity | Expr:
+    """The product of numbers of elements, 0 if one of them is."""
+    total: int | Expr = 1
+    is_finite = True
+    for count in counts:
+        if isinstance(count, int) and count == 0:
+            return 0
+        if isinstance(count, Infinity):
+            is_finite = False
+        else:
+            total = count if isinstance(total, int) and total == 1 else total if count == 1 else total * count
+    return as_number(total) if is_finite else POS_INF
 
 
 def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import mul
 from typing import Literal, SupportsIndex, TypeVar
 
 from intset.budgets import REGION_PIECES
@@ -42,7 +40,7 @@ from intset.domains.sets.bounds import (
     shape_at,
     tightest,
 )
-from intset.domains.sets.ends import as_number, by_parameter
+from intset.domains.sets.ends import by_parameter, product_of_counts
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and
@@ -52,6 +50,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.derived import PerInstance, collected
@@ -291,7 +290,8 @@ class Region(order.Ordered):
 
     def __repr__(self) -> str:
         sides = " x ".join(f"[{r.min}, {self._last_of(r)}]" for r in self.box)
-        return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {self.by}>"
+        by = self.by + shown_notes(self.notes)
+        return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {by}>"
 
     def _last_of(self, side: Range) -> Expr | Infinity:
         """The last element of a side of the box, as a reader would write it."""
@@ -337,10 +337,7 @@ class ProductRegion(Region):
 
     def count(self) -> int | Infinity | Expr:
         check_countable(self)
-        counts = [s.count() for s in self.sets]
-        if any(c == 0 for c in counts if isinstance(c, int)):
-            return 0
-        return POS_INF if POS_INF in counts else as_number(reduce(mul, [c for c in counts if c != 1] or [1]))
+        return product_of_counts([s.count() for s in self.sets])
 
     def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
         alone = None if self.coordinate_bounds is None else self.coordinate_bounds.at(values)
@@ -363,8 +360,7 @@ def empty_region(dims: int, by: str, notes: Sequence[str] = ()) -> ProductRegion
 
 def product_of(ends: Sequence[Pair], by: str, notes: Sequence[str], is_exact: bool = False) -> ProductRegion:
     """The box with these ends, by default as a superset; `notes` give the reason."""
-    sides = [IntervalSet(low, high, by, is_exact=is_exact, notes=notes) for low, high in ends]
-    return ProductRegion(sides, by, is_exact, notes)
+    return ProductRegion([IntervalSet(*pair, by, is_exact=is_exact, notes=notes) for pair in ends], by, is_exact, notes)
 
 
 @all_as_configured

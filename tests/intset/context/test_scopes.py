@@ -17,7 +17,7 @@ import pytest
 from hypothesis import strategies as st
 
 import intset
-from intset import Cond, Context, Fact, InputError, Range, Var
+from intset import Cond, Context, Fact, InputError, Range, ShapeVar, Var
 from intset.config import current
 from tests.sweeps import sampled
 
@@ -333,3 +333,23 @@ def test_configuration_of_a_thread_is_its_own() -> None:
     with intset.using(points=5):
         assert set(in_threads(lambda: current().points, 4)) == {default}
         assert current().points == 5
+
+
+@pytest.mark.parametrize("kind", ["plain", "size", "stated"])
+def test_a_namesake_of_a_variable_is_named(kind: str) -> None:
+    i, n = Var("i"), ShapeVar("n", lower=1)
+    ctx = Context({i: Range(0, 8)}, assume=[i < n])
+    own, other = {"plain": (i, Var("i")), "size": (n, ShapeVar("n")), "stated": (n, Var("n"))}[kind]
+    answers = [
+        (ctx.bounds(own * 2), ctx.bounds(other * 2)),
+        (ctx.value_set(own + i), ctx.value_set(other + i)),
+        (ctx.image((own, i)), ctx.image((other, i))),
+        (ctx.prove(own < 9), ctx.prove(other < 9)),
+    ]
+    for alone, about_other in answers:
+        for answer in (about_other, pickle.loads(pickle.dumps(about_other))):
+            assert sum("another variable" in note for note in answer.notes) == 1, answer
+            assert "another variable" in repr(answer)
+        assert "another variable" not in repr(alone) and not any("another" in note for note in alone.notes)
+    unrelated = ctx.bounds(Var("j") + i)
+    assert unrelated.notes == () and "another" not in repr(unrelated)
