@@ -445,10 +445,10 @@ class Context(Displayed):
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
             answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
-            ranked = isinstance(domain_named(chosen.domain), RankedDomain)
-            if what == "region" and ranked and not (answer.is_exact or kept):
+            if what == "region" and not (answer.is_exact or kept):
                 inside, images = simpler or (frame, exprs)
-                answer = whole_box(self._within(inside), answer, images)
+                ranked = isinstance(domain_named(chosen.domain), RankedDomain)
+                answer = whole_box(self._within(inside), answer, images) if ranked else answer
             if simpler is not None and not is_certified(answer):
                 answer = better(self._answered(what, frame, exprs, kept, chosen), answer)
             if not is_certified(answer) and (narrower := frame.tightened) is not None:
