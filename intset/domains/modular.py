@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from intset.domains.arithmetic import strided, strided_bits
 from intset.domains.arithmetic.strided import Strided
-from intset.domains.sets.base import End, IntSet, Steps, as_end, empty_set
+from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain
 from intset.expr import ops
@@ -28,11 +28,11 @@ class StridedSet(IntSet):
         low, high = self.value[:2]
         return (NEG_INF if low is None else as_end(low), POS_INF if high is None else as_end(high))
 
-    def _structure(self) -> Steps | None:
+    def _structure(self) -> StrideSum | None:
         low, high, m, _ = self.value
         if low is None or m == 0:
-            return None if low is None else Steps(const(low), (), ())
-        return Steps(const(low), (m,), (POS_INF if high is None else (high - low) // m + 1,))
+            return None if low is None else StrideSum(const(low), (), ())
+        return StrideSum(const(low), (m,), (POS_INF if high is None else (high - low) // m + 1,))
 
     def _congruence(self) -> tuple[int, int]:
         return self.value[2:]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import runs
 from intset.domains.query import Query
-from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, Steps, as_end, empty_set
+from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, StrideSum, as_end, empty_set
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
 from intset.expr.printer import number_text
@@ -26,12 +26,12 @@ class PointSet(IntSet):
     def ends(self) -> tuple[End, End]:
         return (as_end(self.values[0]), as_end(self.values[-1])) if self.values else (POS_INF, NEG_INF)
 
-    def _structure(self) -> Steps | None:
+    def _structure(self) -> StrideSum | None:
         steps = [(last - first, step) for first, last, step in runs(self.values)]
         if len(steps) != 1:
             return None
         ((reach, step),) = steps
-        return Steps(as_expr(self.values[0]), (step,) if reach else (), (reach // step + 1,) if reach else ())
+        return StrideSum(as_expr(self.values[0]), (step,) if reach else (), (reach // step + 1,) if reach else ())
 
     def _congruence(self) -> tuple[int, int] | None:
         if not self.values:

@@ -14,7 +14,7 @@ from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
 from intset.domains.modular import StridedDomain
 from intset.domains.query import Query
-from intset.domains.sets.base import End, IntSet, Steps
+from intset.domains.sets.base import End, IntSet, StrideSum
 from intset.domains.sets.bounds import check_countable
 from intset.errors import CountError
 from intset.expr.build import logical_and, logical_or
@@ -38,9 +38,9 @@ class StrideSet(IntSet):
         assert low is not None and high is not None
         return self.offset.shift(low).expr(), self.offset.shift(high).expr()
 
-    def _structure(self) -> Steps:
+    def _structure(self) -> StrideSum:
         base, terms = self.steps
-        return Steps(self.offset.shift(base).expr(), tuple([s for s, _ in terms]), tuple([e for _, e in terms]))
+        return StrideSum(self.offset.shift(base).expr(), tuple([s for s, _ in terms]), tuple([e for _, e in terms]))
 
     def substituted(self, values: Mapping[Var, Expr]) -> StrideSet:
         offset = Normalizer({}).form(substitute(self.offset.expr(), values))

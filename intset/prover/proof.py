@@ -116,7 +116,7 @@ class Proof(Displayed):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on the goal: a variable of it that only shares the name of one of the context."""
-        return namesakes((self.goal,), self.basis.ranges, self.basis.facts)
+        return () if self.basis is NOTHING else namesakes((self.goal,), self.basis.ranges, self.basis.facts)
 
     @property
     def decided(self) -> Decided:

@@ -38,7 +38,7 @@ from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape
 
 
-class Steps(NamedTuple):
+class StrideSum(NamedTuple):
     """The numbers `base + strides[0]*t0 + strides[1]*t1 + ...`, `0 <= tk < extents[k]`."""
 
     base: Expr
@@ -120,7 +120,7 @@ class IntSet(order.Ordered):
         except UndecidedError:
             return False
 
-    def _structure(self) -> Steps | None:
+    def _structure(self) -> StrideSum | None:
         """The steps of the elements; `None` where the representation has none."""
         return None
 
@@ -274,14 +274,14 @@ class IntervalSet(IntSet):
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         return _interval_at(self, values, self.is_exact, self.notes)
 
-    def _structure(self) -> Steps | None:
+    def _structure(self) -> StrideSum | None:
         low, high = self.ends()
         if isinstance(low, Infinity):
             return None
         if low is high:
-            return Steps(low, (), ())
+            return StrideSum(low, (), ())
         extent = POS_INF if isinstance(high, Infinity) else self._frame().canonical(high - low + 1)
-        return Steps(low, (1,), (as_number(extent),))
+        return StrideSum(low, (1,), (as_number(extent),))
 
     def _congruence(self) -> tuple[int, int] | None:
         return super()._congruence() or (None if self.is_empty else (1, 0))

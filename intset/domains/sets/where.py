@@ -16,7 +16,7 @@ from intset.budgets import SET_SHARE
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.base import IntSet, Steps, empty_set
+from intset.domains.sets.base import IntSet, StrideSum, empty_set
 from intset.domains.sets.bounds import DimensionBounds, check_countable, own_budget
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.order import failing
@@ -410,7 +410,7 @@ class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
     def ends(self) -> tuple[End, End]:
         return self._inner.ends()
 
-    def _structure(self) -> Steps | None:
+    def _structure(self) -> StrideSum | None:
         return self._inner._structure()
 
     def _congruence(self) -> tuple[int, int] | None:
