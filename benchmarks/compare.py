@@ -1,6 +1,6 @@
 """The comparison of domains on the index corpus: `python -m benchmarks.compare [--json]`.
 
-The same as `intset compare benchmarks/data/index_expressions.json`, which finds `score_corpus` by its entry point.
+`intset compare benchmarks/data/index_expressions.json` does the same: `score_corpus` is an entry point.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parent / "data" / "index_expressions.json"
 def score_corpus(
     rows: Sequence[CorpusRow], domains: Sequence[str], track: Track[Problem], with_peers: bool
 ) -> dict[str, Any]:
-    """The scores of domains, and of the other analyzers that are installed if `with_peers`, as JSON."""
+    """Score domains, with `with_peers` also the installed analyzers; the scores are JSON."""
     return compare_rows(rows, domains, track, list(peers.installed_peers()) if with_peers else []).as_json()
 
 

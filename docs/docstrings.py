@@ -45,8 +45,8 @@ def _code(written: list[str]) -> bool:
 class Docstrings(griffe.Extension):
     """Rewrites docstrings when the module or class around them is complete, and tells the signatures of classes.
 
-    A class whose docstring has parameters is made by callers: its signature is that of `__init__`, else of `__new__`.
-    Other classes but dataclasses are answers, which have none.
+    Callers make a class whose docstring has parameters: it has the signature of `__init__` or `__new__`. A dataclass
+    has its own; any other class is an answer and has none.
     """
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:

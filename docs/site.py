@@ -1,7 +1,7 @@
-"""What the site has beyond Markdown: formulas as MathML, and the order of its search; `mkdocs.yml` names it as a hook.
+"""What the site has beyond Markdown: formulas as MathML, imports as tables, an order of search.
 
-The build fails on a page that a browser would show badly: raw TeX, a class of the reference without its signature, or
-code wider than its column on a screen of 1,280 pixels.
+`mkdocs.yml` names it as a hook. The build fails on a page that a browser shows badly: raw TeX, parameters without a
+signature, code wider than its column on a screen of 1,280 pixels, or anything fetched from another machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 COLUMN = 122  # characters of code on a screen of 1,280 pixels, by docs/site.css
+CELL = 107  # the same of a notebook's cell, beside its number
 BOOST = 10  # of a public name in the search, over sentences and attributes with the same word
 
 _LATEX = re.compile(r'(<div class="jp-RenderedLatex[^>]*>)\s*\$+(.*?)\$+\s*(</div>)', re.DOTALL)
 _CODE = re.compile(r"<(pre|code|script|style)\b[^>]*>(.*?)</\1>", re.DOTALL)
 _RAW = re.compile(r"\$[^$<>]*\\[a-z]+[^$<>]*\$")
+_FLOWCHART = re.compile(r"^```mermaid\nflowchart TD\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"|(class="mermaid")')
 _NAME = re.compile(r"reference/[\w-]+/#(?:intset|bound|lowering)(?:\.[a-z]\w*)*\.(\w+)")
 
 
@@ -28,8 +31,30 @@ def with_mathml(html: str) -> str:
     return _LATEX.sub(lambda found: f"{found[1]}{convert(unescape(found[2]))}{found[3]}", html)
 
 
+def with_tables(markdown: str) -> str:
+    """A page with its flowcharts as tables of imports, one a package: a browser would fetch what draws them."""
+    return _FLOWCHART.sub(lambda found: _tables(found[1]), markdown)
+
+
+def _tables(flowchart: str) -> str:
+    packages: dict[str, list[str]] = {}
+    full: dict[str, str] = {}
+    for package, body in re.findall(r"subgraph (\w+)\n(.*?)    end\n", flowchart, re.DOTALL):
+        boxes = re.findall(r"(\w+)\[(.*?)\]", body)
+        packages[package] = [key for key, _ in boxes]
+        full |= {key: f"{package}.{label}" for key, label in boxes}
+    arrows = re.findall(r"(\w+) --> (\w+)", flowchart)
+    lines: list[str] = []
+    for package, keys in packages.items():
+        lines += ["", f"| `{package}` | imports |", "|---|---|"]
+        for key in keys:
+            targets = (f"`{full[b]}`" for a, b in arrows if a == key)
+            lines.append(f"| `{full[key]}` | {', '.join(targets)} |")
+    return "\n".join([*lines, ""])
+
+
 def boosted(index: dict[str, Any], public: frozenset[str]) -> dict[str, Any]:
-    """A search index where the section of a public name comes before others with the same words."""
+    """A search index that ranks the sections of public names above others with the same words."""
     docs = [
         {**doc, "boost": BOOST} if (name := _NAME.fullmatch(doc["location"])) and name[1] in public else doc
         for doc in index["docs"]
@@ -38,17 +63,23 @@ def boosted(index: dict[str, Any], public: frozenset[str]) -> dict[str, Any]:
 
 
 def faults(html: str) -> list[str]:
-    """What a reader would miss: formulas, the ends of lines, signatures of what has parameters."""
+    """What a reader would miss, and what would be fetched."""
     named = [part for part in html.split('class="doc doc-heading"')[1:] if "<strong>Parameters</strong>" in part]
     bare = [re.sub(r"<[^>]*>|\s+", " ", part)[:60] for part in named if "doc-signature" not in part]
     raw = _RAW.findall(_CODE.sub("", html))
     blocks = [unescape(re.sub(r"<[^>]+>", "", code)) for tag, code in _CODE.findall(html) if tag == "pre"]
-    lines = [line for block in blocks for line in block.splitlines() if len(line) > COLUMN]
+    most = CELL if "jp-Cell" in html else COLUMN
+    lines = [line for block in blocks for line in block.splitlines() if len(line) > most]
     return (
         [f"no signature: {text}" for text in bare]
         + [f"raw TeX: {text}" for text in raw]
+        + [f"fetched: {address or text}" for address, text in _FETCHED.findall(html)]
         + [f"{len(line)} characters of code in a line: {line}" for line in lines]
     )
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return with_tables(markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:

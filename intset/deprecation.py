@@ -44,7 +44,7 @@ _moved_names: dict[str, str] = {}
 def note_moved_names(names: Mapping[str, str]) -> None:
     """Let `renamed` serve names that moved to another module: `package.module:name`, old to new.
 
-    A package says it for its modules, of which the old one need not know the new one.
+    The package calls it, so that the old module imports nothing from the new one.
     """
     _moved_names.update(names)
 

@@ -180,7 +180,7 @@ def picture(value: object) -> str | None:
 
 @picture.register
 def _(value: IntSet | Region) -> str | None:
-    """Those of one or two dimensions without parameters have one."""
+    """`None` for parameters, unbounded sides, and more than two dimensions."""
     if value.dims not in (1, 2) or value.params:
         return None
     ends = (value.ends(),) if isinstance(value, IntSet) else tuple((side.min, side.max) for side in value.box)

@@ -410,7 +410,7 @@ def default_domains() -> list[str]:
 def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str], with_peers: bool = False) -> JsonObject:
     """The answers of several domains against the recorded truth, by the scorer that a checkout installs.
 
-    `with_peers` asks the other analyzers that are installed, too.
+    `with_peers` asks the other installed analyzers, too.
     """
     return {"rows": len(rows), **_corpus_scorer()(rows, domains or default_domains(), track, with_peers)}
 

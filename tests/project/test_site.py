@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 
 import pytest
 
@@ -44,6 +45,25 @@ def test_formulas_become_mathml() -> None:
     assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
 
 
+def test_what_is_fetched_is_a_fault() -> None:
+    pages = ['<script src="https://x.org/a.js">', '<link rel="a" href="//x.org/b">', '<pre class="mermaid">x</pre>']
+    assert [site.faults(page) for page in pages] == [
+        ["fetched: https://x.org/a.js"],
+        ["fetched: //x.org/b"],
+        ['fetched: class="mermaid"'],
+    ]
+    assert site.faults('<script src="../a.js"></script><a href="https://x.org/">there</a>') == []
+
+
+def test_the_picture_of_imports_is_a_table() -> None:
+    """Every arrow of the picture stands in a row."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = site.with_tables(page)
+    rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
+    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
+    assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")
+
+
 def test_public_names_come_first_in_the_search() -> None:
     places = {
         "reference/intset/#intset.Context": True,
@@ -59,9 +79,9 @@ def test_public_names_come_first_in_the_search() -> None:
 
 def test_the_code_of_the_pages_fits_its_column() -> None:
     tutorial = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
-    codes = ["".join(cell["source"]) for cell in tutorial["cells"] if cell["cell_type"] == "code"]
-    codes += [
-        code for page in PAGES for language in ("python", "sh", "toml", "json") for code in blocks(page, language)
-    ]
-    assert len(codes) > 200
-    assert [line for code in codes for line in code.splitlines() if len(line) > site.COLUMN] == []
+    cells = ["".join(cell["source"]) for cell in tutorial["cells"] if cell["cell_type"] == "code"]
+    languages = ("python", "sh", "toml", "json")
+    codes = [code for page in PAGES for language in languages for code in blocks(page, language)]
+    assert len(codes) > 200 and len(cells) > 10
+    for parts, most in ((cells, site.CELL), (codes, site.COLUMN)):
+        assert [line for part in parts for line in part.splitlines() if len(line) > most] == []
