@@ -240,6 +240,6 @@ def drawn_cases(r: random.Random, depth: int) -> Expr:
         return r.choice((a, b)) * r.choice((2, 4, 6, -4, 8)) + r.choice((0, 0, 1, 2, 3, 4, -2))
     e, f = drawn_cases(r, depth - 1), drawn_cases(r, depth - 1)
     g, h, p, q = (r.randint(0, 6) for _ in "ghpq")
-    factors = minimum(a * g + p, b * g + p) * maximum(a * h + q, b * h + q)
+    factors = minimum(a * 2 * g + p, b * 3 * g + p) * maximum(a * 2 * h + q, b * 3 * h + q)
     joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
     return r.choice(joined)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 tvm = pytest.importorskip("tvm", exc_type=ImportError)
+pytest.importorskip("tvm_ffi")
 
 import tvm_ffi  # noqa: E402
 

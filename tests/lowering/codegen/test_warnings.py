@@ -13,7 +13,8 @@ from intset.errors import InputError
 from lowering import Function, lower, parse_nest, to_c
 from lowering.nest.ir import with_fields
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import compile_c, compilers, of_corpus
+from tests.compilers import compilers
+from tests.lowering.lowered import compile_c, of_corpus
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import sampled
 
