@@ -64,7 +64,7 @@ def _drawn(seed: int) -> Pattern:
     return tuple(1 + number(k + 31) % (4, 12, 40)[seed % 3] for k in range(8)), place
 
 
-_DRAWN: Final = tuple(map(_drawn, range(1, DRAWN_MEMBERS + 1)))
+_ALL: Final = (*_PATTERNS, *map(_drawn, range(1, DRAWN_MEMBERS + 1)))
 
 
 class Member:
@@ -111,7 +111,8 @@ class FoundMembers(NamedTuple):
     Attributes
     ----------
     found: points that satisfy ranges and assumptions.
-    left: patterns not tried yet: numbers for the sizes, a place in each range.
+    left: indices of the patterns not tried yet (`_ALL`): numbers for the sizes, a place in each range. Indices pickle
+        and compare by value, patterns do neither.
     sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A recursive equation such as
         `n == n // t * t` puts n into both: its number is rounded to that term.
     order: the ranged variables, each after those that its ends mention.
@@ -119,7 +120,7 @@ class FoundMembers(NamedTuple):
     """
 
     found: tuple[Member, ...]
-    left: tuple[Pattern, ...]
+    left: range
     sizes: tuple[Var, ...]
     solved: Mapping[Expr, Linear]
     order: tuple[Var, ...]
@@ -129,20 +130,21 @@ class FoundMembers(NamedTuple):
     def of(cls, known: Normalizer) -> FoundMembers:
         """The search for members of a scope, before its first step."""
         if known.empty:
-            return cls((), (), (), {}, (), len(known.ranges))
+            return cls((), range(0), (), {}, (), len(known.ranges))
         order, solved = tuple(_outermost_first(known)), _solved(known)
         free = (v for v in _mentioned(known) if v not in known.ranges)
         sizes = tuple(dict.fromkeys(v for v in free if v not in solved or _has_itself(v, solved[v])))
-        return cls((), _PATTERNS if sizes or order else _PATTERNS[:1], sizes, solved, order, len(known.ranges))
+        left = range(len(_PATTERNS) if sizes or order else 1)
+        return cls((), left, sizes, solved, order, len(known.ranges))
 
     def with_next(self, known: Normalizer) -> FoundMembers:
         """Try the next pattern; its point is added unless it lies outside the scope or is known."""
-        member = _member(known, self.sizes, self.solved, self.order, *self.left[0])
+        member = _member(known, self.sizes, self.solved, self.order, *_ALL[self.left[0]])
         if member is None or any(member.point == other.point for other in self.found):
-            is_last = len(self.left) == 1 and self.left[0] is _PATTERNS[-1]
-            return self._replace(left=_DRAWN if is_last else self.left[1:])
+            is_last = self.left[0] == len(_PATTERNS) - 1
+            return self._replace(left=range(len(_PATTERNS), len(_ALL)) if is_last else self.left[1:])
         found = (*self.found, member)
-        return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else ())
+        return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else range(0))
 
 
 def is_refuted(known: Normalizer, form: Linear) -> bool:

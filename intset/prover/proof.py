@@ -95,7 +95,7 @@ class Proof(Displayed):
         return bool(self._vacuous)
 
     def _found_vacuous(self) -> bool:
-        if self.status != PROVED or self.basis is NOTHING:
+        if self.status != PROVED or self.basis == NOTHING:
             return False
         with pinned(self.basis.config):
             return is_without_points(self.basis)
@@ -108,7 +108,7 @@ class Proof(Displayed):
         return self._used
 
     def _found_used(self) -> tuple[Fact, ...]:
-        if self.status != PROVED or self.basis is NOTHING:
+        if self.status != PROVED or self.basis == NOTHING:
             return ()
         with pinned(self.basis.config):
             return needed_facts(self.goal, self.basis)
@@ -149,7 +149,7 @@ class Proof(Displayed):
 
         z3 is not run again: for a proof of z3, call `used` and `certificate()` first.
         """
-        if self.status != PROVED or self.by == "z3" or self.basis is NOTHING or self._certificate is not None:
+        if self.status != PROVED or self.by == "z3" or self.basis == NOTHING or self._certificate is not None:
             return self._used, self._certificate
         tiers = self.basis.config.tiers
         config = replace(self.basis.config, tiers=tiers[: tiers.index(self.by) + 1] if self.by in tiers else tiers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from math import isqrt
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -15,7 +16,17 @@ from intset.expr.printer import shown
 
 SpaceValue: TypeAlias = "int | bool | str"
 VarKey = TypeVar("VarKey", bound=Var | str)  # mappings are invariant in their keys
-INTEGERS, TRUTHS, LABELS = "integers", "truth values", "strings"
+
+
+class ValueKind(StrEnum):
+    """The type of the values of a name; members of an enumeration stay identical under pickling."""
+
+    INTEGERS = "integers"
+    TRUTHS = "truth values"
+    LABELS = "strings"
+
+
+INTEGERS, TRUTHS, LABELS = ValueKind.INTEGERS, ValueKind.TRUTHS, ValueKind.LABELS
 KINDS: Final = {int: INTEGERS, bool: TRUTHS, str: LABELS}
 
 
@@ -34,7 +45,7 @@ class SpaceAxis(NamedTuple):
 
     name: str
     var: Var
-    kind: str
+    kind: ValueKind
     values: tuple[SpaceValue, ...]
 
     def number(self, value: object) -> int | None:
@@ -126,7 +137,7 @@ def _axis(var: Var, given: object) -> SpaceAxis:
     return SpaceAxis(var.name, var, kind, tuple(distinct))
 
 
-def _respect(var: Var, kind: str, values: tuple[SpaceValue, ...]) -> None:
+def _respect(var: Var, kind: ValueKind, values: tuple[SpaceValue, ...]) -> None:
     """Refuse values that the declaration of a variable excludes."""
     low, high, step = var.declared()
     if (low, high, step) == (None, None, 1):

@@ -21,7 +21,7 @@ from intset.budgets import (
     PIECEWISE_END,
     PROGRAM_OPERATIONS,
 )
-from intset.domains.isl.session import budget, context, is_limited, isl, val, weighed
+from intset.domains.isl.session import budget, context, is_limited, isl, read_set, val, weighed
 from intset.errors import BudgetError
 from intset.regions.derived import remark
 
@@ -264,7 +264,7 @@ def _on_representations(points: Set, answer: Callable[[Set], Answer]) -> list[Ca
     """One query on three representations of a set: ordered constraints, parsed text, explicit divisions."""
     return [
         lambda: answer(isl().ordered(points)),
-        lambda: answer(isl().Set.read_from_str(context(), str(points))),
+        lambda: answer(read_set(str(points))),
         lambda: answer(isl().ordered(points.compute_divs().make_disjoint())),
     ]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from intset.budgets import LISTING, PLAINER_END
 from intset.domains.certified.enumeration import runs
 from intset.domains.isl.checked import end_of_dim, solving
-from intset.domains.isl.session import MAX_BITS, budget, budget_aside, context, isl, named, val, whole
+from intset.domains.isl.session import MAX_BITS, budget, budget_aside, context, isl, named, read_set, val, whole
 from intset.domains.isl.to_expr import pieces_of, pw_aff_to_expr, simplified
 from intset.domains.isl.translate import param_name
 from intset.domains.sets.ends import End, as_end
@@ -33,12 +34,13 @@ class Presburger:
     (`get`), except queries that leave the representation alone (`shared`).
     """
 
-    __slots__ = ("_held", "_read", "params")
+    __slots__ = ("_held", "_read", "params", "written")
 
-    def __init__(self, isl_set: Set, params: Sequence[Expr]) -> None:
+    def __init__(self, isl_set: Set, params: Sequence[Expr], text: str | None = None) -> None:
         # One tuple, so that no thread sees the set of one context with another context.
         self._held = (context(), isl_set)
         self._read: tuple[Any, Set] | None = None  # the set in the thread of the last query
+        self.written = text  # of a set that was read: isl may write it in other words
         self.params = tuple(params)
 
     def get(self) -> Set:
@@ -54,17 +56,16 @@ class Presburger:
             return held
         read = self._read
         if read is None or read[0] is not here:
-            read = self._read = (here, isl().Set.read_from_str(here, self.text()))
+            read = self._read = (here, read_set(self.text()))
         return read[1]
 
     def afresh(self) -> Set:
         """The set parsed from its text: the same representation in every thread, for printed answers."""
-        found: Set = isl().Set.read_from_str(context(), self.text())
-        return found
+        return read_set(self.text())
 
     def text(self) -> str:
         """The set in isl's notation, the same in every thread."""
-        return str(isl().duplicate(self._held[1]))
+        return str(isl().duplicate(self._held[1])) if self.written is None else self.written
 
     def __reduce__(self) -> tuple[Callable[..., Presburger], tuple[Any, ...]]:
         names = tuple(param_name(p) for p in self.params)
@@ -147,17 +148,9 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:
     """Unpickle a set; its parameters get new names in this process."""
-    m = isl()
-    result = m.Set.read_from_str(context(), text)
-    for name, param in zip(names, params, strict=True):
-        position = result.find_dim_by_name(m.dim_type.param, name)
-        if position >= 0:
-            result = result.set_dim_name(m.dim_type.param, position, named("_" + param_name(param)))
-    for param in params:
-        position = result.find_dim_by_name(m.dim_type.param, "_" + param_name(param))
-        if position >= 0:
-            result = result.set_dim_name(m.dim_type.param, position, param_name(param))
-    return Presburger(result, params)
+    new = dict(zip(names, map(param_name, params), strict=True))
+    text = re.sub(r"\w+", lambda word: new.get(word[0], word[0]), text)
+    return Presburger(read_set(text), params, text)
 
 
 def declared(shape: Presburger, *others: Presburger) -> Set:

@@ -19,7 +19,7 @@ from intset.installation import load
 from intset.regions.derived import Account
 
 if TYPE_CHECKING:
-    from islpy import Context, Val
+    from islpy import Context, Set, Val
 
 NAME = "isl"  # of the domain
 _LONG = 1 << 63
@@ -78,7 +78,19 @@ def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
 
 
 def _read_again(points: Any) -> Any:
-    return isl().Set.read_from_str(context(), str(points))
+    return read_set(str(points))
+
+
+def read_set(text: str) -> Set:
+    """The set that a text of isl denotes, in the context of this thread.
+
+    isl names the dimensions of each disjunct by the text, and refuses to rename dimensions that have a name in some
+    disjuncts alone, as in `{ [i0] : i0 < 3; [5] }`. So the names are dropped.
+    """
+    m = isl()
+    found: Set = m.Set.read_from_str(context(), text)
+    kind, number = m.dim_type.set, found.dim(m.dim_type.set)
+    return found.reset_space(found.get_space().drop_dims(kind, 0, number).add_dims(kind, number))
 
 
 def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: Any = 0) -> Any:

@@ -48,7 +48,7 @@ class IslShape(Presburger, Shape):
         return IslShape(isl_set, tuple(dict.fromkeys(p for shape in (self, *others) for p in shape.params)))
 
     def __reduce__(self) -> tuple[Callable[..., IslShape], tuple[Any, ...]]:
-        return of, (Presburger(self.get(), self.params),)
+        return of, (Presburger(self.get(), self.params, self.written),)
 
     # -- the core -----------------------------------------------------------------------------------------------
 
@@ -350,7 +350,7 @@ def of(shape: Presburger | Shape) -> IslShape:
     if isinstance(shape, IslShape):
         return shape
     if isinstance(shape, Presburger):
-        return IslShape(shape.get(), shape.params)
+        return IslShape(shape.get(), shape.params, shape.written)
     point = coordinates(shape.dims)
     return translated(point, shape.condition(point))
 

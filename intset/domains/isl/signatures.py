@@ -44,6 +44,8 @@ Space dim Space int -> size
 Space get_dim_name Space int int -> name
 Space set_dim_name +Space int int text -> Space
 Space params +Space -> Space
+Space drop_dims +Space int int int -> Space
+Space add_dims +Space int int -> Space
 Space set_from_params +Space -> Space
 Space to_str Space -> text
 
@@ -151,6 +153,7 @@ Set plain_get_val_if_fixed Set int int -> number
 Set project_out +Set int int int -> Set
 Set sample_point +Set -> Point
 Set set_dim_name +Set int int text -> Set
+Set reset_space +Set +Space -> Set
 Set simple_hull +Set -> BasicSet
 Set subtract +Set +Set -> Set
 Set to_str Set -> text

@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 
 from examples.boxes.intset_boxes import Boxes
-from intset import Cond, Context, InputError, Range, Region, ShapeVar, UndecidedError, Var, evaluate, logical_and
+from intset import (
+    Cond,
+    Context,
+    InputError,
+    Range,
+    Region,
+    Relation,
+    ShapeVar,
+    UndecidedError,
+    Var,
+    evaluate,
+    logical_and,
+)
 from intset.domains.isl.shape import of, translated, universe
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_or
@@ -334,3 +346,13 @@ def test_a_point_is_a_tuple(point: Any) -> None:
     with pytest.raises(InputError, match=r"^a point must be a tuple of length 2, not "):
         point in region  # noqa: B015
     assert (2, 3) in region and (2, 4) not in region
+
+
+def test_disjuncts_with_and_without_names_of_dimensions_are_read_from_text() -> None:
+    """In isl's text `{ [i0, 3]; [5, 4] }` the first dimension has a name in one disjunct alone."""
+    i, j = Var("i"), Var("j")
+    line = Context({i: Range(-5, 5)}).image((i, i * 0 - 12), domain="isl")
+    both = line | Context({j: Range(0, 1)}).image((j - 2, j - 6), domain="isl")
+    again = pickle.loads(pickle.dumps(both))
+    assert str(Relation(again, 1).lexmax().pairs) == str(Relation(both, 1).lexmax().pairs)
+    assert again.shape.text() == both.shape.text()
