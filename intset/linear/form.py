@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import gcd
 from operator import is_
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from intset.budgets import FORM_TREE_STEPS
 from intset.expr import ops
@@ -365,12 +365,25 @@ def _signed(monomial: Expr, k: int) -> tuple[Expr, int]:
 
 def _negated(monomial: Expr) -> Expr | None:
     """`-monomial` with one quotient of a negative sum as a ceiling, `-(-x // d) = ceildiv(x, d)`; else `None`."""
-    if monomial.op is ops.MUL:
-        for a, b in (monomial.args, monomial.args[::-1]):
-            if (negated := _negated(b)) is not None:
-                product_: Expr = make(ops.MUL, (a, negated) if b is monomial.args[1] else (negated, a))
-                return product_
-        return None
+    seen: set[Expr] = set()
+    waiting: list[tuple[Expr, Any]] = [(monomial, None)]
+    while waiting:  # a product kept as one atom may be shared
+        e, above = waiting.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if e.op is ops.MUL:
+            waiting += [(e.args[0], (e, 0, above)), (e.args[1], (e, 1, above))]
+        elif (found := _ceiling(e)) is not None:
+            while above is not None:
+                product_, k, above = above
+                found = make(ops.MUL, (product_.args[0], found) if k else (found, product_.args[1]))
+            return found
+    return None
+
+
+def _ceiling(monomial: Expr) -> Expr | None:
+    """The negation of a quotient of a negative sum, `-(-x // d) = ceildiv(x, d)`; else `None`."""
     if monomial.op is not ops.FLOORDIV:
         return None
     dividend, divisor = monomial.args

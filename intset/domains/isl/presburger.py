@@ -149,7 +149,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:
     """Unpickle a set; its parameters get new names in this process."""
     new = dict(zip(names, map(param_name, params), strict=True))
-    text = re.sub(r"\w+", lambda word: new.get(word[0], word[0]), text)
+    text = re.sub(r"[A-Za-z_]\w*", lambda word: new.get(word[0], word[0]), text)
     return Presburger(read_set(text), params, text)
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, evaluate, parse
+from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, Var, evaluate, parse
 from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import ATOM_BOUNDS, Interval
+from intset.linear.form import reads_positive
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
@@ -178,3 +179,11 @@ def test_a_multiple_over_its_own_quotient() -> None:
         assert str(ctx.simplify(e)) == str(expected)
         assert ctx.prove(e.eq(expected))
     assert ctx.prove((s % (s // 6)).eq(0)) and ctx.prove((s // (s // 5)).eq(5)).status != "proved"
+
+
+def test_the_sign_of_a_shared_product_is_read_once_a_node() -> None:
+    e: Expr = Var("i")
+    for _ in range(40):
+        e = e * e
+    assert reads_positive(e, 3)
+    assert not reads_positive(e, -1)
