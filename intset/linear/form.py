@@ -369,11 +369,9 @@ def _negated(monomial: Expr) -> Expr | None:
     waiting: list[tuple[Expr, Any]] = [(monomial, None)]
     while waiting:  # a product kept as one atom may be shared
         e, above = waiting.pop()
-        if e in seen:
-            continue
-        seen.add(e)
         if e.op is ops.MUL:
-            waiting += [(e.args[0], (e, 0, above)), (e.args[1], (e, 1, above))]
+            waiting += [(arg, (e, k, above)) for k, arg in enumerate(e.args) if arg not in seen]
+            seen.update(e.args)
         elif (found := _ceiling(e)) is not None:
             while above is not None:
                 product_, k, above = above
@@ -383,7 +381,6 @@ def _negated(monomial: Expr) -> Expr | None:
 
 
 def _ceiling(monomial: Expr) -> Expr | None:
-    """The negation of a quotient of a negative sum, `-(-x // d) = ceildiv(x, d)`; else `None`."""
     if monomial.op is not ops.FLOORDIV:
         return None
     dividend, divisor = monomial.args
@@ -391,11 +388,10 @@ def _ceiling(monomial: Expr) -> Expr | None:
     if inner is None or any([k > 0 for k in inner[1].values()]):  # noqa: C419  # hot
         return None
     offset, leaves = inner[0], {e: -k for e, k in inner[1].items()}
-    if divisor.op is ops.CONST and offset == divisor.data - 1:
-        quotient: Expr = make(ops.FLOORDIV, (Linear(0, leaves).expr(), divisor))  # -((c - 1 - x) // c) = x // c
-        return quotient
-    ceiling: Expr = make(ops.CEILDIV, (Linear(-offset, leaves).expr(), divisor))
-    return ceiling
+    is_floor = divisor.op is ops.CONST and offset == divisor.data - 1  # -((c - 1 - x) // c) = x // c
+    dividend = Linear(0 if is_floor else -offset, leaves).expr()
+    quotient: Expr = make(ops.FLOORDIV if is_floor else ops.CEILDIV, (dividend, divisor))
+    return quotient
 
 
 def _beside_constant(form: Linear) -> Expr | None:
