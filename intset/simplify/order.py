@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from intset.budgets import (
+    LONGEST_VALUE,
     ORDER_FACTS,
     ORDER_FORMS,
     ORDER_NESTING,
@@ -175,7 +176,7 @@ class SamplePoints:
 
 
 def _applied(e: Node, row: tuple[Any, ...]) -> Any:
-    """The value of an operation; None if undefined or uninterpreted."""
+    """The value of an operation; None if undefined, uninterpreted or too long."""
     if not row or row[0] is None:
         return None
     op = e.op
@@ -184,6 +185,8 @@ def _applied(e: Node, row: tuple[Any, ...]) -> Any:
     if op is ops.AND or op is ops.OR:
         return row[0] if row[0] is (op is ops.OR) else row[1]
     if op.meaning is None or None in row or op is ops.SHL and row[1] > 64:
+        return None
+    if op is ops.MUL and row[0].bit_length() + row[1].bit_length() > LONGEST_VALUE:
         return None
     try:
         return op.meaning(*row)
