@@ -33,7 +33,7 @@ def test_answers_are_those_at_numbers(every: int, seeds: int, share: float) -> N
     assert total.regions > 20 * seeds and total.equal >= share * total.regions
 
 
-@pytest.mark.parametrize("name", daily(names(), 13))
+@pytest.mark.parametrize("name", daily(names(), 20))
 def test_loops_compute_what_they_read(name: str) -> None:
     """The loops of symbolic tiles, run at sizes, beside the regions and the storage that were inferred."""
     for case in tiled(name):
@@ -77,7 +77,7 @@ def count_of(count: Callable[[], object]) -> str:
         return f"refused: {error}"
 
 
-@pytest.mark.parametrize("name", daily(names(), 13))
+@pytest.mark.parametrize("name", daily(names(), 20))
 def test_at_gives_the_inference_with_numbers(name: str) -> None:
     for case in tiled(name):
         b, _ = inferred(case)
@@ -95,7 +95,7 @@ def test_at_gives_the_inference_with_numbers(name: str) -> None:
             assert answers(b.at({t.name: n for t, n in values.items()})) == answers(numeric)
 
 
-@pytest.mark.parametrize("name", daily(names(), 13))
+@pytest.mark.parametrize("name", daily(names(), 20))
 def test_nests_of_symbolic_tiles_run(name: str) -> None:
     for case in tiled(name):
         try:

@@ -165,7 +165,7 @@ def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     assert claims.tally["proved"] >= 9 and (claims.tally["refuted"] > 8 or not claims.rows), claims.tally
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", daily(WORLDS, 2))
 def test_regions(name: str) -> None:
     """The algebra of images, a part of it under a budget that permits refusals but no wrong answers."""
     x, y = list(setting(name).ranges)[:2]

@@ -234,6 +234,17 @@ def test_a_step_that_is_claimed_is_one_of_every_value(seed: int) -> None:
     assert steps >= 10
 
 
+@pytest.mark.parametrize("e", [a * b, a * a * b, a * b * 2 + a, a * (b + 1)], ids=str)
+def test_the_step_of_a_product_is_one_of_all_residues(e: Expr) -> None:
+    value = compiled(e, [a, b])
+    for m, n in itertools.product((2, 3, 4, 6), repeat=2):
+        for p, s in itertools.product(range(m), range(n)):
+            known = Context({a: None, b: None}, assume=[(a % m).eq(p), (b % n).eq(s)]).frame.known
+            step, rest = step_of_sum(known, known.form(e))
+            values = {(value(p + m * x, s + n * y) - rest) % step for x in range(-3, 4) for y in range(-3, 4)}
+            assert values == {0}, (e, m, p, n, s, step, rest)
+
+
 def drawn_cases(r: random.Random, depth: int) -> Expr:
     """Choices among multiples with remainders, as they come."""
     if depth == 0:

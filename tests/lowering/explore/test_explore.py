@@ -158,7 +158,7 @@ def test_a_configuration_that_kills_its_process_is_a_row(tmp_path: Path) -> None
     assert all(row["product"] == row["a"] * row["b"] for row in found if not row["error"])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", daily([2, 0], 2))
 def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
     process = driver(tmp_path, workers, 10.0)
     wait_for(tmp_path / "log", 60)
