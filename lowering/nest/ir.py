@@ -94,7 +94,8 @@ class Carry:
 class For(Stmt):
     """`body` for each value of `var` in `range`, upwards; an extent below 0 counts as 0.
 
-    `thread` is the tag of the thread axis a loop runs on, else empty.
+    `thread` is the tag of the thread axis a loop runs on, else empty. `annotations` of another compiler,
+    by key, stay with the loop; its text shows them as a comment.
     """
 
     var: Var
@@ -103,6 +104,7 @@ class For(Stmt):
     kind: LoopKind = LoopKind.SERIAL
     thread: str = ""
     carried: tuple[Carry, ...] = ()
+    annotations: tuple[tuple[str, object], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +116,14 @@ class If(Stmt):
     orelse: Stmt | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class BlockLabel:
+    """Name and annotations of a statement's block in another compiler."""
+
+    name: str
+    annotations: tuple[tuple[str, object], ...] = ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Store(Stmt):
     """`tensor[indices] = value`, converted to the type of the tensor: integers wrap."""
@@ -121,6 +131,7 @@ class Store(Stmt):
     tensor: Tensor
     indices: tuple[Expr, ...]
     value: Operand
+    block: BlockLabel | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,6 +141,7 @@ class Evaluate(Stmt):
     call: ExternCall
     reads: tuple[Tensor, ...] = ()
     writes: tuple[Tensor, ...] = ()
+    block: BlockLabel | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -27,7 +27,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
@@ -194,7 +194,13 @@ def _loop(loop: For, depth: int, names: Naming) -> str:
         f"{label} = {first}, then {text(c.following, names.of)}"
         for label, first, c in zip(labels, firsts, loop.carried, strict=True)
     ]
-    return f"for {var} in {within}{on}{' with ' + '; '.join(carried) if carried else ''}:"
+    return f"for {var} in {within}{on}{' with ' + '; '.join(carried) if carried else ''}:{_remark(loop.annotations)}"
+
+
+def _remark(annotations: Iterable[tuple[str, object]]) -> str:
+    """The comment that shows annotations, on one line."""
+    shown = ", ".join(f"{key} = {value}".replace("\n", " ") for key, value in annotations)
+    return f"  # {shown}" if shown else ""
 
 
 def _argument(arg: Any, names: Naming) -> str:

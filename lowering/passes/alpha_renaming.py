@@ -96,7 +96,8 @@ def _with_tensors(stmt: Stmt, storage: _StorageDescent) -> Stmt:
     if isinstance(stmt, Evaluate):
         args = tuple(one(a) if isinstance(a, Tensor) else a for a in stmt.call.args)
         call = replace(stmt.call, args=args)
-        return Evaluate(call, tuple(map(one, stmt.reads)), tuple(map(one, stmt.writes)))
+        reads, writes = tuple(map(one, stmt.reads)), tuple(map(one, stmt.writes))
+        return with_fields(stmt, call=call, reads=reads, writes=writes)
     return stmt
 
 

@@ -21,7 +21,7 @@ from intset.expr.node import Cond, Expr, Var, const, truth
 from intset.expr.range import Range
 from intset.itermap.itermap import IterMap
 from lowering.adapters.tvm.initialization import guarded, is_initialization
-from lowering.nest.ir import Allocate, For, If, Stmt, Store, flat, seq
+from lowering.nest.ir import Allocate, Evaluate, For, If, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, proves
 from lowering.nest.tensors import Indices, element_accesses
 from lowering.nest.walk import bound_in, free_variables, range_ends, replaced, statements, transform, variables
@@ -200,6 +200,8 @@ def _initialization(first: Stmt, body: Sequence[Stmt], axes: Sequence[BlockAxis]
 
 
 def _with_kinds(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> list[BlockAxis]:
+    if any(isinstance(stmt, Evaluate) for stmt in statements(body)):
+        return list(axes)
     reduced = {axis.var for axis in _reduced(body, axes)}
     independent = _independent(axes, body, scope)
     kinds = {**dict.fromkeys(reduced, AxisKind.REDUCTION), **dict.fromkeys(independent, AxisKind.SPATIAL)}

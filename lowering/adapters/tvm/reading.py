@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir.stmt import SBlockRealize
@@ -25,12 +26,16 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
+from lowering.adapters.tvm.foreign import foreign, with_ordered_barriers, written_tensors
 from lowering.adapters.tvm.initialization import with_hoisted_initializations
-from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of
+from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, element_type, is_data, lanes_of, term_of
+from lowering.adapters.tvm.views import BufferView, flattened, row_major, unflattened
 from lowering.nest.ir import (
     Allocate,
     Assert,
     Assume,
+    BlockLabel,
+    Evaluate,
     For,
     Function,
     If,
@@ -39,39 +44,55 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     seq,
+    with_fields,
 )
 from lowering.nest.tensors import Indices
-from lowering.nest.walk import statements
+from lowering.nest.walk import rebuilt
 
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 
+DETECTED: Final = "tirx.script_parsing_detect_access"  # TVM's mark of a block whose regions its completion infers
 _KINDS: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD)
 
 
-def from_tvm(func: PrimFunc) -> Function:
-    """A function of TVM as a nest.
+@overload
+def from_tvm(func: PrimFunc, variables: None = None) -> Function: ...
+@overload
+def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any: ...
+def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any:
+    """A function of TVM as a nest; an expression as an operand; a range as a `Range`.
 
     Iteration variables of blocks become their bindings and predicates become branches. The initialization of a
     reduction stands in front of its loops where these are serial, innermost and never empty, else in their first
     iteration. Loops on threads run one after another, as TensorIR defines them before threads are launched. A buffer is
     the array of its elements: strides, offsets and alignment are the caller's, and `to_tvm(..., like=func)` gives them
     back. Parallel, vectorized, unrolled and thread-bound loops keep their kinds, buffers their storage scopes; a store
-    of vectors becomes a vectorized loop. Annotations are dropped.
+    of vectors becomes a vectorized loop. Loops keep their annotations and pragmas, stores the name and annotations of
+    their block.
+
+    A statement without a counterpart stays as it is, as a call that `to_tvm` writes back: external calls, barriers,
+    stores of unknown element types. Passes know the tensors that it reads and writes; a call that is given no pointer
+    may order accesses to every tensor that the function writes. Such nests are not run or printed as C.
+
+    Parameters
+    ----------
+    variables: for expressions and ranges: variables of TVM with their operands. The call adds a new variable for each
+        one without an entry, so later expressions share it.
 
     Raises
     ------
-    InputError: `func` is no `PrimFunc`, or contains an unsupported construct, named in the message.
+    InputError: `func` is none of these, an expression has no counterpart, or a statement without one uses a view of a
+        buffer; named in the message.
     """
-    if not isinstance(func, tirx.PrimFunc):
-        raise InputError(f"from_tvm takes a PrimFunc of TVM, not {shown(func)}")
-    return PrimFuncReader(func).function()
-
-
-class BufferView(NamedTuple):
-    """What a buffer of TVM stands for: elements of a tensor, by a function of the buffer's indices."""
-
-    tensor: Tensor
-    place: Callable[[Indices], Indices]
+    if isinstance(func, tirx.PrimFunc):
+        return PrimFuncReader(func).function()
+    known = {} if variables is None else variables
+    if isinstance(func, tvm.ir.Range):
+        low, extent = (as_expr(term_of(end, known), "the end of a range") for end in (func.min, func.extent))
+        return _range(low, extent)
+    if isinstance(func, tvm.ir.Expr) and isinstance(func.ty, tvm.ir.PrimType):
+        return term_of(func, known)
+    raise InputError(f"from_tvm takes a PrimFunc, an expression or a Range of TVM, not {shown(func)}")
 
 
 class PrimFuncReader:
@@ -98,8 +119,9 @@ class PrimFuncReader:
     def function(self) -> Function:
         """The nest."""
         body = self._stmt(self.func.body)
-        written = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Store)}
         tensors = tuple(self.tensors.values())
+        written = written_tensors(body)
+        body = with_ordered_barriers(body)
         attrs = self.func.attrs
         name = str(attrs["global_symbol"]) if attrs and "global_symbol" in attrs else "main"
         floats = tuple(value for value in self.scalars.values() if isinstance(value, Value))
@@ -139,8 +161,8 @@ class PrimFuncReader:
         if lanes_of(buffer) != 1:
             raise InputError(f"TVM's type {buffer.ty.dtype} of {buffer.name} has no counterpart: elements are scalars")
         extents = tuple(self._integer(e) for e in buffer.ty.shape)
-        tensor = PlaceholderOp(name or buffer.name or "buffer", extents, dtype_of(buffer)).output(0)
-        self._views[buffer] = BufferView(tensor, lambda indices: indices)
+        tensor = PlaceholderOp(name or buffer.name or "buffer", extents, element_type(buffer)).output(0)
+        self._views[buffer] = BufferView(tensor, lambda indices: indices, buffer)
         return tensor
 
     # -- terms ------------------------------------------------------------------------------------------------------
@@ -181,6 +203,7 @@ class PrimFuncReader:
 
     def _load(self, term: Any, *indices: Operand) -> Operand:
         view = self._view(term.source)
+        dtype_of(term.source)
         return element(view.tensor, view.place(tuple(as_expr(i, "an index") for i in indices)))
 
     def _view(self, buffer: Any) -> BufferView:
@@ -214,13 +237,41 @@ class PrimFuncReader:
     # -- statements -------------------------------------------------------------------------------------------------
 
     def _stmt(self, stmt: Any) -> Stmt:
-        rule = _STATEMENTS.get(type(stmt))
-        if rule is None:
-            raise InputError(f"TVM's statement {type(stmt).__name__} has no counterpart")
-        return rule(self, stmt)
+        """Convert a statement by the rule of its class, else keep it as an opaque call."""
+        try:
+            rule = _STATEMENTS.get(type(stmt))
+            if rule is None:
+                raise InputError(f"TVM's statement {type(stmt).__name__} has no counterpart")
+            return rule(self, stmt)
+        except InputError as error:
+            return self._foreign(stmt, error)
+
+    def _foreign(self, stmt: Any, error: InputError) -> Stmt:
+        """Keep a statement as an opaque call; raise `error` for an unknown variable or a view."""
+        try:
+            return foreign(stmt, self._known, self._whole)
+        except KeyError:
+            raise error from None
+
+    def _whole(self, buffer: Any) -> Tensor:
+        """The tensor of a buffer; raises `KeyError` for a view."""
+        view = self._views[buffer]
+        if not view.buffer.same_as(buffer):
+            raise KeyError(buffer)
+        return view.tensor
 
     def sequence(self, stmt: Any) -> Stmt:
-        return seq(*[self._stmt(part) for part in stmt.seq])
+        parts: list[Stmt] = []
+        for k, part in enumerate(stmt.seq):
+            if type(part) not in _DECLARING:
+                parts.append(self._stmt(part))
+                continue
+            try:
+                parts.append(_STATEMENTS[type(part)](self, part))
+            except InputError as error:  # the rest may use its name
+                parts.append(self._foreign(tir.SeqStmt(stmt.seq[k:]), error))
+                break
+        return seq(*parts)
 
     def loop(self, stmt: Any) -> Stmt:
         low, extent = self._integer(stmt.min), self._integer(stmt.extent)
@@ -233,7 +284,8 @@ class PrimFuncReader:
             self._bind(stmt.loop_var, first + var * step)
         tag = "" if stmt.thread_binding is None else str(stmt.thread_binding.thread_tag)
         kind = LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
-        return For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
+        loop = For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
+        return loop if not stmt.annotations else with_fields(loop, annotations=annotations_of(stmt))
 
     def attribute(self, stmt: Any) -> Stmt:
         key = str(stmt.attr_key)
@@ -244,8 +296,9 @@ class PrimFuncReader:
             tag = str(axis.thread_tag)
             kind = LoopKind.VTHREAD if key == "virtual_thread" else LoopKind.THREAD
             return For(var, _range(const(0), self._integer(stmt.value)), self._stmt(stmt.body), kind, tag)
-        if key.startswith("pragma_"):
-            return self._stmt(stmt.body)
+        inner = self._stmt(stmt.body) if key.startswith("pragma_") else None
+        if isinstance(inner, For):
+            return with_fields(inner, annotations=((key, stmt.value), *inner.annotations))
         raise InputError(f"TVM's attribute {key} has no counterpart")
 
     def branch(self, stmt: Any) -> Stmt:
@@ -260,8 +313,10 @@ class PrimFuncReader:
         lane = Var("lane")
         outside = self._terms
         self._terms, self._lane = self._converter(), (lane, lanes)  # terms of vectors are converted for this lane
-        one = self._store(stmt)
-        self._terms, self._lane = outside, None
+        try:
+            one = self._store(stmt)
+        finally:
+            self._terms, self._lane = outside, None
         assert isinstance(one, Store)
         each = _range(const(0), const(lanes))
         if not any(loaded_tensor(n) is one.tensor and read_indices(n) != one.indices for n in nodes(one.value)):
@@ -304,7 +359,7 @@ class PrimFuncReader:
                 return known.place(indices)
             return known.place(unflattened(flattened(indices, strides, offset), whole))
 
-        self._views[buffer] = BufferView(known.tensor, place)
+        self._views[buffer] = BufferView(known.tensor, place, known.buffer)
         return seq()
 
     def name(self, stmt: Any) -> Stmt:
@@ -340,6 +395,10 @@ class PrimFuncReader:
 
     def block(self, stmt: Any) -> Stmt:
         block = stmt.block
+        label = BlockLabel(str(block.name_hint), annotations_of(block))
+        is_root = stmt.same_as(self.func.body)  # `like` keeps what stands there
+        if label.annotations and not is_root and _holds_loops(block.body):
+            raise InputError(f"TVM's block {label.name} is annotated around loops: it has no counterpart")
         names: list[Stmt] = []
         for axis, term in zip(block.iter_vars, stmt.iter_values, strict=True):
             value = self._integer(term)
@@ -352,8 +411,8 @@ class PrimFuncReader:
             self._match(match)
         inside: list[Stmt] = [self._allocate(buffer) for buffer in block.alloc_buffers]
         if block.init is not None:
-            inside.append(self._initialization(block))
-        inside.append(self._stmt(block.body))
+            inside.append(_labelled(self._initialization(block), BlockLabel(f"{label.name}_init")))
+        inside.append(_labelled(self._stmt(block.body), label))
         whole = seq(*inside)
         return seq(*names, whole if predicate is truth(True) else If(predicate, whole))
 
@@ -386,7 +445,7 @@ class PrimFuncReader:
             offsets = (const(0),) * added + indices
             return whole.place(tuple(low + offset for low, offset in zip(lows, offsets, strict=True)))
 
-        self._views[match.buffer] = BufferView(whole.tensor, place)
+        self._views[match.buffer] = BufferView(whole.tensor, place, whole.buffer)
 
     def _know(self, terms: Any, values: list[Expr]) -> None:
         for term, value in zip(terms, values, strict=False):
@@ -394,30 +453,24 @@ class PrimFuncReader:
                 self._bind(term, value)
 
 
-def row_major(shape: list[Expr]) -> list[Expr]:
-    """The strides of a storage without gaps."""
-    strides = [const(1)]
-    for extent in reversed(shape[1:]):
-        strides.append(strides[-1] * extent if strides[-1] is not const(1) else extent)
-    return strides[::-1] if shape else []
+def annotations_of(node: Any) -> tuple[tuple[str, object], ...]:
+    """The annotations of a loop or block, without the mark of TVM's own parser."""
+    return tuple((str(key), value) for key, value in node.annotations.items() if str(key) != DETECTED)
 
 
-def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
-    """The number of an element in its storage."""
-    number = offset
-    for index, stride in zip(indices, strides, strict=True):
-        step = index if stride is const(1) else index * stride
-        number = step if number is const(0) else number + step
-    return number
+def _labelled(root: Stmt, label: BlockLabel) -> Stmt:
+    """The statements of a block with its label; those of inner blocks have their own."""
+
+    def own(stmt: Stmt) -> Stmt:
+        return with_fields(stmt, block=label) if isinstance(stmt, (Store, Evaluate)) and stmt.block is None else stmt
+
+    return rebuilt(root, own)
 
 
-def unflattened(number: Expr, shape: list[Expr]) -> Indices:
-    """The indices of an element by its number in a storage without gaps."""
-    found: list[Expr] = []
-    for extent in reversed(shape[1:]):
-        found.append(number % extent)
-        number = number // extent
-    return (number, *reversed(found)) if shape else ()
+def _holds_loops(body: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(body, [((tir.For, SBlockRealize), found.append)])
+    return bool(found)
 
 
 def _is_number(term: Any, value: int) -> bool:
@@ -428,6 +481,7 @@ def _range(low: Expr, extent: Expr) -> Range:
     return Range(low, const(0) if extent.is_const and extent.data < 0 else extent)
 
 
+_DECLARING: Final = (tir.AllocBuffer, tir.DeclBuffer, tir.Bind)  # their names reach to the end of the sequence
 _STATEMENTS: Final[dict[type, Callable[[PrimFuncReader, Any], Stmt]]] = {
     tir.SeqStmt: PrimFuncReader.sequence,
     tir.For: PrimFuncReader.loop,

@@ -11,19 +11,20 @@ from operator import attrgetter, methodcaller
 from typing import Any, Final
 
 from tvm.ir import Call, TensorLoad
+from tvm.ir import Var as TirVar
 from tvm.tirx import expr as tirx
 
 from bound import dtypes
 from bound.tir import build
 from bound.tir.calls import FUNCTIONS, popcount, power
 from bound.tir.machine import within
-from bound.tir.value import Operand, ValueOp, constant
+from bound.tir.value import Operand, ValueOp, constant, parameter
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.convert import Converter, OperandsByClass
 from intset.expr.dag import operations
-from intset.expr.node import Expr, PlainVar, const, truth
+from intset.expr.node import Expr, PlainVar, Var, const, truth
 from lowering.nest.undef import undef
 
 _MATHEMATICAL: Final = ("int32", "int64", "bool")
@@ -50,6 +51,17 @@ def dtype_of(term: Any) -> str:
             raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
         _known[str(found)] = dtype
     return dtype
+
+
+def element_type(buffer: Any) -> str:
+    """The element type of a buffer by its name, also of a type whose values have no counterpart."""
+    try:
+        return dtype_of(buffer)
+    except InputError:
+        name = str(getattr(buffer.ty, "dtype", ""))
+        if not name or lanes_of(buffer) != 1:
+            raise
+        return name
 
 
 _known: Final[dict[str, str]] = {}  # element types by TVM's names of types
@@ -243,9 +255,14 @@ _ROWS: Final[dict[object, Row]] = {
 }
 
 
+def is_supported(call: Any) -> bool:
+    """Whether a call has a counterpart: it computes a value and does nothing else."""
+    return call_name(call) in _CALLS
+
+
 def _arguments(call: Any) -> tuple[Any, ...]:
     """The operands of a supported call. Other calls have no operands here: the row refuses them by name."""
-    return tuple(call.args) if call_name(call) in _CALLS else ()
+    return tuple(call.args) if is_supported(call) else ()
 
 
 # Operands in constructor order; a `Let` contributes only its value.
@@ -260,3 +277,16 @@ operands_of: Final = OperandsByClass(
         Call: _arguments,
     }
 )
+
+
+def term_of(term: Any, known: dict[Any, Operand]) -> Operand:
+    """An expression; new variables are added to the known ones."""
+
+    def variable(var: Any) -> Operand:
+        if var not in known:
+            dtype = dtype_of(var)
+            known[var] = Var(var.name) if dtypes.is_int(dtype) else parameter(var.name, dtype)
+        return known[var]
+
+    found: Operand = converter({TirVar: variable}, operands_of)(term)
+    return found

@@ -22,7 +22,9 @@ from intset.expr.convert import Converter, operation_of
 from intset.expr.dag import substitute, without_assertions
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
+from lowering.adapters.tvm.foreign import ForeignCall, restored
 from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
+from lowering.adapters.tvm.threads import with_launched_threads
 from lowering.nest.driver import Descent, Synthesis, synthesized
 from lowering.nest.ir import (
     Allocate,
@@ -64,7 +66,7 @@ class PrimFuncWriter:
     _widens = False  # whether parameters get extents of the type of indices
 
     def __init__(self, f: Function, like: PrimFunc | None) -> None:
-        self.f, self.like = f, like
+        self.f, self.like = with_launched_threads(f), like
         self._variables: dict[Any, TirTerm] = {}
         self._buffers: dict[Tensor, TirTerm] = {}
         self._starts: dict[Tensor, tuple[Expr, ...]] = {}
@@ -209,8 +211,7 @@ class PrimFuncWriter:
         if starts is None:
             return list(indices)
         return [
-            i if start.is_const and start.data == 0 else tirx.Sub(i, self._terms(start))
-            for i, start in zip(indices, starts, strict=True)
+            i if _is_zero(start) else tirx.Sub(i, self._terms(start)) for i, start in zip(indices, starts, strict=True)
         ]
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class PrimFuncWriter:
             Allocate: self._allocate,
             Assert: self._assert,
             Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
-            Evaluate: _no_call,
+            Evaluate: self._call,
         }
 
     def _seq(self, stmt: Seq, descent: Descent) -> TirStmt:
@@ -247,7 +248,7 @@ class PrimFuncWriter:
         if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
-        return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding)
+        return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding, dict(stmt.annotations))
 
     def _if(self, stmt: If, descent: Descent) -> TirStmt:
         then = yield stmt.then, descent.then(stmt)
@@ -276,14 +277,27 @@ class PrimFuncWriter:
         self._buffers[stmt.tensor] = buffer
         return tir.AllocBuffer(buffer)
 
+    def _call(self, stmt: Evaluate, _: Descent) -> TirTerm:
+        """A statement that came from TVM, with present variables and buffers."""
+        call = stmt.call
+        if not isinstance(call, ForeignCall):
+            raise InputError(f"the nest calls {call.name}, a function of the host")
+        count = len(call.variables)
+        terms = [_as(var.ty, self._terms(e)) for var, e in zip(call.variables, call.args[:count], strict=True)]
+        tensors = [t for t in call.args[count:] if isinstance(t, Tensor)]
+        for tensor, former in zip(tensors, call.buffers, strict=True):
+            if len(former.ty.shape) != tensor.ndim or any(not _is_zero(e) for e in self._starts.get(tensor, ())):
+                raise InputError(f"{call.name}, a statement of TVM, knows {tensor.name} in its former storage")
+        return restored(call, terms, map(self._buffer, tensors))
+
     def _assert(self, stmt: Assert, _: Descent) -> TirTerm:
         made = tvm.get_global_func("tirx.AssertStmt")
         kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
         return made(self._terms(stmt.cond), kind, [message], None)
 
 
-def _no_call(stmt: Evaluate, _: Descent) -> TirTerm:
-    raise InputError(f"the nest calls {stmt.call.name}, a function of the host")
+def _is_zero(e: Expr) -> bool:
+    return e.is_const and e.data == 0
 
 
 def _refused(e: Operand) -> TirTerm:

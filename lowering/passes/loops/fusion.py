@@ -105,6 +105,8 @@ def _why_not(first: For, second: For, cursor: Cursor, between: list[Stmt]) -> tu
     for loop in (first, second):
         if loop.kind not in MOVABLE:
             return f"a loop that is {loop.kind} stays as it is", None
+        if loop.annotations:
+            return "an annotated loop stays as it is", None
         if loop.carried:
             return "a loop carries values from one iteration to the next", None
         if any(isinstance(stmt, (Assert, Evaluate)) for stmt in statements(loop.body)):
