@@ -202,6 +202,10 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
 
     The choice is active in the entering thread or task and in tasks started inside the block, until it ends. Blocks may
     end in any order; of two active blocks that choose one field, the innermost wins.
+
+    Parameters
+    ----------
+    choices: fields of `Config`, by name.
     """
 
     entered = entered_blocks("intset_using")

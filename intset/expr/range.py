@@ -17,9 +17,14 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 class Range:
     """The half-open interval `[min, min + extent)` of integers.
 
-    `min` and `extent` are expressions. `Range.everything()` has all integers, an extent of `POS_INF` is an upper half
-    line and `Range.up_to(last)` a lower one with `max` equal to `last`. A negative symbolic extent means empty; a
-    negative constant extent raises `InputError`.
+    `Range.everything()` has all integers, an extent of `POS_INF` is an upper half line and `Range.up_to(last)` a lower
+    one with `max` equal to `last`.
+
+    Parameters
+    ----------
+    min: the first integer, an expression.
+    extent: the number of integers, an expression. A negative symbolic extent means empty; a negative constant extent
+        raises `InputError`.
     """
 
     __slots__ = ("_last", "_loads", "_variables", "ends", "extent", "min")
