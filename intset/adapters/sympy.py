@@ -117,6 +117,15 @@ def exporter(
     )
 
 
+def _symbolic_ends(symbol: Any, ends: Any) -> tuple[Any, list[Any]]:
+    """The range without its ends over other symbols, and these as conditions."""
+    if not isinstance(ends, Sequence) or len(ends) != 2:
+        return ends, []
+    low, high = (end if getattr(end, "free_symbols", ()) else None for end in ends)
+    stated = [*([] if low is None else [low <= symbol]), *([] if high is None else [symbol <= high])]
+    return (ends[0] if low is None else None, ends[1] if high is None else None), stated
+
+
 class Environment:
     """Symbols with ranges and guards, and the questions of a compiler's shape environment, over sympy's terms.
 
@@ -124,7 +133,8 @@ class Environment:
 
     Parameters
     ----------
-    ranges: (least, greatest) value of each symbol, both included; `None` or sympy's infinities where unbounded.
+    ranges: (least, greatest) value of each symbol, both included; `None` or sympy's infinities where unbounded. An end
+        over other symbols, `(0, s - 1)`, is a guard.
     guards: conditions that hold.
     replacements: terms that stand for symbols; the range of such a symbol is a fact about its term.
     functions: the functions that answers are written with, as for `exporter`.
@@ -147,11 +157,16 @@ class Environment:
     ) -> None:
         self.left_out: tuple[Basic, ...] = ()
         self._functions, self._infinity = functions, infinity
-        sizes = {symbol: ranged_symbol(symbol, ends) for symbol, ends in mapped(ranges, "the ranges").items()}
+        sizes: dict[Basic, Var] = {}
+        stated = [*listed(guards, "the guards")]
+        for symbol, ends in mapped(ranges, "the ranges").items():
+            numbers, over_symbols = _symbolic_ends(symbol, ends)
+            sizes[symbol] = ranged_symbol(symbol, numbers)
+            stated += over_symbols
         replaced = mapped({} if replacements is None else replacements, "replacements")
         free = {symbol: size for symbol, size in sizes.items() if symbol not in replaced}
         self._convert, self._replaced = importer(free, replaced), len(replaced)
-        facts = [self._condition(guard) for guard in listed(guards, "the guards")]
+        facts = [self._condition(guard) for guard in stated]
         for symbol in replaced:
             term = self._convert(symbol)
             if symbol in sizes and isinstance(term, Expr):

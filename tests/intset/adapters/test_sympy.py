@@ -333,3 +333,14 @@ def test_refusals_of_fractions_and_powers_show_the_term() -> None:
 
 def test_examples() -> None:
     check_examples(adapter, "sympy and PyTorch")
+
+
+def test_ranges_may_end_at_other_symbols() -> None:
+    s, x, y = sympy.symbols("s x y", integer=True)
+    env = Environment({s: (2, 64), x: (0, 127), y: (0, s - 1)})
+    assert env.simplify_index(sympy.floor((s * x + y) / s)) == x and env.simplify_index(sympy.Mod(s * x + y, s)) == y
+    assert env.value_range(y) == (0, 63) and env.guard_holds(y < s) is True and env.guard_holds(y > s) is False
+    both = Environment({s: (2, None), x: (s, s * 2), y: (-s, s - x)})
+    assert both.guard_holds(x + y <= s) is True and both.guard_holds(x >= 2) is True and both.guard_holds(x > 2) is None
+    with pytest.raises(InputError):
+        Environment({y: (0, "s")})

@@ -41,6 +41,16 @@ def test_powers_of_a_variable_have_ends_over_sizes(e: Expr) -> None:
     assert bounds.is_tight or m in e.free_vars()
 
 
+def test_a_quotient_beside_its_terms_is_read_as_one() -> None:
+    for e, last in (((n - 1 - i) * i // n, None), ((i * i - i) // n - i, 0), (i + i * i // n, None)):
+        low, high = RUN.bounds(e)
+        assert RUN.prove(e >= low) and RUN.prove(e <= high) and (last is None or high == last)
+        for size in range(1, 9):
+            taken = {evaluate(e, {n: size, i: x}) for x in range(size)}
+            assert evaluate(as_expr(low), {n: size}) <= min(taken) and evaluate(as_expr(high), {n: size}) >= max(taken)
+    assert RUN.bounds((n - 1 - i) * i // n)[0] == 0
+
+
 @pytest.mark.parametrize("e", POWERS, ids=str)
 @pytest.mark.parametrize("first", [-2, 1])
 def test_powers_over_shifted_ranges_are_sound(e: Expr, first: int) -> None:

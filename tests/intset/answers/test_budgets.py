@@ -127,6 +127,11 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "notes",
         "coordinate_bounds",
         "mentioned",
+        "base",
+        "strides",
+        "extents",
+        "modulus",
+        "remainder",
     ):
         asks[name] = lambda name=name: getattr(s, name)
     known = operations(s)
