@@ -24,6 +24,7 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.calls import Buffer, ExternCall
 from bound.tir.value import Operand
+from bound.tir.walk import loaded_tensor
 from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 from intset.expr.printer import shown
@@ -107,10 +108,11 @@ MAX_PIECES: Final = 8  # maximal number of nests of a stage
 def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
     """The nests of a stage over the disjoint pieces of its region; `None` if it has no such pieces.
 
-    Pieces that are no fewer than the elements of the box around them test more often than its nest stores.
+    Of a copy, pieces no fewer than the elements of the box around them test more often than its nest stores.
     """
     found = bounds.pieces(stage, MAX_PIECES)
-    if found is None or len(found.pieces) == 1:
+    is_copy = isinstance(stage.op, ComputeOp) and all(loaded_tensor(e) is not None for e in stage.op.body)
+    if found is None or len(found.pieces) == 1 or not is_copy:
         return None if found is None else found.pieces
     extents = [constant_value(as_expr(r.extent)) for r in bounds.allocated(stage.op.outputs[0])]
     size = prod(e for e in extents if e is not None) if None not in extents else None

@@ -21,7 +21,7 @@ from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
@@ -159,10 +159,10 @@ class StageRegion(Region):
             return self._env.count_of(key, lambda: count_term(CountAtSizes(word, sizes, self)))
 
     @as_configured
-    def _counts_at(self, sizes: Mapping[Var, int]) -> tuple[int, int]:
-        """The largest and the total number of elements of the instances, at values of all sizes.
+    def _count_at(self, word: str, sizes: Mapping[Var, int]) -> int:
+        """The largest or the total number of elements of the instances, at values of all sizes.
 
-        Guarantee: the counts of this region; beyond the budget those of its box.
+        Guarantee: the count of this region; beyond the budget that of the box around each instance.
 
         Raises
         ------
@@ -172,27 +172,35 @@ class StageRegion(Region):
         env, loops = self._env, self._loops()
         if excluding := self._excluding({v: as_expr(number) for v, number in sizes.items()}):
             raise ZeroDivisionError(f"{excluding[0]} excludes these sizes")
-        around = {
-            v: Range(*(substitute(as_expr(e), sizes) for e in (r.min, r.extent)))
-            for v, r in transitive_ranges(env, loops).items()
-        }
+        ranges = [
+            (v, *(substitute(e, sizes) for e in (low(r), extent(r)))) for v, r in transitive_ranges(env, loops).items()
+        ]
         try:
-            inside = [cond for v, r in around.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
-            run = env.shapes.where((), logical_and(*inside)).without([v for v in around if v not in loops])
-            most, total = self.shape.at(sizes).intersect_params(run).counts(loops, REGION_POINTS)
+            inside = [cond for v, first, number in ranges for cond in (v >= first, v < first + number)]
+            run = env.shapes.where((), logical_and(*inside)).without([v for v, *_ in ranges if v not in loops])
+            counts = self.shape.at(sizes).intersect_params(run).counts(loops, REGION_POINTS)
         except (BudgetError, CountError):
-            return self._counts_of_hull(around, sizes)
-        assert isinstance(most, int) and isinstance(total, int)  # a tensor is finite
-        return most, total
+            return self._visited_count(word, sizes)
+        number = counts[word != MAX]
+        assert isinstance(number, int)  # a tensor is finite
+        return number
 
-    def _counts_of_hull(self, around: Mapping[Var, Range], sizes: Mapping[Var, int]) -> tuple[int, int]:
-        """The counts of the box around each instance, at values of all sizes."""
-        hull = self._footprint.hull(self._env)
-        loops = tuple((v, low(r), extent(r)) for v, r in around.items())
+    def _visited_count(self, word: str, sizes: Mapping[Var, int]) -> int:
+        """The total by a visit to every point of the box around each instance; else the count of these boxes."""
+        env, hull = self._env, self._footprint.hull(self._env)
+        around = transitive_ranges(env, (*self._loops(), *hull.variables()))
+        loops = tuple((v, low(around[v]), extent(around[v])) for v in env.ranges if v in around)
         sides = tuple(tuple(form.expr() for form in side.extents()) for side in hull.sides)
-        where = tuple(form.expr() >= 0 for form in hull.where)
-        most, total = (InstanceCount(word, tuple(sizes), loops, sides, (*where, *hull.also)) for word in (MAX, TOTAL))
-        return most(*sizes.values()), total(*sizes.values())
+        where = (*(form.expr() >= 0 for form in hull.where), *hull.also)
+        count = InstanceCount(word, tuple(sizes), loops, sides, where)
+        if word == TOTAL:
+            point = [Var(f"x{k}") for k in range(self.dims)]
+            lows = (maximum(*(form.expr() for form in side.lows)) for side in hull.sides)
+            axes = tuple((x, first, minimum(*side)) for x, first, side in zip(point, lows, sides, strict=True))
+            with suppress(BudgetError):
+                members = (*where, *self._footprint.conditions(point))
+                return InstanceCount(TOTAL, tuple(sizes), (*loops, *axes), (), members)(*sizes.values())
+        return count(*sizes.values())
 
     def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
         """A count of a box over sizes; `None` for other regions."""
@@ -343,8 +351,7 @@ class CountAtSizes:
         ZeroDivisionError: a fact excludes these sizes, such as a tile of size 0.
         BudgetError: there are more than `REGION_POINTS` instances.
         """
-        most, total = self.region._counts_at(dict(zip(self.sizes, sizes, strict=True)))
-        return most if self.word == MAX else total
+        return self.region._count_at(self.word, dict(zip(self.sizes, sizes, strict=True)))
 
 
 __all__ = ["Box", "StageRegion"]

@@ -104,6 +104,15 @@ def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> se
     return shown
 
 
+@pytest.mark.parametrize("seed", [216, 226])
+def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int) -> None:
+    program = Program(seed, also="tiles caches", most=3)
+    b = program.inferred()
+    assert b is not None
+    for sizes in program.choices[:2]:
+        check(b, program.values(sizes))
+
+
 def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None:
     """With numbers four elements are copied in 18 instances; with sizes no guard states these, and 15 are in 72."""
     source = te.placeholder((15,), name="I")
