@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 tvm = pytest.importorskip("tvm", exc_type=ImportError)
 
@@ -20,11 +21,10 @@ from intset.errors import InputError  # noqa: E402
 from lowering import lower, parse_nest, simplify  # noqa: E402
 from lowering.adapters.tvm import from_tvm, to_tvm  # noqa: E402
 from lowering.adapters.tvm.threads import with_launched_threads  # noqa: E402
-from lowering.nest.ir import Evaluate, Function  # noqa: E402
-from lowering.nest.walk import calls  # noqa: E402
+from lowering.nest.ir import Evaluate, For, Function  # noqa: E402
+from lowering.nest.walk import calls, statements  # noqa: E402
 from lowering.passes import merge_adjacent_loops, unique_names  # noqa: E402
 from tests.lowering.lowered import check_run  # noqa: E402
-from tests.strategies.schedules import Program, programs  # noqa: E402
 from tests.sweeps import sampled  # noqa: E402
 
 
@@ -235,14 +235,20 @@ def test_cooperative_fetching_becomes_a_kernel(depth: int, blocks: bool) -> None
     assert kernel.count("barrier(CLK_LOCAL_MEM_FENCE)") == 2
 
 
-@sampled(1, 400, programs(most=2, also="threads"))
-def test_launched_threads_compute_the_same(program: Program) -> None:
-    b = program.inferred()
-    if b is not None:
-        check_run(with_launched_threads(lower(program.schedule, bounds=b)), program.schedule, program.sizes)
+@sampled(3, 200, st.integers(1, 4), st.integers(1, 7), st.integers(1, 8), shows={True})
+def test_launched_threads_compute_the_same(tile: int, depth: int, size: int) -> bool:
+    s = tiled(tile, depth, size)
+    f = lower(s)
+    launched = with_launched_threads(f)
+    check_run(launched, s)
+    return launched.body is not f.body
 
 
 @pytest.mark.parametrize("depth", [1, 6])
 def test_tiles_of_other_extents_are_fetched_whole(depth: int) -> None:
     s = tiled(3, depth, 6)
-    check_run(with_launched_threads(lower(s)), s)
+    f = with_launched_threads(lower(s))
+    check_run(f, s)
+    loops = [stmt for stmt in statements(f.body) if isinstance(stmt, For) and stmt.thread.startswith("threadIdx")]
+    assert len(loops) >= 4  # loops of one iteration are none
+    assert {loop.range.ends for loop in loops} == {(0, 2)}
