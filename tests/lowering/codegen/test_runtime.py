@@ -12,8 +12,10 @@ from intset.expr import ops
 from intset.expr.dag import postorder
 from lowering.nest.ir import For
 from lowering.nest.walk import operands, statements
+from tests.compilers import needs_compiler
 
 
+@needs_compiler
 def test_every_program_is_right_under_every_compiler(capsys: Any) -> None:
     assert runtime.main(["--repeat", "1", "--scale", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -25,6 +27,7 @@ def test_every_program_is_right_under_every_compiler(capsys: Any) -> None:
         assert row["ratios"].keys() == {"plain / facts", "plain / strength"} and min(row["ratios"].values()) > 0
 
 
+@needs_compiler
 def test_the_table_names_what_it_shows(capsys: Any) -> None:
     assert runtime.main(["flatten", "--repeat", "1", "--scale", "1"]) == 0
     assert "plain/facts" in capsys.readouterr().out
