@@ -21,8 +21,8 @@ EXTREMUM: Final = 16
 EXTREMUM_OF_LONG: Final = 32  # the same with long numbers
 DIVISIONS: Final = 16
 """Of writing quantified variables as divisions: parametric integer programming."""
-GIST: Final = 8
-"""Of a set with divisions simplified in a context."""
+GIST_OPERATIONS: Final = 10_000
+"""Operations of dropping the implied constraints of one set with divisions, whatever a question may spend."""
 PIECEWISE_END: Final = 2
 """Of an end of a set as a function of parameters."""
 INTEGER_PROGRAM: Final = 8

@@ -13,7 +13,7 @@ import islpy
 from intset.domains.isl.presburger import declared
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.shape import IslShape
-from intset.domains.isl.to_expr import pw_aff_to_expr
+from intset.domains.isl.to_expr import pw_aff_to_expr, simplified
 from intset.domains.isl.translate import param_name
 from intset.domains.sets.region import Region, region_of_shape
 from intset.domains.sets.relation import Relation
@@ -126,7 +126,7 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
 
 def _itself(shape: IslShape, names: Mapping[Var, str]) -> islpy.Set:
     """The set of a shape, its parameters renamed, without what these declare."""
-    found = islpy.Set(str(shape.get().gist_params(declared(shape))) if names else shape.text())
+    found = islpy.Set(str(simplified(shape.get(), declared(shape))) if names else shape.text())
     for param, name in names.items():
         at = found.find_dim_by_name(_PARAM, param_name(param))
         found = found if at < 0 else found.set_dim_name(_PARAM, at, name)

@@ -110,6 +110,27 @@ def texts(call: Any, limits: Limits, failure: Failure) -> Method:
     return method
 
 
+def beyond_limit(
+    method: Method, operations: int, limits: Limits, works: Callable[[Any], bool], failure: Failure
+) -> Method:
+    """A method that may take `operations` beyond the limit; the next call then meets the limit."""
+
+    def beyond(*given: Any) -> Any:
+        context = limits.context_of(given[0])
+        limit = limits.read(context)
+        if not limit:
+            return method(*given)
+        if not works(context):
+            raise failure(given)
+        limits.write(context, limit + operations)
+        try:
+            return method(*given)
+        finally:
+            limits.write(context, limit)
+
+    return beyond
+
+
 def names(call: Any, _: Failure) -> Method:
     def method(*given: Any) -> str | None:
         name: bytes | None = call(*given)
@@ -295,10 +316,10 @@ class _Maker:
         self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
         self._steps: dict[Any, dict[str, _CallStep]] = {kind: {} for _, kind in objects}
         for line in table:
-            method = self._method(line)
+            method = self._beyond_limit(line) if line.beyond else self._method(line)
             setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
             first = line.arguments[0]
-            if first.is_taken and line.result in self.classes:
+            if first.is_taken and line.result in self.classes and not line.beyond:
                 name = line.method if line.is_method else f"{line.of}.{line.method}"
                 self._steps[self.classes[first.kind]][name] = self._step(line)
         self.classes["Set"].get_basic_sets = elements(self.classes["Set"].get_basic_set_list)
@@ -388,6 +409,14 @@ class _Maker:
             return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
 
         return objects_of_numbers(call, with_int, small, failure)
+
+    def _beyond_limit(self, line: Signature) -> Method:
+        context_of = self._contexts[line.arguments[0].kind]
+
+        def failure(given: Any) -> Error:
+            return self._failed(line.function, context_of(given[0]))
+
+        return beyond_limit(self._method(line), line.beyond, Limits(context_of, *self._limits), self.works, failure)
 
     def _value_of(self, context: Any, number: int) -> Any:
         if not -LONG <= number < LONG:

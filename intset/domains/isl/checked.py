@@ -16,7 +16,7 @@ from intset.budgets import (
     DIFFERENCE,
     EXTREMUM,
     EXTREMUM_OF_LONG,
-    GIST,
+    GIST_OPERATIONS,
     INTEGER_PROGRAM,
     PIECEWISE_END,
     PROGRAM_OPERATIONS,
@@ -26,7 +26,7 @@ from intset.errors import BudgetError
 from intset.regions.derived import remark
 
 if TYPE_CHECKING:
-    from islpy import BasicSet, Map, Point, PwAff, PwMultiAff, Set
+    from islpy import BasicSet, Constraint, Map, Point, PwAff, PwMultiAff, Set
 
 
 Answer = TypeVar("Answer")
@@ -195,13 +195,61 @@ def difference_of(points: Set, other: Set) -> Set:
 
 
 def gist_of(points: Set, within: Set) -> Set:
-    """The same points inside `within`, in fewer constraints; the set itself where isl's answer fails its check."""
-    with weighed(GIST if points.involves_locals() else 1):
-        found: Set = points.gist(within)
+    """The same points inside `within`, in fewer constraints; the set itself where isl's answer fails its check.
+
+    isl's own `gist` of sets with divisions can end the process, with and without a limit, and is not asked.
+
+    Parameters
+    ----------
+    within: a set over the same space, or over its parameters.
+    """
+    if within.is_params() and not points.is_params():
+        if not (points.involves_locals() or within.involves_locals()):
+            return points.gist_params(within)
+        within = isl().Set.universe(points.get_space()).intersect_params(within)
+    if points.involves_locals() or within.involves_locals():
+        try:
+            with budget(GIST_OPERATIONS):
+                return _without_implied(points, within)
+        except BudgetError:
+            return points
+    found: Set = points.gist(within)
     if found.intersect(within).is_equal(points.intersect(within)):
         return found
     remark("isl's gist was another set, and was not used")
     return points
+
+
+def _without_implied(points: Set, within: Set) -> Set:
+    """A set without disjuncts outside `within`, and without constraints that the others and `within` imply."""
+    universe: Set = isl().Set.universe(points.get_space())
+    found: Set = isl().Set.empty(points.get_space())
+    for part in points.get_basic_sets():
+        inside = part.to_set()
+        if inside.is_disjoint(within):
+            continue
+        if _is_implicit(part):
+            found = found.union(inside)
+            continue
+        stated = [c for c in part.get_constraints() if not c.is_div_constraint()]
+        sets = [universe.add_constraint(c) for c in sorted(stated, key=_divisions_in, reverse=True)]
+        later = [universe]  # the last constraints together, fewer first
+        for one in reversed(sets):
+            later.append(later[-1].intersect(one))
+        rest, others = universe, within
+        for k, one in enumerate(sets, 1):
+            if not others.intersect(later[-1 - k]).is_subset(one):
+                rest, others = rest.intersect(one), others.intersect(one)
+        if rest.is_equal(universe):
+            return universe
+        found = found.union(rest)
+    return found
+
+
+def _divisions_in(constraint: Constraint) -> int:
+    """The number of divisions in a constraint."""
+    div = isl().dim_type.div
+    return sum(bool(constraint.involves_dims(div, k, 1)) for k in range(constraint.dim(div)))
 
 
 def simple_hull_of(union: Set) -> Set:

@@ -3,6 +3,9 @@
 A line is a class, a method, the arguments and the result. Its C function is called `isl_class_method` unless the line
 says otherwise. `+` marks an argument of which the function takes ownership; the first argument of a method is the
 object itself.
+`!N` marks a method that a limit should not end: isl meets a limit as a failed allocation, and an error path of this
+method uses what failed, which ends the process. It may take N thousand operations beyond the limit and is charged
+afterwards: more for what is short as a rule, fewer for integer programs.
 After `|`: the C function with the same effect for a last argument that fits a C `int`; divisors are positive.
 
 result     at a failure
@@ -15,6 +18,19 @@ number     a null pointer; an `int` where it is an integer, else a `Val`
 void       never
 text       a null pointer; a text to be freed
 name       never: a null pointer is an answer, too; the text belongs to the object
+
+Evidence for `!` (isl 0.27 to 0.28; each met by failing one allocation after the other in forked children):
+
+function                           where the process ends
+---------------------------------  ------------------------------------------------------------------------
+compute_divs, coalesce             `isl_basic_map_drop_redundant_divs`: an inequality of a copy that failed
+lexmin, lexmax, dim_min, dim_max   while a parametric optimum is written (once in 23,000 limits)
+gist, gist_params                  `isl_tab_detect_implicit_equalities`: a tableau that could not grow
+get_stride                         after an affine hull that failed
+union_add                          after a difference of domains that failed
+to_str                             printing; all texts are printed without a limit
+
+`tests/intset/domains/test_isl_limits.py` looks for others.
 """
 
 from __future__ import annotations
@@ -106,17 +122,17 @@ Set add_dims +Set int int -> Set
 Set align_divs +Set -> Set
 Set align_params +Set +Space -> Set
 Set apply +Set +Map -> Set
-Set coalesce +Set -> Set
+Set coalesce!1000 +Set -> Set
 Set complement +Set -> Set
-Set compute_divs +Set -> Set
+Set compute_divs!1000 +Set -> Set
 Set count_val Set -> number
 Set dim Set int -> size
 Set dim_has_lower_bound Set int int -> truth
 Set dim_has_upper_bound Set int int -> truth
 Set dim_is_bounded Set int int -> truth
-Set dim_max +Set int -> PwAff
+Set dim_max!50 +Set int -> PwAff
 Set dim_max_val +Set int -> number
-Set dim_min +Set int -> PwAff
+Set dim_min!50 +Set int -> PwAff
 Set dim_min_val +Set int -> number
 Set drop_unused_params +Set -> Set
 Set equate +Set int int int int -> Set
@@ -127,9 +143,9 @@ Set foreach_point Set points -> void
 Set get_basic_set_list Set -> BasicSetList
 Set get_dim_name Set int int -> name
 Set get_space Set -> Space
-Set get_stride Set int -> number
-Set gist +Set +Set -> Set
-Set gist_params +Set +Set -> Set
+Set get_stride!1000 Set int -> number
+Set gist!1000 +Set +Set -> Set
+Set gist_params!1000 +Set +Set -> Set
 Set insert_dims +Set int int int -> Set
 Set intersect +Set +Set -> Set
 Set intersect_params +Set +Set -> Set
@@ -142,8 +158,8 @@ Set is_equal Set Set -> truth
 Set is_params Set -> truth
 Set is_subset Set Set -> truth
 Set lex_lt_set +Set +Set -> Map
-Set lexmax +Set -> Set
-Set lexmin +Set -> Set
+Set lexmax!50 +Set -> Set
+Set lexmin!50 +Set -> Set
 Set lower_bound_val +Set int int +Val -> Set | lower_bound_si
 Set make_disjoint +Set -> Set
 Set move_dims +Set int int int int int -> Set
@@ -187,8 +203,8 @@ Aff get_coefficient_val Aff int int -> number
 Aff get_constant_val Aff -> number
 Aff get_denominator_val Aff -> number
 Aff get_div Aff int -> Aff
-Aff gist +Aff +Set -> Aff
-Aff gist_params +Aff +Set -> Aff
+Aff gist!1000 +Aff +Set -> Aff
+Aff gist_params!1000 +Aff +Set -> Aff
 Aff gt_set +Aff +Aff -> Set
 Aff is_cst Aff -> truth
 Aff is_nan Aff -> truth
@@ -209,14 +225,14 @@ PwAff read_from_str Context text -> PwAff
 PwAff add +PwAff +PwAff -> PwAff
 PwAff add_constant_val +PwAff +Val -> PwAff
 PwAff as_aff +PwAff -> Aff
-PwAff coalesce +PwAff -> PwAff
+PwAff coalesce!1000 +PwAff -> PwAff
 PwAff eq_set +PwAff +PwAff -> Set
 PwAff floor +PwAff -> PwAff
 PwAff foreach_piece PwAff pieces -> void
 PwAff ge_set +PwAff +PwAff -> Set
 PwAff get_space PwAff -> Space
-PwAff gist +PwAff +Set -> PwAff
-PwAff gist_params +PwAff +Set -> PwAff
+PwAff gist!1000 +PwAff +Set -> PwAff
+PwAff gist_params!1000 +PwAff +Set -> PwAff
 PwAff insert_domain +PwAff +Space -> PwAff
 PwAff intersect_domain +PwAff +Set -> PwAff
 PwAff le_set +PwAff +PwAff -> Set
@@ -231,14 +247,14 @@ PwAff scale_val +PwAff +Val -> PwAff
 PwAff sub +PwAff +PwAff -> PwAff
 PwAff tdiv_q +PwAff +PwAff -> PwAff
 PwAff to_str PwAff -> text
-PwAff union_add +PwAff +PwAff -> PwAff
+PwAff union_add!1000 +PwAff +PwAff -> PwAff
 PwAff zero_set +PwAff -> Set
 
 MultiAff get_aff MultiAff int -> Aff
 MultiAff to_str MultiAff -> text
 
 PwMultiAff from_map +Map -> PwMultiAff
-PwMultiAff coalesce +PwMultiAff -> PwMultiAff
+PwMultiAff coalesce!1000 +PwMultiAff -> PwMultiAff
 PwMultiAff foreach_piece PwMultiAff multi_pieces -> void
 PwMultiAff to_str PwMultiAff -> text
 """
@@ -277,6 +293,7 @@ class Signature(NamedTuple):
     result: str
     function: str
     for_small: str | None
+    beyond: int  # operations that it may take beyond the limit
 
     @property
     def is_method(self) -> bool:
@@ -295,10 +312,11 @@ def signatures() -> Iterator[Signature]:
     """Parse the table."""
     for line in filter(None, _TABLE.splitlines()):
         head, _, tail = line.partition(" -> ")
-        of, method, *arguments = head.split()
+        of, marked, *arguments = head.split()
+        method, _, thousands = marked.partition("!")
         tail, _, named = tail.partition(" = ")
         result, _, small = tail.partition(" | ")
         given = tuple(Argument(word.lstrip("+"), word.startswith("+")) for word in arguments)
-        yield Signature(
-            of, method, given, result, named or f"{c_name(of)}_{method}", f"{c_name(of)}_{small}" if small else None
-        )
+        for_small = f"{c_name(of)}_{small}" if small else None
+        function = named or f"{c_name(of)}_{method}"
+        yield Signature(of, method, given, result, function, for_small, 1000 * int(thousands or 0))

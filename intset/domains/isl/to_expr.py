@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from intset.budgets import DIVISIONS, GIST, LATTICE_PIECES, MERGED_PIECES
+from intset.budgets import DIVISIONS, LATTICE_PIECES, MERGED_PIECES
 from intset.domains.isl.checked import coalesced, gist_of
 from intset.domains.isl.session import isl, number, val, weighed
 from intset.errors import BudgetError, InputError
@@ -150,9 +150,17 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
     dims, params: the expressions for the input dimensions and the parameters of `pw`, in order.
     context: an isl Set, over parameters or the same space; the expression is valid inside it.
     """
+    pieces = pieces_of(pw.coalesce())
     if context is not None:
-        pw = simplified(pw, context)
-    return pieces_to_expr(pieces_of(pw.coalesce()), dims, params, context)
+        if context.involves_locals() or any(_has_divisions(piece) for piece in pieces):
+            pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
+        else:
+            pieces = pieces_of(simplified(pw, context).coalesce())
+    return pieces_to_expr(pieces, dims, params, context)
+
+
+def _has_divisions(piece: Piece) -> bool:
+    return bool(piece.domain.involves_locals()) or piece.function.dim(isl().dim_type.div) > 0
 
 
 def pieces_to_expr(
@@ -213,14 +221,10 @@ def within_context(isl_set: Set, context: Set | None) -> Set:
 
 def simplified(isl_object: Gisted, context: Set) -> Gisted:
     """isl's `gist`: a simpler object, equal inside `context`; the object itself if isl fails (a defect of its gist)."""
-    plain = isl_object if isinstance(isl_object, isl().Set) else None
     try:
-        if context.is_params() and (plain is None or not plain.is_params()):
-            with weighed(GIST if plain is not None and plain.involves_locals() else 1):
-                return isl_object.gist_params(context)
         if isinstance(isl_object, isl().Set):
             return gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
-        return isl_object.gist(context)
+        return isl_object.gist_params(context) if context.is_params() else isl_object.gist(context)
     except isl().Error:
         return isl_object
 
