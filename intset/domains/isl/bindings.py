@@ -21,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from intset.domains.isl.signatures import Argument, Limits, Reads, Signature, c_name, signatures
+from intset.domains.isl.signatures import Argument, Limits, Reads, Signature, beyond_limit, c_name, signatures
 from intset.expr.printer import number_of
 
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
@@ -108,27 +108,6 @@ def texts(call: Any, limits: Limits, failure: Failure) -> Method:
         raise failure(given)
 
     return method
-
-
-def beyond_limit(
-    method: Method, operations: int, limits: Limits, works: Callable[[Any], bool], failure: Failure
-) -> Method:
-    """A method that may take `operations` beyond the limit; the next call then meets the limit."""
-
-    def beyond(*given: Any) -> Any:
-        context = limits.context_of(given[0])
-        limit = limits.read(context)
-        if not limit:
-            return method(*given)
-        if not works(context):
-            raise failure(given)
-        limits.write(context, limit + operations)
-        try:
-            return method(*given)
-        finally:
-            limits.write(context, limit)
-
-    return beyond
 
 
 def names(call: Any, _: Failure) -> Method:

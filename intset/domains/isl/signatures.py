@@ -35,7 +35,7 @@ to_str                             printing; all texts are printed without a lim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 _TABLE = """
@@ -266,6 +266,31 @@ class Limits(NamedTuple):
     context_of: Callable[[Any], Any]
     read: Any
     write: Any
+
+
+def beyond_limit(
+    method: Callable[..., Any],
+    operations: int,
+    limits: Limits,
+    works: Callable[[Any], bool],
+    failure: Callable[[Sequence[Any]], Exception],
+) -> Callable[..., Any]:
+    """A method that may take `operations` beyond the limit; the next call then meets the limit."""
+
+    def beyond(*given: Any) -> Any:
+        context = limits.context_of(given[0])
+        limit = limits.read(context)
+        if not limit:
+            return method(*given)
+        if not works(context):
+            raise failure(given)
+        limits.write(context, limit + operations)
+        try:
+            return method(*given)
+        finally:
+            limits.write(context, limit)
+
+    return beyond
 
 
 class Reads(NamedTuple):
