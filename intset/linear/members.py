@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.budgets import DRAWN_MEMBERS, MEMBERS
 from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, may_be_long
 from intset.expr.node import Expr, Var
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear, atom
@@ -98,6 +98,8 @@ class Member:
             if v not in point:
                 low, high, step = v.declared()
                 point[v] = _nearest(_OTHER, (low, high), step, 0)
+        if may_be_long((e,), {v: k.bit_length() for v, k in point.items()}):
+            return None
         try:
             value = evaluate(e, point)
         except IntSetError:

@@ -44,10 +44,12 @@ def _condition(axes: Sequence[SpaceAxis], item: object) -> Cond:
     if isinstance(node, bool):
         raise InputError(f"a condition of a space is an expression, not Python's {node}: was it made by 'in' or 'and'?")
     if isinstance(node, Expr):
-        axis = next((axis for axis in axes if axis.var is node), None)
+        is_negated = node.op is ops.BITNOT
+        flag = node.args[0] if is_negated else node
+        axis = next((axis for axis in axes if axis.var is flag), None)
         if axis is None or axis.kind is not TRUTHS:
             raise InputError(f"a condition of a space is a comparison or a truth value, not the integer {shown(node)}")
-        node = node.ne(0)
+        node = axis.var.eq(0) if is_negated else axis.var.ne(0)
     if not isinstance(node, Cond):
         raise InputError(f"a condition of a space is an expression or a text, not {shown(node)}")
     _check(axes, node, "the condition")
@@ -130,7 +132,7 @@ class SpaceParser(ExprParser):
         super().binary(symbol, a, b, position)
 
     def prefix(self, symbol: str, operand: ParsedOperand, position: int) -> None:
-        super().prefix(symbol, self.as_condition(operand) if symbol == "not" else operand, position)
+        super().prefix(symbol, self.as_condition(operand) if symbol in ("not", "~") else operand, position)
 
     def choice(self, if_true: ParsedOperand, condition: ParsedOperand, if_false: ParsedOperand) -> None:
         super().choice(if_true, self.as_condition(condition), if_false)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from math import prod
 
 import numpy as np
 
 from intset.budgets import SPACE_BLOCK
+from intset.context import Context
 from intset.errors import CountError, InputError
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.join import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, column_of, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
 _MOST_CANDIDATES = 16 * SPACE_BLOCK  # neighbours that are tried, or members that are compared instead
+_MOST_OPERANDS = 256  # of a sum or product that is minimized operand by operand
 
 
 def plain_column(axis: SpaceAxis, numbers: Array) -> Array:
@@ -84,7 +90,7 @@ def best(members: Members, e: Expr, k: int) -> list[dict[str, SpaceValue]]:
     read = set(e.free_vars())
     asked = [factor for factor in members.factors if not read.isdisjoint(factor.variables)]
     others = [factor for factor in members.factors if read.isdisjoint(factor.variables)]
-    columns, values = _least_rows(members, asked, e, k)
+    columns, values = _least(members, asked, e, k)
     found: list[dict[str, SpaceValue]] = []
     for value in np.unique(values):
         rows = np.flatnonzero(values == value)
@@ -94,6 +100,71 @@ def best(members: Members, e: Expr, k: int) -> list[dict[str, SpaceValue]]:
             if len(found) == k:
                 return found
     return found
+
+
+def _least(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tuple[Columns, Array]:
+    """`_least_rows` of an expression, operand by operand where these read disjoint factors.
+
+    A sum is strictly monotone in its operands, and so is a product of positive ones. Then a row beyond the `k` first
+    of an operand is in none of the `k` first members: each of these rows in its place gives a member before it.
+    """
+    operands, combined = _operands(e)
+    groups: list[tuple[list[Factor], list[Expr]]] = []
+    for operand in operands:
+        read = set(operand.free_vars())
+        own, together = [factor for factor in factors if not read.isdisjoint(factor.variables)], [operand]
+        for group in [group for group in groups if any(factor in own for factor in group[0])]:
+            groups.remove(group)
+            own += [factor for factor in group[0] if factor not in own]
+            together = group[1] + together
+        groups.append((own, together))
+    parts = [(own, combined(together)) for own, together in groups if own]
+    if len(parts) < 2 or e.op is ops.MUL and not all(_is_positive(members, part) for _, part in parts):
+        return _least_rows(members, factors, e, k)
+    known: tuple[Factor, Expr] | None = None
+    for own, part in parts:
+        columns, _ = _least(members, own, part, k)
+        if known is not None:
+            part = combined([known[1], part])
+            columns, _ = _least_rows(members, [known[0], _listed(members, columns)], part, k)
+        known = _listed(members, columns), part
+    assert known is not None, "there are several parts"
+    return _least_rows(members, [known[0]], e, k)
+
+
+def _listed(members: Members, columns: Columns) -> Factor:
+    return Factor([ValueTable(columns, len(next(iter(columns.values()))))], (), members.memory)
+
+
+def _operands(e: Expr) -> tuple[list[Expr], Callable[[Sequence[Expr]], Expr]]:
+    """Expressions whose sum or product is `e`, and that operation."""
+    found: list[Expr] = []
+    if e.op is ops.MUL and not any(arg.is_const for arg in e.args):
+        factors = [e]
+        while factors and len(found) + len(factors) < _MOST_OPERANDS:
+            part = factors.pop()
+            (factors.extend if part.op is ops.MUL else found.extend)(part.args if part.op is ops.MUL else (part,))
+        return found + factors, lambda parts: reduce(operator.mul, parts)
+    signed = [(e, 1)]
+    while signed and len(found) + len(signed) < _MOST_OPERANDS:
+        part, k = signed.pop()
+        a, b = (*part.args, part, part)[:2]
+        if part.op is ops.ADD or part.op is ops.SUB:
+            signed += [(a, k), (b, k if part.op is ops.ADD else -k)]
+        elif part.op is ops.NEG:
+            signed.append((a, -k))
+        elif part.op is ops.MUL and b.is_const:
+            signed.append((a, k * int(b)))
+        elif part.op is ops.MUL and a.is_const:
+            signed.append((b, k * int(a)))
+        else:
+            found.append(part * k)
+    return found + [part * k for part, k in signed], lambda parts: reduce(operator.add, parts)
+
+
+def _is_positive(members: Members, e: Expr) -> bool:
+    ranges = {var: Range(low, high - low + 1) for var, (low, high) in ends_of(members.columns).items()}
+    return bool(Context(ranges).prove(e > 0))
 
 
 def _least_rows(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tuple[Columns, Array]:

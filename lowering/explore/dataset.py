@@ -1,7 +1,7 @@
 """The folder of an exploration: a dataset of Parquet files, one a batch, and nothing else.
 
 Columns are the configuration, the values, `error`, `seconds` and `version`. The metadata of each file has the key that
-says whose results they are.
+says whose results they are, and a digest of the whole file, so that no damaged file is read as results.
 
 Guarantee: a file appears whole or not at all, and one process at a time writes. So each configuration has at most one
 row, whatever is killed when. A value that needs a wider type than before, or that appears late, has the earlier files
@@ -11,6 +11,8 @@ rewritten one by one; the next run completes that if it was cut short.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import json
 import os
 import re
@@ -25,7 +27,8 @@ from intset.installation import install_advice
 from lowering.explore.work import RESERVED, Measurement, Row, is_text
 
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_UNDIGESTED: Final = b'"format": 1'  # of the format without a digest, which is read too
 _MAX_INT64: Final = 2**63
 _PART: Final = re.compile(r"part-\d{8}\.parquet")
 Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
@@ -93,7 +96,11 @@ def _meta(pq: Any, file: Path) -> dict[str, Any]:
         meta = None if text is None else json.loads(text)
     except ValueError:
         meta = None
-    if not isinstance(meta, dict) or meta.get("format") != _FORMAT or not all(map(_is_table, map(meta.get, _PARTS))):
+    if (
+        not isinstance(meta, dict)
+        or meta.get("format") not in (1, _FORMAT)
+        or not all(map(_is_table, map(meta.get, _PARTS)))
+    ):
         raise InputError(f"{file} is no file of an exploration (of format {_FORMAT}): name another folder")
     return meta
 
@@ -132,9 +139,33 @@ def schema_of(names: Mapping[str, str], values: Mapping[str, str]) -> Any:
 
 def _read(pq: Any, file: Path, columns: Sequence[str] | None) -> Any:
     try:
-        return pq.ParquetFile(file).read(columns=columns).replace_schema_metadata()
-    except (OSError, ValueError) as error:
+        data = file.read_bytes()
+        place = _digest_place(data)
+        if data[place : place + len(_UNSIGNED)] != _digest(data, place) if place else _UNDIGESTED not in data:
+            raise ValueError("its digest is another")
+        source = require("pyarrow").BufferReader(data)
+        return pq.ParquetFile(source).read(columns=columns).replace_schema_metadata()
+    except Exception as error:  # what a damaged file raises is pyarrow's choice
         raise _unreadable(file, error) from None
+
+
+_SIGNED: Final = b'"digest": "'
+_UNSIGNED: Final = b"0" * 32  # in place of the digest, while it is computed
+
+
+def _digest_place(data: bytes | bytearray) -> int | None:
+    """Where the digest of a file is, which stands in its footer; `None` in files without one."""
+    found = data.rfind(_SIGNED)
+    return None if found < 0 else found + len(_SIGNED)
+
+
+def _digest(data: bytes | bytearray, place: int) -> bytes:
+    """The digest of all bytes of a file but its own."""
+    end = place + len(_UNSIGNED)
+    found = hashlib.blake2b(data[:place], digest_size=len(_UNSIGNED) // 2)
+    found.update(_UNSIGNED)
+    found.update(data[end:])
+    return found.hexdigest().encode()
 
 
 def _conformed(table: Any, schema: Any) -> Any:
@@ -279,11 +310,18 @@ class ResultFolder:
 
     def _write(self, table: Any, file: Path, values: Types) -> None:
         meta = {"format": _FORMAT, "key": self._key, "names": self.names, "values": values}
+        meta["digest"] = _UNSIGNED.decode()
         table = table.replace_schema_metadata({_META: json.dumps(meta)})
+        whole = io.BytesIO()
+        self._pq.write_table(table, whole)
+        data = bytearray(whole.getvalue())
+        place = _digest_place(data)
+        assert place is not None, "the footer has it"
+        data[place : place + len(_UNSIGNED)] = _digest(data, place)
         target = file.with_name(f".{file.name}.tmp")
         try:
             with target.open("wb") as sink:
-                self._pq.write_table(table, sink)
+                sink.write(data)
                 sink.flush()
                 os.fsync(sink.fileno())
             target.replace(file)

@@ -22,7 +22,7 @@ from lowering.explore.dataset import ResultFolder, checked_names, named_rows, re
 from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
 from lowering.explore.identity import key_of, settings
 from lowering.explore.results import Exploration, check_column, first_value, is_better
-from lowering.explore.work import Measurement, Task
+from lowering.explore.work import Measurement, Row, Task
 
 Made = TypeVar("Made")
 
@@ -64,7 +64,8 @@ def explore(
 
     Returns
     -------
-    The results. A configuration at which `make` or `measure` raised has a row with the error's text.
+    The results of this space, without other rows of the folder. A configuration at which `make` or `measure` raised has
+    a row with the error's text.
 
     Raises
     ------
@@ -88,7 +89,8 @@ def explore(
         found_rows = named_rows(configs, names)
         if not isinstance(space, Space):
             found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
-        feed = Feed(row for row in found_rows if row not in done)
+        outside = set(done)  # rows of the folder that are not of this space
+        feed = Feed(row for row in _without(found_rows, outside) if row not in done)
         running: Iterator[Finished]
         if engine is None:
             running = in_this_process(task, feed, pace)
@@ -98,11 +100,18 @@ def explore(
             running = in_executor(task, feed, pace, engine, workers)
         with _Progress(progress, total, min(len(done), total), by) as shown_progress:
             added = _written(running, results, shown_progress, by)
-    found = Exploration(folder, added, monotonic() - begin)
+    found = Exploration(folder, added, monotonic() - begin, outside)
     if strict and found.summary.failed:
         (failure,) = found.failures(1)
         raise ExplorationError(f"{found.summary.failed:,} configurations failed, the first by {failure['error']}")
     return found
+
+
+def _without(rows: Iterable[Row], outside: set[Row]) -> Iterator[Row]:
+    """The rows, each removed from `outside`."""
+    for row in rows:
+        outside.discard(row)
+        yield row
 
 
 def _written(running: Any, results: ResultFolder, progress: _Progress, by: str | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -14,6 +14,7 @@ from intset.expr.node import as_int
 from intset.expr.printer import Displayed, shown
 from intset.spaces.space import SpaceValue
 from lowering.explore.dataset import described, read_table, require
+from lowering.explore.work import Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,7 @@ class Totals:
 
 
 class Exploration(Displayed):
-    """The rows of a folder, whoever explores into it.
+    """The rows of a folder, whoever explores into it; of `explore`, those of its space.
 
     >>> Exploration("results/conv").best(3, by="bytes")     # doctest: +SKIP
 
@@ -59,7 +60,9 @@ class Exploration(Displayed):
     InputError: the folder contains no exploration, or pyarrow is not installed.
     """
 
-    def __init__(self, folder: str | PathLike[str], added: int = 0, elapsed: float = 0.0) -> None:
+    def __init__(
+        self, folder: str | PathLike[str], added: int = 0, elapsed: float = 0.0, outside: Collection[Row] = ()
+    ) -> None:
         if not isinstance(folder, (str, PathLike)):
             raise InputError(f"a folder of results is expected, not {shown(folder)}")
         self.folder = Path(folder)
@@ -70,11 +73,15 @@ class Exploration(Displayed):
         self._described = found
         self.names: tuple[str, ...] = tuple(found["names"])
         self.values: tuple[str, ...] = tuple(found["values"])
-        self._added, self._elapsed = added, elapsed
+        self._added, self._elapsed, self._outside = added, elapsed, outside
 
     @cached_property
     def _table(self) -> Any:
-        return read_table(self.folder, self._described)
+        table = read_table(self.folder, self._described)
+        if not self._outside:
+            return table
+        rows = zip(*(table.column(name).to_pylist() for name in self.names), strict=True)
+        return table.filter(require("pyarrow").array([row not in self._outside for row in rows]))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table: configuration, values, `error` (null where there is none), seconds, version."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import random
 from collections import Counter
 from math import comb
 from typing import Any
@@ -338,3 +339,32 @@ def test_representations() -> None:
     assert repr(space.ranges()) == "{} since x < 3 contradicts x > 5"
     assert space.ranges().contradiction == (X < 3, X > 5) and not space and space.nearest((1, "a")) is None
     assert space.minimize(X, 3) == [] == list(space) == space.sample(0) and space.columns()["x"].tolist() == []
+
+
+def test_sums_and_products_over_independent_names_are_minimized_operand_by_operand() -> None:
+    """The order among equals included; oracle: all members, sorted."""
+    for seed in range(40):
+        pick = random.Random(seed)
+        number = pick.randint(2, 5)
+        values = {f"k{n}": pick.sample(range(-3 if seed % 2 else 1, 9), pick.randint(1, 4)) for n in range(number)}
+        where = [f"k0 + k{pick.randrange(number)} <= 9"] if seed % 4 == 0 else []
+        kinds = ("k{0}", "3*k{0}", "-k{0}", "k{0}*k{1}", "max(k{0}, 2)")
+        terms = [f"({pick.choice(kinds).format(n, (n + 1) % number)})" for n in range(number)]
+        text, k = (" * ", " + ", " - ")[seed % 3].join(terms), pick.randint(1, 6)
+        space = Space(values, where)
+        wanted = sorted(space, key=lambda row, text=text: eval(text, {"max": max}, row))[:k]  # type: ignore[misc]
+        assert space.minimize(text, k) == wanted, (seed, text)
+    names = [f"k{n}" for n in range(40)]  # 6**40 members
+    huge = Space({name: [1, 2, 4, 8, 16, 32] for name in names})
+    for sign in "+*":
+        least, next_one = huge.minimize(f" {sign} ".join(names), 2)
+        assert {*least.values()} == {1} and next_one == least | {"k39": 2}
+
+
+def test_a_complement_of_a_truth_value_is_its_negation() -> None:
+    flag = Var("flag")
+    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
+    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
+    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
+    with pytest.raises(InputError, match="not the integer"):
+        Space({X: [1, 2]}, [~X])

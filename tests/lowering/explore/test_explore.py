@@ -174,8 +174,8 @@ def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undistur
 def test_a_larger_space_measures_what_is_new(tmp_path: Path) -> None:
     first = explore(square, [{"a": k} for k in range(10)], out=tmp_path / "out")
     more = explore(square, [{"a": k} for k in range(5, 20)], out=tmp_path / "out")
-    assert (first.summary.added, more.summary.added, len(more)) == (10, 10, 20)
-    assert sorted(more.to_arrow().column("a").to_pylist()) == list(range(20))
+    assert (first.summary.added, more.summary.added, len(more), len(Exploration(tmp_path / "out"))) == (10, 10, 15, 20)
+    assert sorted(more.to_arrow().column("a").to_pylist()) == list(range(5, 20))
 
 
 def test_results_of_another_key_are_refused(tmp_path: Path) -> None:
@@ -497,3 +497,23 @@ def test_other_libraries_read_typed_columns(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     query = f"select typeof(wide), typeof(product), count(*) from '{tmp_path}/out/*.parquet' group by all"
     assert duckdb.sql(query).fetchall() == [("BOOLEAN", "BIGINT", 300)]
+
+
+def test_results_are_those_of_the_space_that_was_given(tmp_path: Path) -> None:
+    whole = [{"a": n} for n in range(9)]
+    assert explore(square, whole, out=tmp_path, progress=False).summary.rows == 9
+    some = explore(square, [{"a": n} for n in (9, 5, 7)], out=tmp_path, progress=False)
+    assert [row["a"] for row in some.best()] == [5, 7, 9]
+    assert (some.summary.rows, some.summary.added, len(some), len(Exploration(tmp_path))) == (3, 1, 3, 10)
+
+
+def test_no_file_with_a_flipped_bit_is_read(tmp_path: Path) -> None:
+    explore(square, [{"a": n} for n in range(200)], out=tmp_path, progress=False)
+    part = max(tmp_path.glob("part-*"), key=lambda file: file.stat().st_size)
+    data = part.read_bytes()
+    for k in range(200):
+        damaged, bit = bytearray(data), (k * 7919) % (len(data) * 8)
+        damaged[bit // 8] ^= 1 << bit % 8
+        part.write_bytes(bytes(damaged))
+        with pytest.raises(InputError):
+            Exploration(tmp_path).to_arrow()
