@@ -42,7 +42,7 @@ _Of6: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar, IterVar
 
 
 _IntegerName: TypeAlias = Literal["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-_OtherName: TypeAlias = Literal["bool", "float16", "float32", "float64"]
+_OtherName: TypeAlias = Literal["bool", "float16", "bfloat16", "float32", "float64"]
 
 
 @overload

@@ -1,4 +1,6 @@
-"""Element types by name: `float16` ... `float64`, `bool`, and integers of up to 64 bits, `int8` ... `uint64`.
+"""Element types by name: `float16` to `float64`, `bfloat16`, `bool`, and integers of up to 64 bits, `int8` to `uint64`.
+
+`float8_e4m3fn` and `float8_e5m2` are types of storage: elements of them are converted, and nothing is computed in them.
 
 Analyses accept integers of any width up to 64 (`int3`); executed code has elements of 8, 16, 32 or 64 bits.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError
 from intset.expr.printer import shown
@@ -20,11 +22,43 @@ if TYPE_CHECKING:
 Numeric: TypeAlias = "int | float | bool"
 Array: TypeAlias = "NDArray[np.bool | np.number]"  # an array of elements of these types
 
-_PATTERN: Final = re.compile(r"(?:(u?int)([1-9]|[1-5][0-9]|6[0-4])|(float)(16|32|64)|(bool))\Z")
-_FLOAT_MAX: Final = {16: 65504.0, 32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
+_PATTERN: Final = re.compile(
+    r"(?:(u?int)([1-9]|[1-5][0-9]|6[0-4])|(float)(16|32|64)|(bool)|bfloat16|float8_e4m3fn|float8_e5m2)\Z"
+)
+
+
+class FloatFormat(NamedTuple):
+    """A binary floating-point format.
+
+    Attributes
+    ----------
+    digits: bits of a significand, with the first.
+    least: the exponent of the least number above 0.
+    highest: the largest finite value.
+    has_infinity: whether larger numbers become infinite; else NaN.
+    """
+
+    bits: int
+    digits: int
+    least: int
+    highest: float
+    has_infinity: bool = True
+
+
+_FLOATS: Final = {
+    "float64": FloatFormat(64, 53, -1074, 1.7976931348623157e308),
+    "float32": FloatFormat(32, 24, -149, 3.4028234663852886e38),
+    "float16": FloatFormat(16, 11, -24, 65504.0),
+    "bfloat16": FloatFormat(16, 8, -133, 3.3895313892515355e38),
+    "float8_e4m3fn": FloatFormat(8, 4, -9, 448.0, False),
+    "float8_e5m2": FloatFormat(8, 3, -16, 57344.0),
+}
+OF_STORAGE: Final = ("float8_e4m3fn", "float8_e5m2")  # stored and converted, not computed with
+NARROW: Final = ("float16", "bfloat16", *OF_STORAGE)
+_OF_ML_DTYPES: Final = ("bfloat16", *OF_STORAGE)  # numpy has them from the package ml_dtypes
 
 _IN_MEMORY: Final = (8, 16, 32, 64)
-_PACKED: Final = {16: struct.Struct("e"), 32: struct.Struct("f")}  # IEEE binary16, binary32
+_PACKED: Final = {"float16": struct.Struct("e"), "float32": struct.Struct("f")}  # IEEE binary16, binary32
 _EXACT: Final = 53  # bits of a whole number that a Python float holds
 
 INDEX: Final = "int32"
@@ -48,6 +82,11 @@ def check_executed(dtype: str, what: str) -> None:
     """Raise `InputError` for integer types without a machine representation; names `what`."""
     if is_int(dtype) and bits(dtype) not in _IN_MEMORY:
         raise InputError(f"{what} holds {dtype}: only integers of 8, 16, 32 or 64 bits are executed")
+    if dtype in _OF_ML_DTYPES:
+        try:
+            import ml_dtypes  # noqa: F401  # it tells numpy of its types
+        except ModuleNotFoundError:
+            raise InputError(f"{what} holds {dtype}: arrays of it need the package ml_dtypes") from None
 
 
 def is_int(dtype: str) -> bool:
@@ -56,12 +95,14 @@ def is_int(dtype: str) -> bool:
 
 
 def is_float(dtype: str) -> bool:
-    return dtype.startswith("float")
+    return dtype in _FLOATS
 
 
 def bits(dtype: str) -> int:
     """Return the width in bits; 1 for `bool`."""
-    return 1 if dtype == "bool" else int(dtype.lstrip("uintfloa"))
+    if dtype in _FLOATS:
+        return _FLOATS[dtype].bits
+    return 1 if dtype == "bool" else int(dtype.lstrip("uint"))
 
 
 def storage_bytes(dtype: str) -> int:
@@ -84,6 +125,11 @@ def int_named(width: int, is_signed: bool) -> str:
     return f"{'' if is_signed else 'u'}int{width}"
 
 
+def float_format(dtype: str) -> FloatFormat:
+    """Return the format of a float type."""
+    return _FLOATS[dtype]
+
+
 def register(dtype: str) -> tuple[int, bool]:
     """Return the width of an integer type, and whether it has a sign."""
     return bits(dtype), signed(dtype)
@@ -97,12 +143,12 @@ def holds(dtype: str, number: int) -> bool:
 
 def lowest(dtype: str) -> int | float:
     """Return the smallest finite value."""
-    return int_range(dtype)[0] if is_int(dtype) else -_FLOAT_MAX[bits(dtype)]
+    return int_range(dtype)[0] if is_int(dtype) else -_FLOATS[dtype].highest
 
 
 def highest(dtype: str) -> int | float:
     """Return the largest finite value."""
-    return int_range(dtype)[1] if is_int(dtype) else _FLOAT_MAX[bits(dtype)]
+    return int_range(dtype)[1] if is_int(dtype) else _FLOATS[dtype].highest
 
 
 def least(dtype: str) -> int | float:
@@ -116,17 +162,29 @@ def greatest(dtype: str) -> int | float:
 
 
 def rounded(number: float, dtype: str) -> float:
-    """Round a Python float, or an integer of any size, once to a float type; ties to even, overflow to infinity."""
-    packed = _PACKED.get(bits(dtype))
+    """Round a Python float, or an integer of any size, once to a float type; ties to even, overflow to infinity.
+
+    `float8_e4m3fn` has no infinity: what is too large becomes NaN.
+    """
     if isinstance(number, int):
-        number = _to_odd(number) if packed is not None else _nearest(number)
-    if packed is None or not math.isfinite(number):
+        number = _nearest(number) if dtype == "float64" else _to_odd(number)
+    if dtype == "float64":
         return number
+    form = _FLOATS[dtype]
+    if not math.isfinite(number):
+        return number if form.has_infinity else math.nan
+    packed = _PACKED.get(dtype)
     try:
-        nearest: float = packed.unpack(packed.pack(number))[0]
+        if packed is not None:
+            nearest: float = packed.unpack(packed.pack(number))[0]
+            return nearest
     except OverflowError:
         return math.copysign(math.inf, number)
-    return nearest
+    unit = max(math.frexp(number)[1] - form.digits, form.least)
+    nearest = math.copysign(math.ldexp(round(math.ldexp(number, -unit)), unit), number)
+    if abs(nearest) <= form.highest:
+        return nearest
+    return math.copysign(math.inf, number) if form.has_infinity else math.nan
 
 
 def _nearest(number: int) -> float:
@@ -183,4 +241,6 @@ def promote(a: str, b: str) -> str:
         return a if is_float(a) else b
     if bits(a) != bits(b):
         return a if bits(a) > bits(b) else b
+    if is_float(a):  # float16 before bfloat16
+        return min(a, b, key=list(_FLOATS).index)
     return b if signed(a) else a

@@ -158,7 +158,7 @@ def checked_array(name: str, dtype: str, value: Any, is_output: bool = False) ->
     except ValueError:
         raise InputError(f"the array for {name} is no array: its rows have different lengths") from None
     is_whole = dtypes.is_int(dtype) or dtype == "bool"
-    if array.dtype.kind not in ("iub" if is_whole else "f"):
+    if array.dtype.kind not in ("iub" if is_whole else "f") and str(array.dtype) != dtype:
         raise InputError(f"the array for {name} has the type {array.dtype}, not {dtype}")
     return array
 

@@ -22,6 +22,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.build import negation
 from intset.errors import InputError, UndefinedError
@@ -164,7 +165,7 @@ _ASSUMED: Final = "an assumption does not hold:"
 
 _SCALARS: Final = {
     "bool": ctypes.c_bool,
-    "float32": ctypes.c_float,
+    **dict.fromkeys((*dtypes.NARROW, "float32"), ctypes.c_float),
     "float64": ctypes.c_double,
     **{f"{u}int{b}": getattr(ctypes, f"c_{u}int{b}") for u in ("", "u") for b in (8, 16, 32, 64)},
 }

@@ -189,6 +189,8 @@ def matched(*values: object) -> tuple[Value, ...]:
             raise InputError(f"a truth value is not a number: {shown(x)} (use tir.Select or astype)")
     types = [x.dtype for x in values if isinstance(x, Value)]
     dtype = reduce(dtypes.promote, types) if types else dtypes.DEFAULT
+    if dtype in dtypes.OF_STORAGE:
+        raise InputError(f"nothing is computed in {dtype}, a type of storage: convert by astype first")
     cast_values = [cast(dtype, x if isinstance(x, float) else operand(x)) for x in values]
     return tuple(x for x in cast_values if isinstance(x, Value))
 

@@ -21,7 +21,7 @@ from intset.expr.node import Cond
 from lowering.codegen.c_memory import THREADS
 from lowering.codegen.c_nest import CNest
 from lowering.codegen.c_operands import CSyntax
-from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name
+from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
 from lowering.codegen.emitter import Identifiers, comment, compared, indented, opened, straight_line
 from lowering.nest.ir import Allocate, Function, checked_function
 from lowering.nest.walk import operands, statements, without_assumptions
@@ -160,7 +160,9 @@ class _CBody:
         parameters = []
         for tensor in f.params:
             const = "" if tensor in f.outputs else "const "
-            parameters.append(f"{const}{c_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}")
+            parameters.append(
+                f"{const}{storage_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}"
+            )
         parameters += [f"{self.syntax.index} {self.syntax.leaf(v)}" for v in f.sizes]
         parameters += [f"{c_type(p.dtype, str(p.data[0]))} {self.syntax.leaf(p)}" for p in f.scalars]
         self.parameters = ", ".join(parameters) or "void"
@@ -245,7 +247,7 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     counts = [_count(t, syntax, lines) for t in f.params]
     arrays = [names.of(t, t.name) for t in f.params]
     for tensor, count, array in zip(f.params, counts, arrays, strict=True):
-        dtype = c_type(tensor.dtype, tensor.name)
+        dtype = storage_type(tensor.dtype, tensor.name)
         lines.append(f"{dtype} *{array} = ({dtype} *)malloc(sizeof({dtype}) * {count} + 1);")
         lines.append(f"if ({array} == NULL) return 1;")
         lines.append(f"for (size_t i = 0; i < {count}; ++i) {array}[i] = {_drawn(tensor, dtype, draw)};")

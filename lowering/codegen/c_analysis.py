@@ -19,7 +19,7 @@ from bound.tir.value import ValueOp
 from intset.expr.node import Expr, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from lowering.codegen.c_words import c_type, defined_once
+from lowering.codegen.c_words import defined_once, storage_type
 from lowering.codegen.emitter import indented
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, LoopKind, Seq, Stmt, Store
 from lowering.nest.walk import folded, free_variables, is_combining, operands, range_ends, statements, touched
@@ -169,7 +169,7 @@ def outlined(
     for tensor in outer:
         const = "" if tensor in written else "const "
         pointer = "" if tensor in scalars else "*restrict "
-        params.append(f"{const}{c_type(tensor.dtype, tensor.name)} {pointer}{name_of(tensor)}")
+        params.append(f"{const}{storage_type(tensor.dtype, tensor.name)} {pointer}{name_of(tensor)}")
     args = [addresses.get(tensor, name_of(tensor)) for tensor in outer]
     text = "\n".join(lines)
     strides = (v for t in touched(stmt) for e in shapes.get(t, ())[1:] for v in e.free_vars())

@@ -28,7 +28,7 @@ from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from lowering.codegen.c_operands import CSyntax
-from lowering.codegen.c_words import SIZE_HELPERS, c_type
+from lowering.codegen.c_words import SIZE_HELPERS, storage_type
 from lowering.codegen.emitter import compared, straight_line
 from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
@@ -242,7 +242,7 @@ class CStorage:
             return None
         tensor: Tensor = stmt.tensor
         name = self.syntax.names.of(tensor, tensor.name)
-        return f"{c_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
+        return f"{storage_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
 
     def address(self, stmt: Allocate) -> str | None:
         """The address of an allocation in an arena; `None` if it lies elsewhere."""
@@ -251,7 +251,8 @@ class CStorage:
             return None
         offset = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
         base = self._bases[arena]
-        return f"({c_type(stmt.tensor.dtype, stmt.tensor.name)} *){base if offset == '0' else f'({base} + {offset})'}"
+        ctype = storage_type(stmt.tensor.dtype, stmt.tensor.name)
+        return f"({ctype} *){base if offset == '0' else f'({base} + {offset})'}"
 
     def _arena(self, stmt: Allocate) -> Arena | None:
         return next((arena for arena in (self.plan.arena, *self.plan.private.values()) if stmt in arena), None)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from bound import dtypes
 from bound.declare import placeholder
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -18,7 +19,7 @@ from intset.expr.node import Expr, Var, constant_value
 from lowering.codegen.c_analysis import conditional_scalars, is_outlined, is_simd, outlined, reduction_of
 from lowering.codegen.c_memory import ConstantTable, CStorage, constant_tables, flat_index, flattened
 from lowering.codegen.c_operands import CSyntax
-from lowering.codegen.c_words import c_type
+from lowering.codegen.c_words import c_type, storage_type
 from lowering.codegen.emitter import Emission, EmissionRules, Emitter, as_stored, comment, compared, indented, opened
 from lowering.nest.driver import Cursor, inside
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, If, Let, LoopKind, Seq, ShapeOf, Stmt, Store
@@ -253,6 +254,7 @@ class CNest(Emitter[Cursor]):
             if is_simd(loop, self.shapes):
                 return [_pragma("simd")]
             combined = reduction_of(loop) if self.f.reassociate else None
+            combined = combined if combined is not None and combined[1].dtype not in dtypes.NARROW else None
             if combined is not None and combined[1] in self.syntax.scalars:
                 return [_pragma(f"simd reduction({combined[0]}:{self._name(combined[1])})")]
         kind = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
@@ -282,10 +284,14 @@ class CNest(Emitter[Cursor]):
     def store(self, stmt: Store, cursor: Cursor) -> list[str]:
         tensor = stmt.tensor
         index = flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
-        operator, operand = update_of(stmt) or ("", as_stored(stmt.value, tensor.dtype))
+        is_narrow = tensor.dtype in dtypes.NARROW
+        updated = None if is_narrow else update_of(stmt)
+        operator, operand = updated or ("", as_stored(stmt.value, tensor.dtype))
         before, (value, where) = self.operands(cursor, operand, index)
         if isinstance(stmt.value, Expr) and constant_value(stmt.value) is None:
             value = f"({c_type(tensor.dtype, tensor.name)}){value}"
+        if is_narrow:
+            value = self.syntax.stored(value, tensor.dtype)
         return [*before, f"{self.syntax.element(tensor, where)} {operator}= {opened(value)};"]
 
     def check(self, stmt: Assert, cursor: Cursor) -> list[str]:
@@ -315,7 +321,7 @@ class CNest(Emitter[Cursor]):
         pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
         if pointer is not None:
             return [pointer]
-        dtype, name = c_type(tensor.dtype, tensor.name), self._name(tensor)
+        dtype, name = storage_type(tensor.dtype, tensor.name), self._name(tensor)
         if tensor in self.syntax.scalars:
             return [f"{dtype} {name}{' = 0' if tensor in self._conditional else ''};"]
         if stmt in self.plan.stack:
@@ -334,7 +340,7 @@ class CNest(Emitter[Cursor]):
         """The operand with selections between constants as elements of tables."""
         if not isinstance(operand, Value):
             return operand
-        tables = constant_tables(operand, cursor.loops)
+        tables = constant_tables(operand, cursor.loops) if operand.dtype not in dtypes.NARROW else {}
         if not tables:
             return operand
         new: Operand = walk.rewrite(

@@ -271,15 +271,22 @@ class CSyntax:
             return args[0] if args[0].startswith(word) else f"{word}{args[0]}"
         raise InputError(f"{self.where} depends on the opaque symbol {node.data.name}, which C does not know")
 
+    def stored(self, text: str, dtype: str) -> str:
+        """The text of a narrow float as its bits in memory."""
+        return self._call("store", dtype, [text])
+
     # -- values -------------------------------------------------------------------------------------------------
 
     def _value(self, node: Value, args: list[str]) -> str | None:
         op, dtype = node.op, node.dtype
-        f = "f" if dtype == "float32" else ""
+        f = "" if dtype == "float64" else "f"
         if op is ValueOp.LOAD:
-            return self.element(node.data, args[0])
+            element = self.element(node.data, args[0])
+            return self._call("load", dtype, [element]) if dtype in dtypes.NARROW else element
         if op is ValueOp.CAST:
             target = c_type(dtype, f"a value in {self.where}")
+            if dtype in dtypes.NARROW:
+                return self._call("round", dtype, [self._unrounded(node.args[0], args[0])])
             if not dtypes.is_int(dtype):
                 return f"({target}){args[0]}"
             definition = self.helpers["whole", dtype] = whole_text(dtype)
@@ -289,10 +296,29 @@ class CSyntax:
         if op in _OF_CONSTANT and node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:
             return self._call(_OF_CONSTANT[op], dtype, args)
         if op in _HELPERS:
-            return self._call(_HELPERS[op], dtype, args)
+            text = self._call(_HELPERS[op], dtype, args)
+            return self._rounded(text, dtype) if op in (ValueOp.FLOORDIV, ValueOp.FLOORMOD) else text
         if op is ValueOp.TRUNCDIV:
-            return f"trunc{f}({args[0]} / {args[1]})"
+            return f"trunc{f}({self._rounded(f'{self._exact(args[0], dtype)} / {args[1]}', dtype)})"
+        if op in INFIX and dtype in dtypes.NARROW:
+            return self._rounded(infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)
         return f"{_LIBRARY[op]}{f}({', '.join(map(opened, args))})" if op in _LIBRARY else None
+
+    @staticmethod
+    def _exact(text: str, dtype: str) -> str:
+        """An operand in a type in which an operation on narrow floats is rounded as if it had been exact."""
+        return f"(double){text}" if dtype in dtypes.NARROW else text
+
+    def _rounded(self, text: str, dtype: str) -> str:
+        """A float rounded to its type."""
+        return self._call("round", dtype, [text]) if dtype in dtypes.NARROW else text
+
+    def _unrounded(self, node: Any, text: str) -> str:
+        """The text of a number that is rounded to a narrow float type next."""
+        if not isinstance(node, Expr):
+            return text
+        is_unsigned = self.spans.word(node) == "uint64"
+        return self._call("uodd" if is_unsigned else "odd", "uint64" if is_unsigned else "int64", [text])
 
     def _function(self, node: Value, args: list[str]) -> str:
         name, dtype = node.data, node.dtype
@@ -307,10 +333,13 @@ class CSyntax:
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
+            args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
             call = self._call(f"checked_{name}", word, [*args, integer_constant(limit, 64), self.flag])
             return f"({_word_type(dtype)})({c_type(dtype, name)}){call}"
         if dtypes.is_float(dtype):
             c_type(dtype, f"{name} in {self.where}")
+            if dtype in dtypes.NARROW:
+                return self._narrow_function(node, args)
             f = "f" if dtype == "float32" else ""
             if name == "sigmoid":
                 return self._call("sigmoid", dtype, args)
@@ -324,6 +353,28 @@ class CSyntax:
             if library is not None:
                 return f"{library}({inner})"
         return self._extern(node, inner)
+
+    def _narrow_function(self, node: Value, args: list[str]) -> str:
+        """A function of narrow floats: that of doubles, each step rounded."""
+        name, dtype = node.data, node.dtype
+        first = opened(args[0])
+        if name == "sigmoid":
+            grown = self._rounded(f"1 + (double){self._rounded(f'exp(-{args[0]})', dtype)}", dtype)
+            return self._rounded(f"1 / (double){grown}", dtype)
+        if name == "rsqrt":
+            return self._rounded(f"1 / (double){self._rounded(f'sqrt({first})', dtype)}", dtype)
+        if name == "exp10":
+            return self._rounded(f"pow(10, {first})", dtype)
+        if name == "ldexp":
+            return self._rounded(f"(double){args[0]} * {self._rounded(f'exp2({opened(args[1])})', dtype)}", dtype)
+        if name == "nextafter":
+            for helper in ("load", "store"):
+                self._call(helper, dtype, [])
+            return self._call("next", dtype, args)
+        library = library_function(name, "float64")
+        if library is None:
+            raise InputError(f"{self.where} calls {name} of {dtype}, which C does not have")
+        return self._rounded(f"{library}({', '.join(map(opened, args))})", dtype)
 
     def _extern(self, node: Value, inner: str) -> str:
         is_name = re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is not None

@@ -7,6 +7,7 @@ identifier does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -113,7 +114,9 @@ TYPES: Final = {
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
     "float32": "float",
     "float64": "double",
+    **dict.fromkeys(dtypes.NARROW, "float"),  # of values; each operation rounds
 }
+_STORED: Final = {name: f"uint{dtypes.bits(name)}_t" for name in dtypes.NARROW}  # in memory, as bits
 # Functions that C's mathematical library and `bound.tir` call alike; the library's float versions end in f.
 _LIBRARY: Final = frozenset(
     "exp exp2 log log2 log10 log1p sqrt erf sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh floor ceil "
@@ -183,6 +186,16 @@ HELPERS: Final[dict[str, str]] = {
     },
     "amount": f"static inline T amount_S(T b, int *undefined) {{\n    if (b >= 0) return b;\n{_NOTE}    return 0;\n}}",
     "sigmoid": "static inline T sigmoid_S(T x) { return 1 / (1 + EXP(-x)); }",
+    # an integer rounded to odd: rounding it again to a narrow type rounds it correctly
+    "odd": (
+        "static inline double odd_S(T x) {\n    const uint64_t n = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;\n"
+        "    const double d = n >> 53 ? (double)(n >> 11 | ((n & 2047) != 0)) * 2048 : (double)n;\n"
+        "    return x < 0 ? -d : d;\n}"
+    ),
+    "uodd": (
+        "static inline double uodd_S(T n) {\n"
+        "    return n >> 53 ? (double)(n >> 11 | ((n & 2047) != 0)) * 2048 : (double)n;\n}"
+    ),
     "popcount": (
         "static inline int64_t popcount(int64_t x) { int64_t n = 0; "
         "for (uint64_t u = (uint64_t)x; u; u &= u - 1) n++; return n; }"
@@ -241,14 +254,31 @@ _WORDS: Final = (
     "signgam popcount add_wrap sub_wrap mul_wrap abs_wrap floordiv_wrap ceildiv_wrap truncdiv_wrap floormod_wrap "
     "truncmod_wrap"
 ).split()
-_SUFFIXES: Final = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
+_SUFFIXES: Final = (
+    *(name.replace("float", "f") for name in dtypes.NARROW),
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "f32",
+    "f64",
+)
+_OTHER_HELPERS: Final = ("round", "load", "store", "next", "modulo", "quotient", "whole")
 KEYWORDS: Final = (
     *LANGUAGE,
     *_WORDS,
     *SIZE_HELPERS,
     *MACROS,
     *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
-    *(f"{name}_{s}" for name in (*HELPERS, "modulo", "quotient", "whole") for s in _SUFFIXES),
+    *(
+        f"{name}_{s}"
+        for name in (*HELPERS, "round", "load", "store", "next", "modulo", "quotient", "whole")
+        for s in _SUFFIXES
+    ),
     *(name for name in TYPES.values()),
 )
 
@@ -266,6 +296,11 @@ def c_type(dtype: str, what: str) -> str:
     return ctype
 
 
+def storage_type(dtype: str, what: str) -> str:
+    """The C type of elements in memory; raises as `c_type` does."""
+    return _STORED.get(dtype) or c_type(dtype, what)
+
+
 def integer_constant(value: int, bits: int) -> str:
     """An integer constant at the width."""
     if value < 0:
@@ -280,23 +315,28 @@ def integer_constant(value: int, bits: int) -> str:
 
 def float_constant(value: float, dtype: str) -> str:
     """A float constant of the type."""
-    is_single = dtype == "float32"
+    is_single = dtype != "float64"
     if value != value:
         return "NAN" if is_single else "(double)NAN"
     if value in (float("inf"), float("-inf")):
         text = "INFINITY" if is_single else "(double)INFINITY"
         return text if value > 0 else f"(-{text})"
-    text = dtypes.decimal(value, dtype) + ("f" if is_single else "")
+    text = dtypes.decimal(value, "float32") + "f" if is_single else dtypes.decimal(value, dtype)
     return f"({text})" if text.startswith("-") else text
 
 
 def suffix(dtype: str) -> str:
     """The suffix of a helper's name for a type: `i32`, `f64`."""
+    if dtype in dtypes.NARROW:
+        return dtype.replace("float", "f")
     return ("f" if dtypes.is_float(dtype) else "i" if dtypes.signed(dtype) else "u") + str(dtypes.bits(dtype))
 
 
 def helper_text(name: str, dtype: str) -> str:
     """The definition of a helper for a type."""
+    if name in _CONVERSIONS:
+        return _conversion(name, dtype)
+    dtype = "float32" if dtype in dtypes.NARROW else dtype
     is_single = dtype == "float32"
     ctype = "__int128" if dtype == "int128" else TYPES[dtype]
     text = ("__extension__ " if dtype == "int128" else "") + HELPERS[name].replace("T ", f"{ctype} ").replace(
@@ -317,6 +357,87 @@ def whole_text(dtype: str) -> str:
         f"static inline {word} whole_{suffix(dtype)}(double x, int *undefined) {{\n"
         f"    if ({above} && x < {float(high + 1)!r}) return ({word})x;\n{_NOTE}    return 0;\n}}"
     )
+
+
+def _conversion(name: str, dtype: str) -> str:
+    """A function that rounds to a narrow float type, or that reads or writes the bits of an element."""
+    form = dtypes.float_format(dtype)
+    kept = form.digits - 1
+    exponents = form.bits - 1 - kept
+    rest, shift = 52 - kept, 23 - kept
+    top = (1 << exponents) - 1 << kept  # the bits of infinity
+    scale = f"0x1p{127 - (1 << exponents - 1) + 1}f"  # from the bias of the type to that of singles
+    nan = top | (1 << kept - 1 if form.has_infinity else (1 << kept) - 1)
+    overflow = "INFINITY" if form.has_infinity else "NAN"
+    words = {
+        "S": suffix(dtype),
+        "W": f"uint{form.bits}_t",
+        "SIGN": f"0x{1 << form.bits - 1:x}u",
+        "UP": str(32 - form.bits),
+        "SHIFT": str(shift),
+        "SCALE": scale,
+        "BITS": str(rest),
+        "NORMAL": f"0x1p{form.least + kept}",
+        "TIES": f"0x1p{form.least + 52}",
+        "MOST": repr(form.highest),
+        "OVERFLOW": overflow,
+        "TOP": f"0x{top if form.has_infinity else nan:x}u",
+        "NAN_BITS": f"0x{nan:x}u",
+        "LARGE": "INFINITY" if form.has_infinity else "NAN",
+    }
+    return re.sub(r"@(\w+)@", lambda match: words[match[1]], _CONVERSIONS[name])
+
+
+_CONVERSIONS: Final = {
+    # ties to even: the bits that the type lacks are rounded off; below the least normal number a sum does it
+    "round": """static inline float round_@S@(double x) {
+    union { double d; uint64_t u; } v;
+    uint64_t sign;
+    if (x != x) return (float)x;
+    v.d = x;
+    sign = v.u & UINT64_C(0x8000000000000000);
+    v.u ^= sign;
+    if (v.d < @NORMAL@) {
+        v.d = (v.d + @TIES@) - @TIES@;
+    } else {
+        v.u += (UINT64_C(1) << (@BITS@ - 1)) - 1 + ((v.u >> @BITS@) & 1);
+        v.u = v.u >> @BITS@ << @BITS@;
+        if (v.d > @MOST@) v.d = (double)@OVERFLOW@;
+    }
+    v.u |= sign;
+    return (float)v.d;
+}""",
+    "load": """static inline float load_@S@(@W@ bits) {
+    union { float f; uint32_t u; } v;
+    const uint32_t sign = (uint32_t)(bits & @SIGN@) << @UP@, rest = bits & (@SIGN@ - 1);
+    if (rest >= @TOP@) {
+        v.f = rest > @TOP@ || @TOP@ == @NAN_BITS@ ? NAN : INFINITY;
+    } else {
+        v.u = rest << @SHIFT@;
+        v.f *= @SCALE@;
+    }
+    v.u |= sign;
+    return v.f;
+}""",
+    "store": """static inline @W@ store_@S@(float x) {
+    union { float f; uint32_t u; } v;
+    uint32_t sign;
+    v.f = x;
+    sign = v.u >> @UP@ & @SIGN@;
+    if (x != x) return (@W@)(sign | @NAN_BITS@);
+    v.u &= UINT32_C(0x7fffffff);
+    if (v.f == INFINITY) return (@W@)(sign | @TOP@);
+    v.f /= @SCALE@;
+    return (@W@)(sign | v.u >> @SHIFT@);
+}""",
+    "next": """static inline float next_@S@(float x, float y) {
+    const @W@ bits = store_@S@(x);
+    if (x != x || y != y) return NAN;
+    if (x == y) return y;
+    if (x == 0) return load_@S@((@W@)(y < 0 ? @SIGN@ | 1u : 1u));
+    return load_@S@((@W@)((x < y) == (x > 0) ? bits + 1u : bits - 1u));
+}""",
+}
 
 
 def function_name(definition: str) -> str:

@@ -25,8 +25,12 @@ _RESERVED: Final = (
     *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
     *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_min float_max".split(),
     *"truncated whole shl shr".split(),
-    *(f"{name}_{dtype}" for name in ("round", "to") for dtype in ("float16", "float32", "float64")),
-    *(f"{name}_{dtype}" for name in ("float_floordiv", "float_floormod") for dtype in ("float16", "float32")),
+    *(f"{name}_{dtype}" for name in ("round", "to") for dtype in (*dtypes.NARROW, "float32", "float64")),
+    *(
+        f"{name}_{dtype}"
+        for name in ("float_floordiv", "float_floormod")
+        for dtype in ("float16", "bfloat16", "float32")
+    ),
 )
 
 

@@ -177,8 +177,8 @@ class PythonSyntax:
             low, high = dtypes.int_range(node.dtype)
             return f"whole({opened(arg)}, {low}, {high})"
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
-            is_narrowing = dtypes.bits(node.dtype) < dtypes.bits(source.dtype)
-            return _rounded(arg, node.dtype) if is_narrowing else arg
+            is_exact = node.dtype == "float64" or (node.dtype == "float32" and source.dtype in dtypes.NARROW)
+            return arg if is_exact else _rounded(arg, node.dtype)
         return f"to_{node.dtype}({opened(arg)})"
 
     # -- storage ------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class PythonSyntax:
     def element(self, tensor: Tensor, index: str) -> str:
         """The text of an element, by its flat index."""
         text = f"{self.base(tensor)}[{index}]"
-        return f"float({text})" if tensor.dtype == "float16" else text  # a numpy array, not a memory view
+        return f"float({text})" if tensor.dtype in dtypes.NARROW else text  # a numpy array, not a memory view
 
     def access(self, tensor: Tensor, indices: list[str]) -> tuple[str, str, str]:
         """The number of an element in its storage, the check of its indices, and the arguments of an error message."""
@@ -292,7 +292,7 @@ def wrapped(text: str, bits: int, signed: bool) -> str:
 
 def _suffix(dtype: str) -> str:
     """The suffix of a function's name for narrow floats."""
-    return f"_{dtype}" if dtype in ("float16", "float32") else ""
+    return "" if dtype == "float64" else f"_{dtype}"
 
 
 def _rounded(text: str, dtype: str) -> str:
@@ -303,7 +303,7 @@ def _rounded(text: str, dtype: str) -> str:
 def stored_text(value: Any, text: str, dtype: str) -> str:
     """The text of a value for a store to an element, which rounds floats itself."""
     prefix = f"round_{dtype}("
-    is_twice = isinstance(value, Value) and value.op in _INEXACT and text.startswith(prefix) and dtype != "float16"
+    is_twice = isinstance(value, Value) and value.op in _INEXACT and text.startswith(prefix) and dtype == "float32"
     return text.removeprefix(prefix).removesuffix(")") if is_twice else text
 
 

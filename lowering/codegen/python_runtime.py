@@ -23,7 +23,7 @@ Rounding = Callable[[float], float]
 Numbers = Sequence[int]
 
 _EXACT_INTEGERS: Final = 1 << 53  # a Python float represents every integer up to this one
-_NARROW: Final = ("float16", "float32")
+_NARROW: Final = ("float16", "bfloat16", "float32")  # narrower than Python's floats
 _MATH: Final = {
     "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "sin": math.sin, "cos": math.cos,
 }  # fmt: skip
@@ -65,9 +65,9 @@ def poison(dtype: str) -> Any:
 
 
 def flat_view(array: Any) -> Any:
-    """A view of Python numbers; of float16, which memory views do not have, the flat numpy array."""
+    """A view of Python numbers; of floats that memory views do not have, the flat numpy array."""
     flat = array.reshape(-1)
-    return flat if array.dtype == "float16" else memoryview(flat)
+    return flat if str(array.dtype) in dtypes.NARROW else memoryview(flat)
 
 
 def _allocate(dtype: str, count: int) -> Any:
@@ -158,7 +158,8 @@ def float32_rounding() -> Rounding:
 
 def of_rounding(to_float32: Rounding) -> dict[str, Function]:
     """The functions that round or convert to a narrow float type."""
-    roundings: dict[str, Rounding] = {"float16": partial(dtypes.rounded, dtype="float16"), "float32": to_float32}
+    roundings: dict[str, Rounding] = {name: partial(dtypes.rounded, dtype=name) for name in dtypes.NARROW}
+    roundings["float32"] = to_float32
     table: dict[str, Function] = {f"round_{dtype}": rounding for dtype, rounding in roundings.items()}
 
     def conversion(dtype: str, rounding: Rounding) -> Function:
@@ -191,12 +192,12 @@ def float_functions() -> dict[str, Function]:
     composed = _composed(calls)
     for dtype in _NARROW:
         rounding = table[f"round_{dtype}"]
-        # numpy rounds every step of these in the type
-        table[f"float_floordiv_{dtype}"] = _in_type(np.floor_divide, dtype)
-        table[f"float_floormod_{dtype}"] = _in_type(np.mod, dtype)
+        # of singles and of narrower types numpy computes these in singles
+        table[f"float_floordiv_{dtype}"] = _rounded(_in_type(np.floor_divide, "float32"), rounding)
+        table[f"float_floormod_{dtype}"] = _rounded(_in_type(np.mod, "float32"), rounding)
         table |= {f"call_{name}_{dtype}": _rounded(function, rounding) for name, function in calls.items()}
         table |= {f"call_{name}_{dtype}": partial(function, rounding) for name, function in composed.items()}
-        table[f"call_nextafter_{dtype}"] = _in_type(np.nextafter, dtype)
+        table[f"call_nextafter_{dtype}"] = partial(_next_after, dtype)
     return table
 
 
@@ -253,6 +254,15 @@ def _in_type(array: Function, dtype: str) -> Function:
 
     kind = np.dtype(dtype).type
     return lambda *args: np.asarray(array(*(kind(a) for a in args))).item()
+
+
+def _next_after(dtype: str, x: float, y: float) -> float:
+    """The next number of a type from `x` towards `y`."""
+    import numpy as np
+
+    dtypes.check_executed(dtype, "nextafter")
+    kind = np.dtype(dtype).type
+    return float(np.nextafter(kind(x), kind(y)))
 
 
 def _rounded(function: Function, rounding: Rounding) -> Function:

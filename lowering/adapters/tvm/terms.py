@@ -47,7 +47,7 @@ def dtype_of(term: Any) -> str:
             dtype = dtypes.check(name)
         except InputError:
             dtype = ""
-        if not dtype or dtype == "uint64":
+        if not dtype or dtype in _REFUSED:
             raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
         _known[str(found)] = dtype
     return dtype
@@ -64,6 +64,7 @@ def element_type(buffer: Any) -> str:
         return name
 
 
+_REFUSED: Final = ("uint64", "bfloat16", *dtypes.OF_STORAGE)
 _known: Final[dict[str, str]] = {}  # element types by TVM's names of types
 
 
