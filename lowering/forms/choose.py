@@ -28,13 +28,14 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from bound import infer_bound
+from bound import dtypes, infer_bound
 from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tir import walk
-from bound.tir.value import Operand, ValueOp
+from bound.tir.machine import TRAPPING
+from bound.tir.value import Operand, Value, ValueOp
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import ops
@@ -232,6 +233,10 @@ def _is_harmless(op: Operation) -> bool:
     if not isinstance(op, ComputeOp):
         return False
     for node in walk.nodes(*op.body):
+        if node.op is ValueOp.CALL and node.data in TRAPPING:
+            return False
+        if isinstance(node, Value) and node.op is ValueOp.CAST and dtypes.is_int(node.dtype):
+            return False
         divisor = node.args[1] if node.op in _TRAPPING and not _is_float(node) else None
         if divisor is not None and not (isinstance(divisor, Expr) and constant_value(divisor)):
             return False
@@ -239,7 +244,7 @@ def _is_harmless(op: Operation) -> bool:
 
 
 def _is_float(node: Operand) -> bool:
-    return str(getattr(node, "dtype", "int")).startswith("float")
+    return isinstance(node, Value) and dtypes.is_float(node.dtype)
 
 
 def _excess(box: BoundsMap) -> float | None:
