@@ -124,7 +124,7 @@ Set align_params +Set +Space -> Set
 Set apply +Set +Map -> Set
 Set coalesce!1000 +Set -> Set
 Set complement +Set -> Set
-Set compute_divs!1000 +Set -> Set
+Set compute_divs!50 +Set -> Set
 Set count_val Set -> number
 Set dim Set int -> size
 Set dim_has_lower_bound Set int int -> truth
