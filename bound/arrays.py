@@ -212,9 +212,11 @@ def wrap(value: Any, bits: int, signed: bool) -> Any:
     import numpy as np
 
     if bits >= 64 and not signed:
-        return np.asarray(value).astype(object) & ((1 << bits) - 1)
+        return np.asarray(np.asarray(value).astype(object) & ((1 << bits) - 1), object)
     low = np.asarray(value)
-    low = (low & ((1 << bits) - 1)).astype(np.uint64).view(np.int64) if low.dtype == object else low.astype(np.int64)
+    if low.dtype == object:
+        low = np.asarray(low & ((1 << bits) - 1)).astype(np.uint64).view(np.int64)
+    low = low.astype(np.int64)
     if bits >= 64:
         return low
     low = low & ((1 << bits) - 1)

@@ -262,7 +262,8 @@ class _Typing:
         return trapping(Trapping.of(quotient.op), a, b, dtype)
 
     def _value(self, node: Value) -> Any:
-        args: list[Any] = [self.value(arg) if isinstance(arg, Expr) else self.exact_of[arg] for arg in node.args]
+        dtype = node.dtype if node.op is ValueOp.SELECT and dtypes.is_int(node.dtype) else None
+        args: list[Any] = [self.value(arg, dtype) if isinstance(arg, Expr) else self.exact_of[arg] for arg in node.args]
         if node.op is ValueOp.REDUCE:
             combiner = node.data.combiner
             if all(_takes_low_bits(result, combiner.rhs) for result in combiner.results):

@@ -383,7 +383,7 @@ def _conversion(name: str, dtype: str) -> str:
         "OVERFLOW": overflow,
         "TOP": f"0x{top if form.has_infinity else nan:x}u",
         "NAN_BITS": f"0x{nan:x}u",
-        "LARGE": "INFINITY" if form.has_infinity else "NAN",
+        "SAME": "x" if dtype == "float16" else "y",  # of 0.0 and -0.0, as numpy and ml_dtypes
     }
     return re.sub(r"@(\w+)@", lambda match: words[match[1]], _CONVERSIONS[name])
 
@@ -433,7 +433,7 @@ _CONVERSIONS: Final = {
     "next": """static inline float next_@S@(float x, float y) {
     const @W@ bits = store_@S@(x);
     if (x != x || y != y) return NAN;
-    if (x == y) return y;
+    if (x == y) return @SAME@;
     if (x == 0) return load_@S@((@W@)(y < 0 ? @SIGN@ | 1u : 1u));
     return load_@S@((@W@)((x < y) == (x > 0) ? bits + 1u : bits - 1u));
 }""",

@@ -550,3 +550,36 @@ def triangular_loops(rng: Any) -> Case:
             if i * 14 + j < 100:
                 b[i * 14 + j] = a[i * 14 + j] * np.float32(i - j)
     return Case(ragged_func, {"A": a}, {"B": b}, {"m": 8, "n": 14})
+
+
+@T.prim_func(s_tir=True)
+def typed_func(
+    A: T.Buffer((64,), "int8"),
+    B: T.Buffer((64,), "int8"),
+    S: T.Buffer((64,), "uint32"),
+    C: T.Buffer((64,), "int8"),
+    D: T.Buffer((64,), "int32"),
+    E: T.Buffer((64,), "uint32"),
+    F: T.Buffer((64,), "float32"),
+):
+    for i in range(64):
+        with T.sblock("types"):
+            v = T.axis.spatial(64, i)
+            C[v] = T.max(A[v] + B[v], T.int8(0))
+            D[v] = T.Cast("int32", A[v] * B[v]) + T.if_then_else(A[v] - B[v] < A[v], 1, 2)
+            E[v] = T.shift_right(S[v] * T.uint32(1664525) + T.uint32(1013904223), T.uint32(16)) % T.uint32(10)
+            F[v] = T.Cast("float32", A[v] - B[v])
+
+
+@case
+def typed_arithmetic(rng: Any) -> Case:
+    """Operations on narrow integers wrap at each step."""
+    a, b = (rng.integers(-128, 128, 64, "int8") for _ in range(2))
+    s = rng.integers(0, 1 << 32, 64, "uint32")
+    outputs = {
+        "C": np.maximum(a + b, np.int8(0)),
+        "D": (a * b).astype("int32") + np.where(a - b < a, 1, 2).astype("int32"),
+        "E": (s * np.uint32(1664525) + np.uint32(1013904223) >> np.uint32(16)) % np.uint32(10),
+        "F": (a - b).astype("float32"),
+    }
+    return Case(typed_func, {"A": a, "B": b, "S": s}, outputs, {}, True)
