@@ -90,7 +90,7 @@ def described(folder: Path) -> dict[str, Any] | None:
 def _meta(pq: Any, file: Path) -> dict[str, Any]:
     try:
         text = (pq.read_schema(file).metadata or {}).get(_META)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # what a damaged file raises is pyarrow's choice
         raise _unreadable(file, error) from None
     try:
         meta = None if text is None else json.loads(text)
