@@ -231,7 +231,7 @@ def _exact(value: Any) -> Any:
 
 
 def _has_no_value(function: Trapping, dtype: str, a: Any, b: Any) -> Any:
-    """Where a function of integers of a type has no value."""
+    """The mask of elements at which a trapping function is undefined."""
     if function in (Trapping.SHIFT_LEFT, Trapping.SHIFT_RIGHT):
         return (b < 0) | (b >= dtypes.bits(dtype))
     return (b == 0) | ((b == -1) & (a == dtypes.int_range(dtype)[0]))

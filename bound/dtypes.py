@@ -233,7 +233,7 @@ def decimal(number: float, dtype: str) -> str:
 def promote(a: str, b: str) -> str:
     """Return the common type of two operands, as TVM's: floats win over integers, wider types over narrower ones.
 
-    A signed and an unsigned type of the same width give the unsigned one.
+    Signed with unsigned of equal width promotes to unsigned.
     """
     if a == b:
         return a

@@ -46,7 +46,7 @@ class Docstrings(griffe.Extension):
     """Rewrites docstrings when the module or class around them is complete, and tells the signatures of classes.
 
     Callers make a class whose docstring has parameters: it has the signature of `__init__` or `__new__`. A dataclass
-    has its own; any other class is an answer and has none.
+    has its own; other classes are answers without constructors.
     """
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:

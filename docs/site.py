@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 COLUMN = 122  # characters of code on a screen of 1,280 pixels, by docs/site.css
-CELL = 107  # the same of a notebook's cell, beside its number
+CELL = 107  # characters of code in a notebook's cell
 BOOST = 10  # of a public name in the search, over sentences and attributes with the same word
 
 _LATEX = re.compile(r'(<div class="jp-RenderedLatex[^>]*>)\s*\$+(.*?)\$+\s*(</div>)', re.DOTALL)
@@ -63,7 +63,7 @@ def boosted(index: dict[str, Any], public: frozenset[str]) -> dict[str, Any]:
 
 
 def faults(html: str) -> list[str]:
-    """What a reader would miss, and what would be fetched."""
+    """Missing signatures and external resources of a page."""
     named = [part for part in html.split('class="doc doc-heading"')[1:] if "<strong>Parameters</strong>" in part]
     bare = [re.sub(r"<[^>]*>|\s+", " ", part)[:60] for part in named if "doc-signature" not in part]
     raw = _RAW.findall(_CODE.sub("", html))

@@ -129,7 +129,7 @@ def const(value: float | bool, dtype: str | None = None) -> Operand:
 
 
 def plain_constant(e: Operand) -> Operand:
-    """Return a constant of a type as the integer that it is; all else unchanged."""
+    """Return a typed constant as a plain integer; other operands unchanged."""
     if isinstance(e, Expr) and e.op is ops.CAST and e.args[0].is_const:
         number: Expr = e.args[0]
         return number if dtypes.holds(dtypes.int_named(*e.data), number.data) else e

@@ -6,10 +6,10 @@ bits matter. Elsewhere results stay exact: sums, differences, products, shifts t
 with wrapping, and a store wraps what it is given. So every rule about integers holds for values, too, and a cast is
 dropped where its argument is proved to fit.
 
-An operation that has no value for some operands because of its type (a shift by the width or more, the least number
-divided by -1) is a call of a function, `Trapping`: opaque to analysis, and checked where it is executed.
+Operations undefined at their type (shifts by the width or more, the least number divided by -1) become calls of
+`Trapping` functions: opaque to analysis, checked on execution.
 
-Indices are integers: what stands in the brackets of a load has no type and does not wrap.
+Indices are mathematical integers: the brackets of a load contain no machine type, and nothing in them wraps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TYPED: Final = frozenset((ops.LOAD, ops.CAST))
 def in_types(
     root: Operand, known: Mapping[Any, str] | None = None, ranges: Mapping[Any, Interval] | None = None
 ) -> Any:
-    """The formula with the arithmetic of its types; the result may have left its type, as what is stored may.
+    """The formula with the arithmetic of its types. Its result may exceed its type, since stores wrap.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def fitted(root: Expr, dtype: str) -> Expr:
 
 
 def within(e: Expr, dtype: str, span: Interval | None = None) -> Expr:
-    """The number wrapped to the type; itself where it is known to fit, by an interval of it."""
+    """The number wrapped to the type, unchanged if its interval fits. `span`: that interval, computed by default."""
     low, high = span_of(e, {}, {}) if span is None else span
     if low is not None and high is not None and dtypes.holds(dtype, low) and dtypes.holds(dtype, high):
         return e
@@ -77,7 +77,7 @@ class Trapping(StrEnum):
 
     @property
     def op(self) -> ops.Op:
-        """The operation of which a function has the values, where it has one."""
+        """The operation that the function computes on its defined operands."""
         return _OPERATIONS[self]
 
     @staticmethod
@@ -96,7 +96,7 @@ TRAPPING: Final = frozenset(map(str, Trapping))
 
 
 def trapping(function: Trapping, a: Expr, b: Expr, dtype: str) -> Expr:
-    """A call of a function that may have no value."""
+    """A call of a partial function on two integers of a type."""
     return integer(make(ValueOp.CALL, (a, b), dtype, str(function)))
 
 
@@ -251,7 +251,7 @@ class _Typing:
         return trapping(Trapping.of(node.op), self.value(node.args[0], dtype), by, dtype)
 
     def _untrapped(self, quotient: Any) -> Any:
-        """A quotient; one that may be that of the least number by -1 as a call."""
+        """A quotient, as a trapping call if it may divide the least number by -1."""
         dtype = build.dtype_of(quotient)
         a, b = quotient.args
         least = dtypes.int_range(dtype)[0]
@@ -275,7 +275,7 @@ class _Typing:
     # -- types ------------------------------------------------------------------------------------------------------
 
     def value(self, arg: Any, dtype: str | None = None) -> Any:
-        """An operand as a value of its own type, then of another."""
+        """An operand wrapped to its own type, then to `dtype`."""
         e, own = self.exact_of[arg], self.types[arg]
         if arg not in self.data or own is None:
             return e

@@ -78,7 +78,7 @@ def fits_words(root: Node, ranges: Mapping[Known, Interval] | None = None, data:
 
 
 def is_word(span: Interval) -> bool:
-    """Return whether a word of 64 bits, with or without a sign, holds the numbers of an interval."""
+    """Return whether an interval fits into a signed or an unsigned 64-bit word."""
     low, high = span
     return low is not None and high is not None and any(a <= low and high <= b for a, b in WORDS)
 
@@ -210,7 +210,7 @@ def _at_least_two(known: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def element_range(dtype: str, known: tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """Return the known range of an element: declared, computed, or that of a type without a sign or of up to 16 bits.
+    """Return the known range of an element: declared, computed, or implied by an unsigned or narrow type (16 bits).
 
     Elements of int32 and int64 are unbounded: such ranges tell nothing about an index.
     """

@@ -31,8 +31,8 @@ _REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", Va
 def conditional_scalars(root: Stmt) -> frozenset[Tensor]:
     """The allocations of one element that a C compiler may believe to be read before they are stored.
 
-    These are tensors stored under a condition or in a loop that may not run, and tensors without a store: a copy of a
-    nest may have lost its stores because a false condition guards the reads.
+    Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
+    false condition guards the reads.
     """
     allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)}
     branches = (stmt for stmt in statements(root) if isinstance(stmt, If))

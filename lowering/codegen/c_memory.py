@@ -279,7 +279,7 @@ class CStorage:
         return lines, self.size(str(size.width), size.extents, texts)
 
     def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
-        """The bytes of an array, by the texts of the bytes of an element and of the extents."""
+        """The text of an array's size in bytes. `width`: bytes per element; `texts`: the extents in C."""
         for extent, text in zip(extents, texts, strict=True):
             if constant_value(extent) != 1:
                 width = self._call("times_size", width, count(extent, text))

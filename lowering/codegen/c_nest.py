@@ -101,7 +101,7 @@ class CNest(Emitter[Cursor]):
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def block(self, stmt: Stmt, descent: Cursor) -> Emission[Cursor]:
-        """The lines between two braces; names that they define are free again behind the second one."""
+        """The lines between two braces. The closing brace releases the names defined inside."""
         begun = self.syntax.names.begin()
         lines: list[str] = yield _sequence(stmt), descent
         self.syntax.names.end(begun)

@@ -233,7 +233,7 @@ class CSyntax:
         return infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
 
     def _amount(self, node: Expr, text: str) -> str:
-        """The text of a number of places, which must not be negative."""
+        """The text of a shift amount, checked unless proved nonnegative."""
         return text if self.spans.of(node)[0] >= 0 else self._call("amount", "int64", [text, self.flag])
 
     @property

@@ -349,7 +349,7 @@ def helper_text(name: str, dtype: str) -> str:
 
 
 def whole_text(dtype: str) -> str:
-    """The function that converts floats to an integer type; C leaves what the type does not hold undefined."""
+    """The function that converts floats to an integer type and flags overflow, which is undefined in C."""
     low, high = dtypes.int_range(dtype)
     word = "uint64_t" if dtype == "uint64" else "int64_t"
     above = f"x >= {float(low)!r}" if dtype == "int64" else f"x > {float(low - 1)!r}"

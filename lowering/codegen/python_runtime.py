@@ -127,7 +127,7 @@ def _whole(x: float, low: int, high: int) -> int:
 
 
 def _checked(function: Trapping, a: int, b: int, limit: int) -> int:
-    """The value of a function; `limit` is the width in bits of a shift, and the least dividend of a division."""
+    """The value of a trapping function. `limit`: bits of a shifted type, or the type's least number for divisions."""
     is_shift = function in (Trapping.SHIFT_LEFT, Trapping.SHIFT_RIGHT)
     if (is_shift and not 0 <= b < limit) or (not is_shift and b == -1 and a == limit):
         raise UndefinedError(f"{function} of {a} and {b} has no value in its type")

@@ -1,11 +1,11 @@
 """The folder of an exploration: a dataset of Parquet files, one a batch, and nothing else.
 
-Columns are the configuration, the values, `error`, `seconds` and `version`. The metadata of each file has the key that
-says whose results they are, and a digest of the whole file, so that no damaged file is read as results.
+Columns are the configuration, the values, `error`, `seconds` and `version`. The metadata of each file contains the key
+of the exploration and a digest of the whole file, so damaged files are refused.
 
-Guarantee: a file appears whole or not at all, and one process at a time writes. So each configuration has at most one
-row, whatever is killed when. A value that needs a wider type than before, or that appears late, has the earlier files
-rewritten one by one; the next run completes that if it was cut short.
+Guarantee: a file appears whole or not at all, and one process at a time writes. Killed processes
+never duplicate the row of a configuration. A value that needs a wider type than before, or that appears late, has the
+earlier files rewritten one by one; the next run completes that if it was cut short.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowering.explore.work import RESERVED, Measurement, Row, is_text
 
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
 _FORMAT: Final = 2
-_UNDIGESTED: Final = b'"format": 1'  # of the format without a digest, which is read too
+_UNDIGESTED: Final = b'"format": 1'  # marks files of the older format, which have no digest
 _MAX_INT64: Final = 2**63
 _PART: Final = re.compile(r"part-\d{8}\.parquet")
 Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
@@ -150,17 +150,17 @@ def _read(pq: Any, file: Path, columns: Sequence[str] | None) -> Any:
 
 
 _SIGNED: Final = b'"digest": "'
-_UNSIGNED: Final = b"0" * 32  # in place of the digest, while it is computed
+_UNSIGNED: Final = b"0" * 32  # placeholder for the digest during hashing
 
 
 def _digest_place(data: bytes | bytearray) -> int | None:
-    """Where the digest of a file is, which stands in its footer; `None` in files without one."""
+    """The offset of the digest in a file's footer; `None` without a digest."""
     found = data.rfind(_SIGNED)
     return None if found < 0 else found + len(_SIGNED)
 
 
 def _digest(data: bytes | bytearray, place: int) -> bytes:
-    """The digest of all bytes of a file but its own."""
+    """The digest of a file's bytes except the digest field."""
     end = place + len(_UNSIGNED)
     found = hashlib.blake2b(data[:place], digest_size=len(_UNSIGNED) // 2)
     found.update(_UNSIGNED)

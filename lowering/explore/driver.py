@@ -89,7 +89,7 @@ def explore(
         found_rows = named_rows(configs, names)
         if not isinstance(space, Space):
             found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
-        outside = set(done)  # rows of the folder that are not of this space
+        outside = set(done)  # rows of the folder outside this space
         feed = Feed(row for row in _without(found_rows, outside) if row not in done)
         running: Iterator[Finished]
         if engine is None:

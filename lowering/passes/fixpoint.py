@@ -11,7 +11,7 @@ from lowering.nest.ir import Function
 def until_stable(once: Callable[[Function], Function], f: Function) -> Function:
     """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
 
-    Guarantee: another call gives a nest of the same text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.
+    Guarantee: a second call returns a nest of equal text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.
     """
     rounds, last = {str(f): f}, f
     for _ in range(OVERCOMPUTE_ROUNDS):

@@ -1,8 +1,7 @@
 """Counts of regions as numeric functions of sizes, where there is no closed form.
 
-An `InstanceCount` visits the instances of a product of intervals at given sizes. Each count is the function of a symbol
-(`NumericFunction`), so that it is an expression: `evaluate` gives its value, and it takes part in arithmetic and
-conditions.
+An `InstanceCount` visits the instances of a product of intervals at given sizes. A count is an expression, a
+symbol with a `NumericFunction`: `evaluate` computes it, and arithmetic and conditions accept it.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
 
 
 def _bounded_with_outline(env: LoopEnvironment, footprint: Footprint, k: int, most: Expr) -> Expr:
-    """An upper bound of the extent: of the ends, or of the box around them where that is lower."""
+    """The lower of two upper bounds of an extent: by the hull's ends and by the outline's box."""
     bound = _bounded(env, footprint.hull(env).sides[k], most)
     if footprint.box is not None or footprint.outline is None:
         return bound

@@ -164,7 +164,7 @@ class Footprint:
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
 
     def with_box(self, box: Box, *notes: str) -> Footprint:
-        """A superset given by a box; exact only if this footprint is, and no note is added."""
+        """A superset given by a box. Exact if this footprint is exact and `notes` is empty."""
         return Footprint(self.dims, box, None, self.exact and not notes, (*self.notes, *notes))
 
     def with_notes(self, *notes: str) -> Footprint:

@@ -103,8 +103,7 @@ def _outline_within(env: LoopEnvironment, outline: Outline | None, ends: Box) ->
 
 
 def box_within(env: LoopEnvironment, box: Box, around: Box) -> Box:
-    """A box intersected with another one that contains what is asked for; the box itself where it is proved to lie
-    inside."""
+    """The intersection of a footprint's box with an outer bound; `box` itself if proved to lie inside."""
     sides = []
     for side, end in zip(box.sides, around.sides, strict=True):
         lows = [low for low in end.lows if not any(env.is_nonneg(form.minus(low)) for form in side.lows)]

@@ -1,4 +1,4 @@
-"""Statements of TVM without a counterpart, kept as they are: opaque calls with what they read and write.
+"""Opaque calls that keep TVM statements without a counterpart, with the tensors they read and write.
 
 Intrinsics, external calls, unknown element types, attributes and annotated blocks pass through a nest untouched. Passes
 see the tensors that a statement reads and writes and replace the variables it mentions; `to_tvm` writes it back.
@@ -32,7 +32,7 @@ class ForeignCall(ExternCall):
     ----------
     term: the statement.
     variables, buffers: the variables of TVM that `args` stand for.
-    is_barrier: whether it orders accesses to tensors that it does not name.
+    is_barrier: whether the call orders accesses to unnamed tensors.
     is_plain: whether it accesses elements alone, and passes no pointers on.
     """
 
@@ -55,8 +55,8 @@ class ForeignAccesses(NamedTuple):
 def accesses_of(term: Any) -> ForeignAccesses:
     """What a statement reads and writes.
 
-    A call may read and write the arrays whose pointers it is given. One that is given none, as a barrier of threads,
-    may order all others.
+    A call may read and write arrays passed by pointer. A call without pointers, such as a barrier of threads, may
+    order all accesses.
     """
     reads: set[Any] = set()
     writes: set[Any] = set()
@@ -134,7 +134,7 @@ def with_ordered_barriers(body: Stmt) -> Stmt:
 
 
 def written_tensors(body: Stmt) -> list[Tensor]:
-    """The tensors that the statements of a nest store to, each once."""
+    """The stored tensors of a nest, without repetition."""
     found: dict[Tensor, None] = {}
     for part in statements(body):
         if isinstance(part, Store):

@@ -75,7 +75,7 @@ def lanes_of(term: Any) -> int:
 
 
 def in_type(term: Any, value: Operand) -> Operand:
-    """What an operation gives in the type of its term: integers that are not indices wrap."""
+    """The result of an operation in its term's type: integers other than indices wrap."""
     if not isinstance(value, Expr):
         return value
     dtype = dtype_of(term)
@@ -83,7 +83,7 @@ def in_type(term: Any, value: Operand) -> Operand:
 
 
 def as_value(term: Any, value: Operand) -> Operand:
-    """What a term gives, where more than its low bits matter: data wraps to its type."""
+    """The value of a term wrapped to its type, for uses of more than the low bits."""
     return within(value, dtype_of(term)) if isinstance(value, Expr) and is_data(value) else value
 
 

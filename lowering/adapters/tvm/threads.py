@@ -20,8 +20,8 @@ _ON_THREADS = (LoopKind.THREAD, LoopKind.VTHREAD)
 def with_launched_threads(f: Function) -> Function:
     """The function with loops on threads that count from 0.
 
-    A loop inside one on the same thread with another extent is divided by that extent: a serial loop around one on the
-    threads that are launched, with a guard.
+    A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
+    extent.
     """
     return f.with_body(rewritten(f.body, Cursor.root(f), enter={For: (_from_zero, _on_launched)}))
 

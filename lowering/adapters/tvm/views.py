@@ -1,4 +1,4 @@
-"""Views of buffers: elements of a tensor by the indices of a buffer that is a part or another shape of it."""
+"""Views of buffers: index maps from a slice or a reshaped buffer to its tensor."""
 
 from __future__ import annotations
 
