@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias, overload
 
 from intset import config as configuration
 from intset import names
-from intset.budgets import SIMPLIFY_ROUNDS
+from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
 from intset.cache import StoredQuestion
 from intset.coalescing import coalesced
+from intset.domains.auto import plain_bounds
 from intset.domains.protocols import RankedDomain
 from intset.domains.registry import domain_named
 from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
@@ -26,7 +27,7 @@ from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_e
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
-from intset.frame import Assuming, Frame, within_blocks
+from intset.frame import Assuming, Frame, checked_ranges, within_blocks
 from intset.itermap.itermap import IterMap, iter_map, whole_box
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
@@ -78,13 +79,25 @@ class Context(Displayed):
         domain: str | None = None,
     ) -> None:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
+        if assume == ():
+            table, ends = checked_ranges(ranges)
+            if not ends:
+                self._box, self._plain_answers = table, {}
+                return
         stated = (
             [part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)] if assume != () else ()
         )
         self._root = root = Frame.of(ranges, stated)
-        root.fingerprint  # noqa: B018  # computed early: the first query needs it
         if root.known.empty and (excluding := root.contradiction):
             report(excluding)
+
+    _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
+    _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
+
+    @cached_property
+    def _root(self) -> Frame:
+        """The scope outside all blocks, made by the first question that takes the general road."""
+        return Frame(self._box or {}, ())
 
     @classmethod
     def from_constraints(
@@ -206,7 +219,9 @@ class Context(Displayed):
         >>> ctx.bounds(i * 3, over={n: 8})
         (0, 21)
         """
-        answer: Bounds = self._ask("bounds", (as_expr(e, "the expression"),), keep, domain, over)
+        root = as_expr(e, "the expression")
+        plain = self._plain_bounds(root, domain) if self._box is not None and keep == () == over else None
+        answer: Bounds = self._ask("bounds", (root,), keep, domain, over) if plain is None else plain
         return answer
 
     def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Over = ()) -> IntSet:
@@ -411,6 +426,22 @@ class Context(Displayed):
         new = Context.__new__(type(self))
         new.domain, new._root = self.domain, scope
         return new
+
+    def _plain_bounds(self, root: Expr, domain: str | None) -> Bounds | None:
+        """The ends over a box, in one pass; `None` where the general road is needed or observed."""
+        if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
+            return None
+        chosen = configuration.current(self.domain if domain is None else domain)
+        if chosen.domain != "auto" or chosen.cache:
+            return None
+        ranges, known = self._box or {}, self._plain_answers
+        answer = known.get((root, chosen))
+        if answer is None and (answer := plain_bounds(root, ranges, chosen.points)) is not None:
+            answer.asked = AskedBounds(root, ranges, (), (), (), chosen)
+            if len(known) >= CACHED_ANSWERS:
+                known.clear()
+            known[root, chosen] = answer
+        return answer
 
     def _ask(
         self,

@@ -7,7 +7,7 @@ regions under its budget, a large box by enumeration. Domains registered with a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -33,10 +33,12 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import Region
-from intset.domains.stride import structural_image
-from intset.expr.node import Expr, constant_value
+from intset.domains.stride import StrideSet, structural_image
+from intset.expr.node import Expr, Var, constant_value
+from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
+from intset.plain import ends, progression
 from intset.trace import OPEN, tried
 
 _POINTS = PointsDomain()
@@ -75,6 +77,21 @@ def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certifie
     return None
 
 
+def plain_bounds(e: Expr, ranges: Mapping[Var, Range], points: int) -> Bounds | None:
+    """The attained ends of an expression over a box, in one pass (`intset.plain`)."""
+    found = ends(e, ranges, points)
+    return None if found is None else Bounds(found[0], found[1], True, "linear" if found[2] else "points")
+
+
+def _plain_image(query: Query) -> IntSet | None:
+    """The values of an expression over a box, if one pass finds them to be an arithmetic progression."""
+    found = progression(query.exprs[0], query.ranges, query.config.points)
+    if found is None:
+        return None
+    first, step, number = found
+    return StrideSet(Linear(first, {}), (0, ((step, number),) if number > 1 else ()), is_exact=True)
+
+
 class AutoDomain:
     """The first certified answer of the ranked domains.
 
@@ -90,6 +107,10 @@ class AutoDomain:
     def bounds(self, query: Query) -> Bounds:
         if query.known.empty:
             return Bounds(POS_INF, NEG_INF, True, self.name)
+        if not query.facts and not query.keep:
+            plain = plain_bounds(query.exprs[0], query.ranges, query.config.points)
+            if plain is not None:
+                return tried(plain.by, lambda: plain) if OPEN else plain
         form = query.forms[0]
         cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)
         if cheap.is_tight:
@@ -194,6 +215,8 @@ class AutoDomain:
         certified: IntSet | None = tried("stride", structural_image, query) if OPEN else structural_image(query)
         if certified is None and has_parameters(query, query.forms[0]):
             certified = tried("interval", contiguous_image, query) if OPEN else contiguous_image(query)
+        if certified is None and not query.facts and not query.keep:
+            certified = tried("stride", _plain_image, query) if OPEN else _plain_image(query)
         return certified
 
     def region(self, query: Query) -> Region:

@@ -61,10 +61,10 @@ class WeakTable(Generic[K, V]):
         """Add a row, or replace a dead one."""
         row = WeakRow(value, self.bury)
         row.key = key
-        with LOCK:
-            if self.dead:
+        if self.dead:
+            with LOCK:
                 self.tidy()
-            self.rows[key] = row
+        self.rows[key] = row
 
     def tidy(self) -> None:
         """Delete dead rows; nodes in their keys die with them and are deleted in turn."""

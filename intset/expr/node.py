@@ -343,15 +343,14 @@ class Var(Expr):
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         self = object.__new__(cls)
-        set_slot = object.__setattr__
-        set_slot(self, "op", ops.VAR)  # unrolled: hot
-        set_slot(self, "args", ())
-        set_slot(self, "data", uid)
-        set_slot(self, "uid", uid)
-        set_slot(self, "name", name)
-        set_slot(self, "serial", next(SERIAL))
+        _set_op(self, ops.VAR)  # unrolled: hot
+        _set_args(self, ())
+        _set_data(self, uid)
+        _set_uid(self, uid)
+        _set_name(self, name)
+        _set_serial(self, next(SERIAL))
         for slot in fields:
-            set_slot(self, slot, fields[slot])
+            self.remember(slot, fields[slot])
         VARIABLES.put(uid, self)
         return self
 
@@ -365,6 +364,12 @@ class Var(Expr):
     def declared(self) -> tuple[int | None, int | None, int]:
         """(lower bound, upper bound, divisor) that the variable itself carries; `None` where unbounded."""
         return (None, None, 1)
+
+
+_SLOTS = {**Interned.__dict__, **Var.__dict__}  # descriptors: quicker than `object.__setattr__`
+_set_op, _set_args, _set_data, _set_uid, _set_name, _set_serial = (
+    _SLOTS[slot].__set__ for slot in ("op", "args", "data", "uid", "name", "serial")
+)
 
 
 class PlainVar(Var):

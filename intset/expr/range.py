@@ -36,6 +36,12 @@ class Range:
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
+        if type(min) is int and type(extent) is int and extent >= 0:  # hot
+            _set_min(self, const(min))
+            _set_extent(self, const(extent))
+            _set_last(self, POS_INF)
+            _set_ends(self, (min, min + extent - 1))
+            return
         low = min if isinstance(min, Infinity) else evaluated(as_expr(min, "min of a Range"))
         width = extent if isinstance(extent, Infinity) else evaluated(as_expr(extent, "extent of a Range"))
         if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
@@ -141,6 +147,10 @@ class Range:
         if self._last is not POS_INF:
             return f"Range.up_to({self._last})"
         return f"Range(min={self.min}, extent={self.extent})"
+
+
+_SLOTS = Range.__dict__  # descriptors: quicker than `object.__setattr__`
+_set_min, _set_extent, _set_last, _set_ends = (_SLOTS[name].__set__ for name in ("min", "extent", "_last", "ends"))
 
 
 def _last_of(first: Expr, extent: Expr) -> Expr:

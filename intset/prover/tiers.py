@@ -34,6 +34,7 @@ from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.plain import ends
 from intset.prover.cases import covers_all_values, follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
@@ -55,6 +56,8 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
     known = frame.known
     if known.empty or config.tiers[:1] != ("linear",):
         return None
+    if not frame.facts and not frame.defined and (found := ends(goal, frame.ranges, 0)) is not None and found[0]:
+        return Decided(PROVED, "linear", basis=Basis(frame.ranges, (), (), (), config))
     for clause in known.clauses(goal):
         if isinstance(clause, Cond):
             if not covers_all_values(known, clause):

@@ -1,0 +1,674 @@
+"""The plain way: exact ends of an expression over a box of integers, in one pass over its nodes.
+
+Every node gets a row. Operands without a common variable combine by one rule an operation. A sum whose terms share
+variables is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after equal terms have
+cancelled. What is left is enumerated where its own box is small.
+
+    (i*4 + j) // 8 % 4 * 16 + (i*4 + j) % 8         i in [0, 16), j in [0, 4)
+    x = i*4 + j     [0, 63], every integer: one contiguous variable
+    x // 8 % 4      the digit of x between 8 and 32: [0, 3]
+    x % 8           the digit of x below 8: [0, 7]        independent of the other, so 3*16 + 7 is attained
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import gcd, prod
+from typing import Any, NamedTuple, TypeAlias
+
+from intset.expr import ops
+from intset.expr.dag import postorder
+from intset.expr.node import Node, PlainVar, Var, const, make
+from intset.expr.ops import Op
+from intset.expr.range import Range
+
+MOST_NODES = 128  # of an expression whose sums are taken apart
+MOST_POINTS = 1 << 18
+FEW_POINTS = 1 << 11  # of a box that is enumerated before sums are cancelled
+STEPS = 1 << 18  # points times nodes of one enumeration
+CASES = 64  # of variables that operands share
+FEW_TERMS = 256  # of a progression whose remainders are listed
+WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
+
+Row: TypeAlias = tuple[int, int, int, int, frozenset[Var]]
+"""The values of a node over the box: (low, high, gap, step, free).
+
+Invariant: all values lie in [low, high], are congruent to `low` modulo `step` (0: one value) and depend on the
+variables `free` alone. A positive `gap` says that both ends are attained and that neighbouring values differ by at most
+`gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of 0 says nothing.
+"""
+
+Rows: TypeAlias = dict[Node, Row]
+Ranges: TypeAlias = Mapping[Var, Range]
+NONE: frozenset[Var] = frozenset()
+
+
+class NoRuleError(Exception):
+    """An operation or a range outside the tables; never leaves this module."""
+
+
+def ends(root: Node, ranges: Ranges, points: int = MOST_POINTS) -> tuple[int, int, bool] | None:
+    """The least and the greatest value of `root` (a condition has 0 and 1), and whether intervals alone found them.
+
+    `points`: how many points of a box may be evaluated at most.
+
+    Guarantee: both are attained. `None`: an operation without a rule, a range without numbers, an empty range, or a
+    box of dependent terms too large to enumerate.
+    """
+    rows: Rows = {}
+    try:
+        row = _row(root, rows, ranges)
+        low, high, gap, _, _ = row
+        if gap:
+            return low, high, True
+        found = _ends_of_few(root, rows, min(points, FEW_POINTS))
+        if found is None and (exact := _of_dependent(root, rows, points)) is not None:
+            found = exact[:2]
+        if found is None:
+            found = _by_cases(root, rows, ranges, min(points, CASES))
+    except (NoRuleError, RecursionError):
+        return None
+    return None if found is None else (*found, found == (low, high))
+
+
+def progression(root: Node, ranges: Ranges, points: int) -> tuple[int, int, int] | None:
+    """(first, step, number) of the values of `root`, if they are proved to be an arithmetic progression."""
+    rows: Rows = {}
+    try:
+        row = _row(root, rows, ranges)
+        exact = row if row[2] else _of_dependent(root, rows, points)
+    except (NoRuleError, RecursionError):
+        return None
+    if exact is None or (exact[3] and exact[2] != exact[3]):
+        return None
+    low, high, _, step, _ = exact
+    return low, step or 1, (high - low) // (step or 1) + 1
+
+
+def _row(node: Node, rows: Rows, ranges: Ranges) -> Row:
+    row = rows.get(node)
+    if row is not None:
+        return row
+    op = node.op
+    if op is ops.CONST or op is ops.BOOL:
+        value = int(node.data)
+        row = value, value, 1, 0, NONE
+    elif op is ops.VAR:
+        limits = ranges.get(node)  # type: ignore[call-overload]
+        span = None if limits is None or type(node) is not PlainVar else limits.ends
+        if span is None or span[0] > span[1]:
+            raise NoRuleError
+        low, high = span
+        row = (low, high, 1, 1, frozenset((node,))) if low < high else (low, low, 1, 0, NONE)  # type: ignore[arg-type]
+    else:
+        rule = RULES.get(op)
+        if rule is None:
+            raise NoRuleError
+        row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in node.args])
+    rows[node] = row
+    return row
+
+
+# -- one rule an operation, from the rows of its operands ------------------------------------------------------------
+
+
+def _joined(low: int, high: int, gap: int, step: int, x: Row, y: Row) -> Row:
+    """The row of a result whose ends are attained if both operands' are and they share no variable."""
+    if low == high:
+        return low, low, 1, 0, NONE
+    if x[2] and y[2] and x[4].isdisjoint(y[4]):
+        return low, high, gap, step, x[4] | y[4]
+    return low, high, 0, step, x[4] | y[4]
+
+
+def _add(x: Row, y: Row) -> Row:
+    low, high, gap, step, free = x
+    more, most, other, stride, also = y
+    if not stride:
+        return low + more, high + more, gap, step, free
+    if not step:
+        return low + more, low + most, other, stride, also
+    return _joined(low + more, high + most, _gap_of_sum(x, y), gcd(step, stride), x, y)
+
+
+def _gap_of_sum(x: Row, y: Row) -> int:
+    """The gap of `{a + b}`: copies of the one set, moved by the elements of the other."""
+    return min(max(y[2], x[2] - y[1] + y[0]), max(x[2], y[2] - x[1] + x[0]))
+
+
+def _neg(x: Row) -> Row:
+    return -x[1], -x[0], x[2], x[3], x[4]
+
+
+def _sub(x: Row, y: Row) -> Row:
+    if not y[3]:
+        return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4]
+    return _add(x, _neg(y))
+
+
+def _mul(x: Row, y: Row) -> Row:
+    if not y[3]:
+        return _scaled(x, y[0])
+    if not x[3]:
+        return _scaled(y, x[0])
+    corners = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
+    low, high = min(corners), max(corners)
+    return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y)
+
+
+def _scaled(x: Row, k: int) -> Row:
+    low, high, gap, step, free = x
+    if k > 0:
+        return low * k, high * k, gap * k if step else 1, step * k, free
+    return (high * k, low * k, gap * -k if step else 1, step * -k, free) if k else ZERO
+
+
+def _floordiv(x: Row, y: Row) -> Row:
+    low, high, gap, step, free = x
+    c = _divisor(y)
+    first, last = low // c, high // c
+    return (
+        (first, last, -(-gap // c), 1 if step % c else step // c, free) if first < last else (first, last, 1, 0, NONE)
+    )
+
+
+def _ceildiv(x: Row, y: Row) -> Row:
+    return _neg(_floordiv(_neg(x), y))
+
+
+def _divisor(y: Row) -> int:
+    if y[3] or y[0] <= 0:
+        raise NoRuleError
+    return y[0]
+
+
+def _floormod(x: Row, y: Row) -> Row:
+    low, high, gap, step, free = x
+    c = _divisor(y)
+    if low // c == high // c:
+        return low % c, high % c, gap, step, free
+    common = gcd(step, c)
+    least = low % common
+    most = c - common + least
+    if least == most:
+        return least, most, 1, 0, NONE
+    if gap != step:  # some terms of the progression may be missing
+        return least, most, 0, common, free
+    if high - low >= step * (c // common - 1):
+        return least, most, common, common, free
+    if common == step:  # one wrap: the terms from `least` on, then those up to `most`
+        return least, most, max(step, low % c - high % c), step, free
+    if high - low > step * FEW_TERMS:
+        return least, most, 0, common, free
+    values = sorted({term % c for term in range(low, high + 1, step)})
+    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free
+
+
+def _truncdiv(x: Row, y: Row) -> Row:
+    if x[0] < 0:
+        raise NoRuleError
+    return _floordiv(x, y)
+
+
+def _truncmod(x: Row, y: Row) -> Row:
+    if x[0] < 0:
+        raise NoRuleError
+    return _floormod(x, y)
+
+
+def _minimum(x: Row, y: Row) -> Row:
+    if x[1] <= y[0] or y[1] <= x[0]:
+        return x if x[1] <= y[0] else y
+    return _joined(min(x[0], y[0]), min(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+
+
+def _maximum(x: Row, y: Row) -> Row:
+    if x[0] >= y[1] or y[0] >= x[1]:
+        return x if x[0] >= y[1] else y
+    return _joined(max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+
+
+def _select(chosen: Row, x: Row, y: Row) -> Row:
+    if not chosen[3]:
+        return x if chosen[0] else y
+    low, high = min(x[0], y[0]), max(x[1], y[1])
+    if low == high:
+        return low, low, 1, 0, NONE
+    free = chosen[4] | x[4] | y[4]
+    gap = 0
+    if chosen[2] and x[2] and y[2] and chosen[4].isdisjoint(x[4] | y[4]):
+        gap = max(x[2], y[2], max(x[0], y[0]) - min(x[1], y[1]))  # the last: between two sets that lie apart
+    return low, high, gap, gcd(x[3], y[3], x[0] - y[0]), free
+
+
+def _compared(always: bool, never: bool, x: Row, y: Row) -> Row:
+    if always or never:
+        return (1, 1, 1, 0, NONE) if always else ZERO
+    return _joined(0, 1, 1, 1, x, y)
+
+
+def _lt(x: Row, y: Row) -> Row:
+    return _compared(x[1] < y[0], x[0] >= y[1], x, y)
+
+
+def _le(x: Row, y: Row) -> Row:
+    return _compared(x[1] <= y[0], x[0] > y[1], x, y)
+
+
+def _eq(x: Row, y: Row) -> Row:
+    step = gcd(x[3], y[3])
+    apart = x[1] < y[0] or y[1] < x[0] or bool(step and (x[0] - y[0]) % step)
+    row = _compared(x[0] == x[1] == y[0] == y[1], apart, x, y)
+    return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4])
+
+
+def _meets(x: Row, y: Row) -> bool:
+    """Whether an end of `y` is a value of `x`."""
+    return any(end == x[0] or end == x[1] or (x[2] == 1 and x[0] < end < x[1]) for end in y[:2])
+
+
+def _not(x: Row) -> Row:
+    return 1 - x[1], 1 - x[0], *x[2:]
+
+
+ZERO: Row = (0, 0, 1, 0, NONE)
+RULES: Mapping[Op, Callable[..., Row]] = {
+    ops.ADD: _add,
+    ops.SUB: _sub,
+    ops.NEG: _neg,
+    ops.MUL: _mul,
+    ops.FLOORDIV: _floordiv,
+    ops.FLOORMOD: _floormod,
+    ops.CEILDIV: _ceildiv,
+    ops.TRUNCDIV: _truncdiv,
+    ops.TRUNCMOD: _truncmod,
+    ops.MIN: _minimum,
+    ops.MAX: _maximum,
+    ops.SELECT: _select,
+    ops.LT: _lt,
+    ops.LE: _le,
+    ops.GT: lambda x, y: _lt(y, x),
+    ops.GE: lambda x, y: _le(y, x),
+    ops.EQ: _eq,
+    ops.NE: lambda x, y: _not(_eq(x, y)),
+    ops.AND: lambda x, y: _minimum(x, y),
+    ops.OR: lambda x, y: _maximum(x, y),
+    ops.NOT: _not,
+}
+COMPARED = frozenset((ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE))
+
+
+# -- dependent operands ----------------------------------------------------------------------------------------------
+
+LEAVES = frozenset((ops.CONST, ops.BOOL, ops.VAR))
+LINEAR = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))
+Form: TypeAlias = tuple[dict[Node, int], int]
+"""Multiples of terms that are no sums, and a constant: a linear form."""
+
+
+class _Digit(NamedTuple):
+    """A term of a sum: `k * term`, where `term == base // first % width`; a width of 0 for no remainder."""
+
+    term: Node
+    first: int
+    width: int
+    k: int
+
+
+def _of_dependent(root: Node, rows: Rows, points: int) -> Row | None:
+    """The exact row of a node of moderate size whose operands share variables."""
+    return _Dependent(rows, points).row(root) if len(rows) <= MOST_NODES else None
+
+
+def _by_cases(root: Node, rows: Rows, ranges: Ranges, cases: int) -> tuple[int, int] | None:
+    """Both ends of a node whose operands share variables: those of all cases of the variable with the fewest values."""
+    shared: dict[Var, None] = {}
+    for node, row in rows.items():
+        if not row[2] and len(node.args) > 1:
+            shared.update(dict.fromkeys(rows[node.args[0]][4] & rows[node.args[1]][4]))
+    if not shared or len(rows) > MOST_NODES:
+        return None
+    var = min(shared, key=lambda v: (rows[v][1] - rows[v][0], v.serial))
+    first, last = rows[var][:2]
+    if last - first >= cases:
+        return None
+    both: list[tuple[int, int]] = []
+    for value in range(first, last + 1):
+        inside = {**ranges, var: Range(value, 1)}
+        own: Rows = {}
+        row = _row(root, own, inside)
+        exact = row if row[2] else _Dependent(own, FEW_POINTS).row(root)
+        ends = exact[:2] if exact else _by_cases(root, own, inside, cases // (last - first + 1))
+        if ends is None:
+            return None
+        both.append(ends)
+    return min(ends[0] for ends in both), max(ends[1] for ends in both)
+
+
+class _Dependent:
+    """The exact rows of nodes whose operands share variables."""
+
+    def __init__(self, rows: Rows, points: int) -> None:
+        self.rows, self.points = rows, points
+        self.forms: dict[Node, Form] = {}
+
+    def row(self, root: Node) -> Row | None:
+        """The exact row of a node, by the first way that decides it.
+
+        Sums below it are cancelled, innermost first; then the whole is enumerated; then its parts, innermost first.
+        """
+        rows = self.rows
+        order = postorder((root,))
+        for listing in (False, True):
+            for node in order:
+                if node.op not in LEAVES and not rows[node][2]:
+                    rows[node] = self._again(node, node is root, listing)
+            if rows[root][2]:
+                return rows[root]
+            if not listing and (row := _listed([(root, 1)], rows, self.points)) is not None:
+                return row
+        return None
+
+    def _again(self, node: Node, is_root: bool, listing: bool) -> Row:
+        """The row of a node by its rule, its operands being exact sums where that can be had."""
+        rows, args, is_linear = self.rows, node.args, node.op in LINEAR
+        below = [rows[arg] for arg in args]
+        if node.op in COMPARED and not below[0][4].isdisjoint(below[1][4]):  # a < b as a - b < 0
+            apart = self.summed([(args[0], 1), (args[1], -1)])
+            below = below if apart is None else [apart, ZERO]
+        elif not is_linear:
+            for k, arg in enumerate(args):
+                if not below[k][2] and arg.op in LINEAR:
+                    below[k] = rows[arg] = self.summed([(arg, 1)]) or below[k]
+        row = RULES[node.op](*below)
+        if row[2]:
+            return row
+        if is_linear and is_root:
+            return self.summed([(node, 1)]) or row
+        return (_listed([(node, 1)], rows, self.points) if listing and not is_linear else None) or row
+
+    def summed(self, pairs: Sequence[tuple[Node, int]]) -> Row | None:
+        """The exact row of a sum of multiples of nodes: equal terms cancel, digits join, dependent terms are listed."""
+        rows, offset = self.rows, 0
+        while True:
+            terms, added = self.form(pairs)
+            offset += added
+            groups: dict[Node, list[_Digit]] = {}
+            for term, k in terms.items():
+                base, first, width = _digit(term, rows)
+                groups.setdefault(base, []).append(_Digit(term, first, width, k))
+            pieces = {base: _pieces(digits) for base, digits in groups.items()}
+            whole = [
+                (base, cut[0][2])
+                for base, cut in pieces.items()
+                if base.op in LINEAR and base not in terms and cut and cut[0][:2] == (1, 0)
+            ]
+            if not whole:
+                break
+            base, k = whole[0]  # its digits make the sum itself, which is taken apart
+            pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
+            pairs.append((base, k))
+        total: Row = (offset, offset, 1, 0, NONE)
+        for part in _components(groups, rows):
+            alone = len(part) == 1
+            cut = pieces[part[0]] if alone else None
+            row = None if cut is None else _sum_of_pieces(rows[part[0]], cut)
+            if row is None:
+                own = [(digit.term, digit.k) for base in part for digit in groups[base]]
+                row = _listed(own, rows, self.points, part if alone else ())
+            if row is None:
+                return None
+            total = _add(total, row)
+        return total
+
+    def form(self, pairs: Sequence[tuple[Node, int]]) -> Form:
+        """The linear form of a sum of multiples of nodes; quotients and remainders of sums are taken apart."""
+        rows = self.rows
+        alone = pairs[0][0] if len(pairs) == 1 and pairs[0][1] == 1 else None
+        if alone is not None and (known := self.forms.get(alone)) is not None:
+            return known
+        waiting: dict[Node, int] = {}
+        for node, k in pairs:
+            waiting[node] = waiting.get(node, 0) + k
+        terms: dict[Node, int] = {}
+        offset = 0
+        for node in reversed(postorder(tuple(waiting))):  # every use of a node before the node
+            k = waiting.pop(node, 0)
+            if not k:
+                continue
+            op, args = node.op, node.args
+            if not rows[node][3]:
+                offset += k * rows[node][0]
+                continue
+            parts: Iterable[tuple[Node, int]]
+            if op is ops.ADD or op is ops.SUB:
+                parts = (args[0], 1), (args[1], 1 if op is ops.ADD else -1)
+            elif op is ops.NEG:
+                parts = ((args[0], -1),)
+            elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
+                parts = ((args[0], rows[args[1]][0]),) if rows[args[0]][3] else ((args[1], rows[args[0]][0]),)
+            elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
+                part, constant, tail = split
+                parts, offset = (), offset + k * constant
+                for term, scale in (*part.items(), (tail, 1)):
+                    if term is not None:
+                        terms[term] = terms.get(term, 0) + k * scale
+            else:
+                parts = ()
+                terms[node] = terms.get(node, 0) + k
+            for arg, scale in parts:
+                waiting[arg] = waiting.get(arg, 0) + k * scale
+        form = {term: k for term, k in terms.items() if k}, offset
+        if alone is not None:
+            self.forms[alone] = form
+        return form
+
+    def _split(self, op: Op, x: Node, divisor: Node) -> tuple[dict[Node, int], int, Node | None] | None:
+        """A quotient or remainder of a sum without its multiples of the divisor `c`; `None` without gain.
+
+        With x == c*q + r: x // c == q + r // c and x % c == r % c; where r lies in one block of `c`, r // c is a
+        number and r % c a sum. Returned are a linear form, its constant, and the node for r // c or r % c, if needed.
+        """
+        rows = self.rows
+        c = rows[divisor][0]
+        terms, offset = self.form([(x, 1)])
+        rest = {term: k for term, k in terms.items() if k % c}
+        low = high = offset % c
+        for term, k in rest.items():
+            least, most, _, _, _ = _scaled(rows[term], k)
+            low, high = low + least, high + most
+        block = low // c
+        quotient = {term: k // c for term, k in terms.items() if not k % c}
+        if block == high // c:
+            return (quotient, offset // c + block, None) if op is ops.FLOORDIV else (rest, offset % c - block * c, None)
+        if not quotient:
+            return None
+        tail = self._made(op, self._sum_of(rest, offset % c), divisor)
+        return (quotient, offset // c, tail) if op is ops.FLOORDIV else ({}, 0, tail)
+
+    def _sum_of(self, terms: Mapping[Node, int], offset: int) -> Node:
+        """The node of a linear form, with its row."""
+        total: Node | None = None
+        for term, k in terms.items():
+            part = term if k == 1 else self._made(ops.MUL, term, const(k))
+            total = part if total is None else self._made(ops.ADD, total, part)
+        assert total is not None
+        total = total if not offset else self._made(ops.ADD, total, const(offset))
+        if not self.rows[total][2]:
+            self.rows[total] = self.summed([(total, 1)]) or self.rows[total]
+        return total
+
+    def _made(self, op: Op, x: Node, y: Node) -> Node:
+        """A new node of two operands, with its row."""
+        node: Node = make(op, (x, y))
+        rows = self.rows
+        if y not in rows:
+            rows[y] = (y.data, y.data, 1, 0, NONE)
+        if node not in rows:
+            rows[node] = RULES[op](rows[x], rows[y])
+        return node
+
+
+def _digit(node: Node, rows: Rows) -> tuple[Node, int, int]:
+    """(base, first, width) with `node == base // first % width`; a width of 0 for no remainder."""
+    chain: list[tuple[Op, int, Node]] = []
+    while (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and not rows[node.args[1]][3]:
+        chain.append((node.op, rows[node.args[1]][0], node))
+        node = node.args[0]
+    base, first, width = node, 1, 0
+    for op, c, whole in reversed(chain):
+        if op is ops.FLOORDIV and width % c == 0:
+            first, width = first * c, width // c
+        elif op is ops.FLOORMOD and (not width or width % c == 0):
+            width = c
+        elif op is ops.FLOORDIV or c % width:
+            base, first, width = whole, 1, 0
+    return base, first, width
+
+
+def _components(bases: Iterable[Node], rows: Rows) -> list[list[Node]]:
+    """The bases in groups that share no variable."""
+    groups: list[tuple[frozenset[Var], list[Node]]] = []
+    for base in bases:
+        free, own = rows[base][4], [base]
+        apart = []
+        for group in groups:
+            if free.isdisjoint(group[0]):
+                apart.append(group)
+            else:
+                free, own = free | group[0], group[1] + own
+        groups = [*apart, (free, own)]
+    return [own for _, own in groups]
+
+
+Pieces: TypeAlias = list[tuple[int, int, int]]
+"""Digits of a base, each with its multiple: (from, up to or 0 for no end, multiple)."""
+
+
+def _pieces(parts: Sequence[_Digit]) -> Pieces | None:
+    """The digits of one base cut at every boundary, proportional neighbours joined; `None` if the cuts are no chain."""
+    if len(parts) == 1:
+        _, first, width, k = parts[0]
+        return [(first, first * width, k)]
+    cuts = sorted({cut for d in parts for cut in ((d.first, d.first * d.width) if d.width else (d.first,))})
+    if any(b % a for a, b in pairwise(cuts)):
+        return None
+    pieces: Pieces = []
+    for first, end in zip(cuts, [*cuts[1:], 0], strict=True):
+        k = sum(
+            [d.k * (first // d.first) for d in parts if d.first <= first and (not d.width or first < d.first * d.width)]
+        )
+        if k and pieces and pieces[-1][1] == first and pieces[-1][2] * (first // pieces[-1][0]) == k:
+            pieces[-1] = (pieces[-1][0], end, pieces[-1][2])
+        elif k:
+            pieces.append((first, end, k))
+    return pieces
+
+
+def _sum_of_pieces(x: Row, pieces: Pieces) -> Row | None:
+    """The exact row of a sum of multiples of digits of one base with row `x`.
+
+    Several digits are independent where the base takes every integer of whole blocks of the largest boundary.
+    """
+    if len(pieces) > 1:
+        block = pieces[-1][1] or pieces[-1][0]
+        if x[2] != 1 or x[0] % block or (x[1] + 1) % block:
+            return None
+    total = ZERO
+    for first, end, k in pieces:
+        row = x if first == 1 else _floordiv(x, (first, first, 1, 0, NONE))
+        if end:
+            row = _floormod(row, (end // first, end // first, 1, 0, NONE))
+        if not row[2]:
+            return None
+        row = _scaled(row, k)
+        total = _add(total, (*row[:4], NONE))
+    return (*total[:4], x[4])
+
+
+# -- enumeration -----------------------------------------------------------------------------------------------------
+
+
+def _ends_of_few(root: Node, rows: Rows, most: int) -> tuple[int, int] | None:
+    """Both ends of a node by evaluation at every point of a small box."""
+    points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
+    if points > most or not _fits(rows.values()):
+        return None
+    values = _evaluated(rows, [node for node in rows if node.op is ops.VAR and rows[node][3]], rows)[root]
+    return int(values.min()), int(values.max())
+
+
+def _fits(rows: Iterable[Row]) -> bool:
+    return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
+
+
+def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: Rows) -> dict[Node, Any]:
+    """The values of nodes, operands first, over the progressions of `axes`: arrays that broadcast, or numbers."""
+    import numpy as np
+
+    table = _MEANINGS or _meanings(np)
+    values: dict[Node, Any] = {}
+    for k, node in enumerate(axes):  # arrays of decreasing rank: each axis is the last of its array
+        low, high, _, step, _ = rows[node]
+        values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
+    for node in order:
+        if node not in values:
+            row = rows[node]
+            values[node] = table[node.op](*[values[arg] for arg in node.args]) if row[3] else row[0]
+    return values
+
+
+def _listed(pairs: Sequence[tuple[Node, int]], rows: Rows, most: int, bases: Sequence[Node] = ()) -> Row | None:
+    """The exact row of a sum of multiples of nodes, by evaluation at every point; `None` beyond the budget.
+
+    `bases`: nodes that stand for the variables below them; used if they take every value of their progressions.
+    """
+    if any(not rows[base][2] or rows[base][2] != rows[base][3] for base in bases):
+        bases = ()
+    given = dict.fromkeys(bases)
+    order = _needed([node for node, _ in pairs], given, rows)
+    axes = [node for node in order if rows[node][3] and (node.op is ops.VAR or node in given)]
+    points = prod([(rows[node][1] - rows[node][0]) // rows[node][3] + 1 for node in axes])
+    if points > most or points * len(order) > STEPS or not _fits([rows[node] for node in order]):
+        return None
+    if sum(abs(k) for _, k in pairs) >> 20:
+        return None
+    import numpy as np
+
+    values = _evaluated(order, axes, rows)
+    distinct = np.unique(sum(values[node] * k for node, k in pairs))
+    low, high = int(distinct[0]), int(distinct[-1])
+    if low == high:
+        return low, low, 1, 0, NONE
+    apart = np.diff(distinct)
+    return low, high, int(apart.max()), int(np.gcd.reduce(apart)), frozenset().union(*[rows[node][4] for node in axes])
+
+
+def _needed(roots: Sequence[Node], leaves: Container[Node], rows: Rows) -> list[Node]:
+    """The nodes whose values the roots need, operands first. Leaves and constants need none."""
+    order: dict[Node, None] = {}
+    stack = [(root, False) for root in roots]
+    while stack:
+        node, entered = stack.pop()
+        if entered or node in leaves or not rows[node][3]:
+            order[node] = None
+        elif node not in order:
+            stack.append((node, True))
+            stack.extend([(arg, False) for arg in node.args])
+    return list(order)
+
+
+def _meanings(np: Any) -> Mapping[Op, Callable[..., Any]]:
+    if not _MEANINGS:
+        names = {"minimum": "minimum", "maximum": "maximum", "floormod": "remainder", "truncmod": "remainder"}
+        names |= {"floordiv": "floor_divide", "truncdiv": "floor_divide", "neg": "negative", "select": "where"}
+        names |= {"add": "add", "sub": "subtract", "mul": "multiply", "eq": "equal", "ne": "not_equal", "lt": "less"}
+        names |= {"le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and", "or": "logical_or"}
+        names["not"] = "logical_not"
+        _MEANINGS.update({ops.OPS[name]: getattr(np, function) for name, function in names.items()})
+        _MEANINGS[ops.CEILDIV] = lambda a, b: -(-a // b)
+    return _MEANINGS
+
+
+_MEANINGS: dict[Op, Callable[..., Any]] = {}  # by numpy, of arrays; truncated division of numbers from 0 on

@@ -1,0 +1,122 @@
+"""`intset.plain`: rows against enumeration, on small boxes exhaustively and on large ones by their digits."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import intset.plain as plain
+from intset import Context, Expr, Range, Var, evaluate, maximum, minimum, select
+from intset.expr.node import Node
+from tests.sweeps import daily
+
+DIVISORS = (2, 3, 4, 6, 8, 12)
+
+
+def drawn(rng: random.Random, variables: list[Var], depth: int) -> Expr:
+    """An expression of the operations that have a rule."""
+
+    def below() -> Expr:
+        return drawn(rng, variables, depth - 1)
+
+    if not depth or rng.random() < 0.15:
+        return rng.choice(variables) if rng.random() < 0.8 else rng.randint(-6, 20) + 0 * variables[0]
+    a, c = below(), rng.choice(DIVISORS)
+    makers = [
+        *[lambda: a + below()] * 4,
+        *[lambda: a - below()] * 2,
+        *[lambda: a * rng.choice((2, 3, 4, -1, -5))] * 3,
+        *[lambda: a // c] * 3,
+        *[lambda: a % c] * 3,
+        lambda: minimum(a, below()),
+        lambda: maximum(a, below()),
+        lambda: -(-a // c),
+        lambda: a * below(),
+        lambda: select(rng.choice((a < below(), a.eq(below()), ~(a >= 3) | (below() > 1))), a, below()),
+    ]
+    return rng.choice(makers)()
+
+
+def values_of(e: Node, ranges: dict[Var, Range]) -> list[int]:
+    """The values of `e` over the box, ascending."""
+    spans = [range(limits.ends[0], limits.ends[1] + 1) for limits in ranges.values() if limits.ends]
+    return sorted({int(evaluate(e, dict(zip(ranges, point, strict=True)))) for point in product(*spans)})
+
+
+def check(seed: int) -> None:
+    rng = random.Random(seed)
+    variables = [Var(f"v{k}") for k in range(rng.randint(1, 3))]
+    ranges = {v: Range(rng.choice((0, 0, 0, -3, 5)), rng.choice((1, 2, 3, 4, 6, 8, 12))) for v in variables}
+    e: Node = drawn(rng, variables, rng.randint(1, 5))
+    if rng.random() < 0.2:
+        e = rng.choice((e < drawn(rng, variables, 2), e.eq(drawn(rng, variables, 2)), e.ne(rng.randint(-3, 9))))
+    values = values_of(e, ranges)
+    for few, points in ((0, plain.MOST_POINTS), (plain.FEW_POINTS, plain.MOST_POINTS), (0, 0)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plain, "FEW_POINTS", few)
+            found = plain.ends(e, ranges, points)
+            assert found is None or found[:2] == (values[0], values[-1]), (seed, e, ranges)
+            assert found is not None or not points, (seed, e, ranges)
+            if (terms := plain.progression(e, ranges, points)) is not None:
+                first, step, number = terms
+                assert list(range(first, first + step * number, step)) == values, (seed, e, ranges)
+    rows: plain.Rows = {}
+    plain._row(e, rows, ranges)
+    for node, (low, high, gap, step, free) in rows.items():
+        own = values_of(node, ranges)
+        assert low <= own[0] and own[-1] <= high and free <= set(ranges), (seed, node)
+        assert all((value - low) % step == 0 for value in own) if step else own == [low] == [high], (seed, node)
+        if gap:
+            assert (low, high) == (own[0], own[-1]), (seed, node)
+            assert all(b - a <= gap for a, b in pairwise(own)), (seed, node)
+
+
+@given(st.integers(0, 10**9))
+def test_rows_and_ends_are_those_of_enumeration(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.nightly
+def test_rows_and_ends_of_many_expressions() -> None:
+    for seed in range(20_000):
+        check(seed)
+
+
+@pytest.mark.parametrize("seed", daily(range(400), 20))
+def test_digits_of_a_large_fused_index(seed: int) -> None:
+    rng = random.Random(seed)
+    i, j, extent = Var("i"), Var("j"), rng.choice((28, 32, 48))
+    x, size = i * extent + j, extent * rng.choice((400, 784, 900))
+    ranges = {i: Range(0, size // extent), j: Range(0, extent)}
+    e, array = x * 0, np.arange(size) * 0
+    at = np.arange(size)
+    for _ in range(rng.randint(1, 4)):
+        first, width, k = rng.choice((1, 2, 4, 28)), rng.choice((2, 4, 7, 28)), rng.choice((1, -3, 64, 100))
+        e, array = e + x // first % width * k, array + at // first % width * k
+    e, array = e + i * 2, array + at // extent * 2
+    if rng.random() < 0.5:
+        e, array = e // 5 % 12 + j, array // 5 % 12 + at % extent
+    found = plain.ends(e, ranges)
+    assert found is None or found[:2] == (array.min(), array.max())
+
+
+def test_what_has_no_rule_takes_the_general_road() -> None:
+    i, n = Var("i"), Var("n")
+    box = {i: Range(0, 8)}
+    for e in (i + n, i // (i + 1), i & 3, i // -2):
+        assert plain.ends(e, box) is None
+    assert plain.ends(i, {i: Range(0, 0)}) is None
+    assert Context(box).bounds(i & 3) == (0, 3) and Context(box).bounds(i // -2) == (-4, 0)
+
+
+def test_a_deep_chain_and_a_wide_one_are_answered() -> None:
+    i = Var("i")
+    e = i + 0
+    for _ in range(50_000):
+        e = e + 1
+    assert Context({i: Range(0, 8)}).bounds(e) == (50_000, 50_007)
