@@ -12,7 +12,7 @@ from intset import names
 from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
 from intset.cache import StoredQuestion
 from intset.coalescing import coalesced
-from intset.domains.auto import plain_bounds
+from intset.domains.auto import AutoDomain, plain_bounds
 from intset.domains.protocols import RankedDomain
 from intset.domains.registry import domain_named
 from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
@@ -432,7 +432,7 @@ class Context(Displayed):
         if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
             return None
         chosen = configuration.current(self.domain if domain is None else domain)
-        if chosen.domain != "auto" or chosen.cache:
+        if chosen.cache or type(domain_named(chosen.domain)) is not AutoDomain:
             return None
         ranges, known = self._box or {}, self._plain_answers
         answer = known.get((root, chosen))

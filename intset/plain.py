@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
 from intset.expr.dag import postorder
-from intset.expr.node import Node, PlainVar, Var, const, make
+from intset.expr.node import Node, PlainVar, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
 
@@ -31,7 +31,7 @@ CASES = 64  # of variables that operands share
 FEW_TERMS = 256  # of a progression whose remainders are listed
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
-Row: TypeAlias = tuple[int, int, int, int, frozenset[Var]]
+ValueRow: TypeAlias = tuple[int, int, int, int, frozenset[Node]]
 """The values of a node over the box: (low, high, gap, step, free).
 
 Invariant: all values lie in [low, high], are congruent to `low` modulo `step` (0: one value) and depend on the
@@ -39,24 +39,24 @@ variables `free` alone. A positive `gap` says that both ends are attained and th
 `gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of 0 says nothing.
 """
 
-Rows: TypeAlias = dict[Node, Row]
-Ranges: TypeAlias = Mapping[Var, Range]
-NONE: frozenset[Var] = frozenset()
+ValueRows: TypeAlias = dict[Node, ValueRow]
+BoxRanges: TypeAlias = Mapping[Any, Range]
+NONE: frozenset[Node] = frozenset()
 
 
 class NoRuleError(Exception):
     """An operation or a range outside the tables; never leaves this module."""
 
 
-def ends(root: Node, ranges: Ranges, points: int = MOST_POINTS) -> tuple[int, int, bool] | None:
-    """The least and the greatest value of `root` (a condition has 0 and 1), and whether intervals alone found them.
+def ends(root: Node, ranges: BoxRanges, points: int = MOST_POINTS) -> tuple[int, int, bool] | None:
+    """Attained lower and upper end of `root`, and whether interval arithmetic found both; a condition counts as 0 or 1.
 
-    `points`: how many points of a box may be evaluated at most.
+    `points`: the budget of evaluated points.
 
     Guarantee: both are attained. `None`: an operation without a rule, a range without numbers, an empty range, or a
     box of dependent terms too large to enumerate.
     """
-    rows: Rows = {}
+    rows: ValueRows = {}
     try:
         row = _row(root, rows, ranges)
         low, high, gap, _, _ = row
@@ -72,9 +72,9 @@ def ends(root: Node, ranges: Ranges, points: int = MOST_POINTS) -> tuple[int, in
     return None if found is None else (*found, found == (low, high))
 
 
-def progression(root: Node, ranges: Ranges, points: int) -> tuple[int, int, int] | None:
+def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, int] | None:
     """(first, step, number) of the values of `root`, if they are proved to be an arithmetic progression."""
-    rows: Rows = {}
+    rows: ValueRows = {}
     try:
         row = _row(root, rows, ranges)
         exact = row if row[2] else _of_dependent(root, rows, points)
@@ -86,7 +86,7 @@ def progression(root: Node, ranges: Ranges, points: int) -> tuple[int, int, int]
     return low, step or 1, (high - low) // (step or 1) + 1
 
 
-def _row(node: Node, rows: Rows, ranges: Ranges) -> Row:
+def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
     row = rows.get(node)
     if row is not None:
         return row
@@ -95,12 +95,12 @@ def _row(node: Node, rows: Rows, ranges: Ranges) -> Row:
         value = int(node.data)
         row = value, value, 1, 0, NONE
     elif op is ops.VAR:
-        limits = ranges.get(node)  # type: ignore[call-overload]
+        limits = ranges.get(node)
         span = None if limits is None or type(node) is not PlainVar else limits.ends
         if span is None or span[0] > span[1]:
             raise NoRuleError
         low, high = span
-        row = (low, high, 1, 1, frozenset((node,))) if low < high else (low, low, 1, 0, NONE)  # type: ignore[arg-type]
+        row = (low, high, 1, 1, frozenset((node,))) if low < high else (low, low, 1, 0, NONE)
     else:
         rule = RULES.get(op)
         if rule is None:
@@ -113,7 +113,7 @@ def _row(node: Node, rows: Rows, ranges: Ranges) -> Row:
 # -- one rule an operation, from the rows of its operands ------------------------------------------------------------
 
 
-def _joined(low: int, high: int, gap: int, step: int, x: Row, y: Row) -> Row:
+def _joined(low: int, high: int, gap: int, step: int, x: ValueRow, y: ValueRow) -> ValueRow:
     """The row of a result whose ends are attained if both operands' are and they share no variable."""
     if low == high:
         return low, low, 1, 0, NONE
@@ -122,7 +122,7 @@ def _joined(low: int, high: int, gap: int, step: int, x: Row, y: Row) -> Row:
     return low, high, 0, step, x[4] | y[4]
 
 
-def _add(x: Row, y: Row) -> Row:
+def _add(x: ValueRow, y: ValueRow) -> ValueRow:
     low, high, gap, step, free = x
     more, most, other, stride, also = y
     if not stride:
@@ -132,22 +132,22 @@ def _add(x: Row, y: Row) -> Row:
     return _joined(low + more, high + most, _gap_of_sum(x, y), gcd(step, stride), x, y)
 
 
-def _gap_of_sum(x: Row, y: Row) -> int:
-    """The gap of `{a + b}`: copies of the one set, moved by the elements of the other."""
+def _gap_of_sum(x: ValueRow, y: ValueRow) -> int:
+    """The gap of `{a + b}`: one set, shifted by each element of the other."""
     return min(max(y[2], x[2] - y[1] + y[0]), max(x[2], y[2] - x[1] + x[0]))
 
 
-def _neg(x: Row) -> Row:
+def _neg(x: ValueRow) -> ValueRow:
     return -x[1], -x[0], x[2], x[3], x[4]
 
 
-def _sub(x: Row, y: Row) -> Row:
+def _sub(x: ValueRow, y: ValueRow) -> ValueRow:
     if not y[3]:
         return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4]
     return _add(x, _neg(y))
 
 
-def _mul(x: Row, y: Row) -> Row:
+def _mul(x: ValueRow, y: ValueRow) -> ValueRow:
     if not y[3]:
         return _scaled(x, y[0])
     if not x[3]:
@@ -157,14 +157,14 @@ def _mul(x: Row, y: Row) -> Row:
     return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y)
 
 
-def _scaled(x: Row, k: int) -> Row:
+def _scaled(x: ValueRow, k: int) -> ValueRow:
     low, high, gap, step, free = x
     if k > 0:
         return low * k, high * k, gap * k if step else 1, step * k, free
     return (high * k, low * k, gap * -k if step else 1, step * -k, free) if k else ZERO
 
 
-def _floordiv(x: Row, y: Row) -> Row:
+def _floordiv(x: ValueRow, y: ValueRow) -> ValueRow:
     low, high, gap, step, free = x
     c = _divisor(y)
     first, last = low // c, high // c
@@ -173,17 +173,17 @@ def _floordiv(x: Row, y: Row) -> Row:
     )
 
 
-def _ceildiv(x: Row, y: Row) -> Row:
+def _ceildiv(x: ValueRow, y: ValueRow) -> ValueRow:
     return _neg(_floordiv(_neg(x), y))
 
 
-def _divisor(y: Row) -> int:
+def _divisor(y: ValueRow) -> int:
     if y[3] or y[0] <= 0:
         raise NoRuleError
     return y[0]
 
 
-def _floormod(x: Row, y: Row) -> Row:
+def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
     low, high, gap, step, free = x
     c = _divisor(y)
     if low // c == high // c:
@@ -205,31 +205,31 @@ def _floormod(x: Row, y: Row) -> Row:
     return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free
 
 
-def _truncdiv(x: Row, y: Row) -> Row:
+def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[0] < 0:
         raise NoRuleError
     return _floordiv(x, y)
 
 
-def _truncmod(x: Row, y: Row) -> Row:
+def _truncmod(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[0] < 0:
         raise NoRuleError
     return _floormod(x, y)
 
 
-def _minimum(x: Row, y: Row) -> Row:
+def _minimum(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[1] <= y[0] or y[1] <= x[0]:
         return x if x[1] <= y[0] else y
     return _joined(min(x[0], y[0]), min(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
 
 
-def _maximum(x: Row, y: Row) -> Row:
+def _maximum(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[0] >= y[1] or y[0] >= x[1]:
         return x if x[0] >= y[1] else y
     return _joined(max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
 
 
-def _select(chosen: Row, x: Row, y: Row) -> Row:
+def _select(chosen: ValueRow, x: ValueRow, y: ValueRow) -> ValueRow:
     if not chosen[3]:
         return x if chosen[0] else y
     low, high = min(x[0], y[0]), max(x[1], y[1])
@@ -242,38 +242,38 @@ def _select(chosen: Row, x: Row, y: Row) -> Row:
     return low, high, gap, gcd(x[3], y[3], x[0] - y[0]), free
 
 
-def _compared(always: bool, never: bool, x: Row, y: Row) -> Row:
+def _compared(always: bool, never: bool, x: ValueRow, y: ValueRow) -> ValueRow:
     if always or never:
         return (1, 1, 1, 0, NONE) if always else ZERO
     return _joined(0, 1, 1, 1, x, y)
 
 
-def _lt(x: Row, y: Row) -> Row:
+def _lt(x: ValueRow, y: ValueRow) -> ValueRow:
     return _compared(x[1] < y[0], x[0] >= y[1], x, y)
 
 
-def _le(x: Row, y: Row) -> Row:
+def _le(x: ValueRow, y: ValueRow) -> ValueRow:
     return _compared(x[1] <= y[0], x[0] > y[1], x, y)
 
 
-def _eq(x: Row, y: Row) -> Row:
+def _eq(x: ValueRow, y: ValueRow) -> ValueRow:
     step = gcd(x[3], y[3])
     apart = x[1] < y[0] or y[1] < x[0] or bool(step and (x[0] - y[0]) % step)
     row = _compared(x[0] == x[1] == y[0] == y[1], apart, x, y)
     return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4])
 
 
-def _meets(x: Row, y: Row) -> bool:
+def _meets(x: ValueRow, y: ValueRow) -> bool:
     """Whether an end of `y` is a value of `x`."""
     return any(end == x[0] or end == x[1] or (x[2] == 1 and x[0] < end < x[1]) for end in y[:2])
 
 
-def _not(x: Row) -> Row:
+def _not(x: ValueRow) -> ValueRow:
     return 1 - x[1], 1 - x[0], *x[2:]
 
 
-ZERO: Row = (0, 0, 1, 0, NONE)
-RULES: Mapping[Op, Callable[..., Row]] = {
+ZERO: ValueRow = (0, 0, 1, 0, NONE)
+RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.ADD: _add,
     ops.SUB: _sub,
     ops.NEG: _neg,
@@ -303,11 +303,11 @@ COMPARED = frozenset((ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE))
 
 LEAVES = frozenset((ops.CONST, ops.BOOL, ops.VAR))
 LINEAR = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.MUL))
-Form: TypeAlias = tuple[dict[Node, int], int]
+LinearSum: TypeAlias = tuple[dict[Node, int], int]
 """Multiples of terms that are no sums, and a constant: a linear form."""
 
 
-class _Digit(NamedTuple):
+class _DigitTerm(NamedTuple):
     """A term of a sum: `k * term`, where `term == base // first % width`; a width of 0 for no remainder."""
 
     term: Node
@@ -316,27 +316,27 @@ class _Digit(NamedTuple):
     k: int
 
 
-def _of_dependent(root: Node, rows: Rows, points: int) -> Row | None:
+def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
     """The exact row of a node of moderate size whose operands share variables."""
     return _Dependent(rows, points).row(root) if len(rows) <= MOST_NODES else None
 
 
-def _by_cases(root: Node, rows: Rows, ranges: Ranges, cases: int) -> tuple[int, int] | None:
+def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
     """Both ends of a node whose operands share variables: those of all cases of the variable with the fewest values."""
-    shared: dict[Var, None] = {}
+    shared: set[Node] = set()
     for node, row in rows.items():
         if not row[2] and len(node.args) > 1:
-            shared.update(dict.fromkeys(rows[node.args[0]][4] & rows[node.args[1]][4]))
+            shared |= rows[node.args[0]][4] & rows[node.args[1]][4]
     if not shared or len(rows) > MOST_NODES:
         return None
-    var = min(shared, key=lambda v: (rows[v][1] - rows[v][0], v.serial))
+    var = min([node for node in rows if node in shared], key=lambda v: rows[v][1] - rows[v][0])
     first, last = rows[var][:2]
     if last - first >= cases:
         return None
     both: list[tuple[int, int]] = []
     for value in range(first, last + 1):
         inside = {**ranges, var: Range(value, 1)}
-        own: Rows = {}
+        own: ValueRows = {}
         row = _row(root, own, inside)
         exact = row if row[2] else _Dependent(own, FEW_POINTS).row(root)
         ends = exact[:2] if exact else _by_cases(root, own, inside, cases // (last - first + 1))
@@ -349,11 +349,11 @@ def _by_cases(root: Node, rows: Rows, ranges: Ranges, cases: int) -> tuple[int, 
 class _Dependent:
     """The exact rows of nodes whose operands share variables."""
 
-    def __init__(self, rows: Rows, points: int) -> None:
+    def __init__(self, rows: ValueRows, points: int) -> None:
         self.rows, self.points = rows, points
-        self.forms: dict[Node, Form] = {}
+        self.forms: dict[Node, LinearSum] = {}
 
-    def row(self, root: Node) -> Row | None:
+    def row(self, root: Node) -> ValueRow | None:
         """The exact row of a node, by the first way that decides it.
 
         Sums below it are cancelled, innermost first; then the whole is enumerated; then its parts, innermost first.
@@ -370,8 +370,8 @@ class _Dependent:
                 return row
         return None
 
-    def _again(self, node: Node, is_root: bool, listing: bool) -> Row:
-        """The row of a node by its rule, its operands being exact sums where that can be had."""
+    def _again(self, node: Node, is_root: bool, listing: bool) -> ValueRow:
+        """Apply the rule of a node again, after its operands became exact sums."""
         rows, args, is_linear = self.rows, node.args, node.op in LINEAR
         below = [rows[arg] for arg in args]
         if node.op in COMPARED and not below[0][4].isdisjoint(below[1][4]):  # a < b as a - b < 0
@@ -388,16 +388,16 @@ class _Dependent:
             return self.summed([(node, 1)]) or row
         return (_listed([(node, 1)], rows, self.points) if listing and not is_linear else None) or row
 
-    def summed(self, pairs: Sequence[tuple[Node, int]]) -> Row | None:
+    def summed(self, pairs: Sequence[tuple[Node, int]]) -> ValueRow | None:
         """The exact row of a sum of multiples of nodes: equal terms cancel, digits join, dependent terms are listed."""
         rows, offset = self.rows, 0
         while True:
             terms, added = self.form(pairs)
             offset += added
-            groups: dict[Node, list[_Digit]] = {}
+            groups: dict[Node, list[_DigitTerm]] = {}
             for term, k in terms.items():
                 base, first, width = _digit(term, rows)
-                groups.setdefault(base, []).append(_Digit(term, first, width, k))
+                groups.setdefault(base, []).append(_DigitTerm(term, first, width, k))
             pieces = {base: _pieces(digits) for base, digits in groups.items()}
             whole = [
                 (base, cut[0][2])
@@ -409,7 +409,7 @@ class _Dependent:
             base, k = whole[0]  # its digits make the sum itself, which is taken apart
             pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
             pairs.append((base, k))
-        total: Row = (offset, offset, 1, 0, NONE)
+        total: ValueRow = (offset, offset, 1, 0, NONE)
         for part in _components(groups, rows):
             alone = len(part) == 1
             cut = pieces[part[0]] if alone else None
@@ -422,7 +422,7 @@ class _Dependent:
             total = _add(total, row)
         return total
 
-    def form(self, pairs: Sequence[tuple[Node, int]]) -> Form:
+    def form(self, pairs: Sequence[tuple[Node, int]]) -> LinearSum:
         """The linear form of a sum of multiples of nodes; quotients and remainders of sums are taken apart."""
         rows = self.rows
         alone = pairs[0][0] if len(pairs) == 1 and pairs[0][1] == 1 else None
@@ -510,7 +510,7 @@ class _Dependent:
         return node
 
 
-def _digit(node: Node, rows: Rows) -> tuple[Node, int, int]:
+def _digit(node: Node, rows: ValueRows) -> tuple[Node, int, int]:
     """(base, first, width) with `node == base // first % width`; a width of 0 for no remainder."""
     chain: list[tuple[Op, int, Node]] = []
     while (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and not rows[node.args[1]][3]:
@@ -527,9 +527,9 @@ def _digit(node: Node, rows: Rows) -> tuple[Node, int, int]:
     return base, first, width
 
 
-def _components(bases: Iterable[Node], rows: Rows) -> list[list[Node]]:
+def _components(bases: Iterable[Node], rows: ValueRows) -> list[list[Node]]:
     """The bases in groups that share no variable."""
-    groups: list[tuple[frozenset[Var], list[Node]]] = []
+    groups: list[tuple[frozenset[Node], list[Node]]] = []
     for base in bases:
         free, own = rows[base][4], [base]
         apart = []
@@ -542,11 +542,11 @@ def _components(bases: Iterable[Node], rows: Rows) -> list[list[Node]]:
     return [own for _, own in groups]
 
 
-Pieces: TypeAlias = list[tuple[int, int, int]]
+DigitPieces: TypeAlias = list[tuple[int, int, int]]
 """Digits of a base, each with its multiple: (from, up to or 0 for no end, multiple)."""
 
 
-def _pieces(parts: Sequence[_Digit]) -> Pieces | None:
+def _pieces(parts: Sequence[_DigitTerm]) -> DigitPieces | None:
     """The digits of one base cut at every boundary, proportional neighbours joined; `None` if the cuts are no chain."""
     if len(parts) == 1:
         _, first, width, k = parts[0]
@@ -554,7 +554,7 @@ def _pieces(parts: Sequence[_Digit]) -> Pieces | None:
     cuts = sorted({cut for d in parts for cut in ((d.first, d.first * d.width) if d.width else (d.first,))})
     if any(b % a for a, b in pairwise(cuts)):
         return None
-    pieces: Pieces = []
+    pieces: DigitPieces = []
     for first, end in zip(cuts, [*cuts[1:], 0], strict=True):
         k = sum(
             [d.k * (first // d.first) for d in parts if d.first <= first and (not d.width or first < d.first * d.width)]
@@ -566,7 +566,7 @@ def _pieces(parts: Sequence[_Digit]) -> Pieces | None:
     return pieces
 
 
-def _sum_of_pieces(x: Row, pieces: Pieces) -> Row | None:
+def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
     """The exact row of a sum of multiples of digits of one base with row `x`.
 
     Several digits are independent where the base takes every integer of whole blocks of the largest boundary.
@@ -590,7 +590,7 @@ def _sum_of_pieces(x: Row, pieces: Pieces) -> Row | None:
 # -- enumeration -----------------------------------------------------------------------------------------------------
 
 
-def _ends_of_few(root: Node, rows: Rows, most: int) -> tuple[int, int] | None:
+def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | None:
     """Both ends of a node by evaluation at every point of a small box."""
     points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
     if points > most or not _fits(rows.values()):
@@ -599,11 +599,11 @@ def _ends_of_few(root: Node, rows: Rows, most: int) -> tuple[int, int] | None:
     return int(values.min()), int(values.max())
 
 
-def _fits(rows: Iterable[Row]) -> bool:
+def _fits(rows: Iterable[ValueRow]) -> bool:
     return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
 
 
-def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: Rows) -> dict[Node, Any]:
+def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
     """The values of nodes, operands first, over the progressions of `axes`: arrays that broadcast, or numbers."""
     import numpy as np
 
@@ -619,10 +619,12 @@ def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: Rows) -> dict[
     return values
 
 
-def _listed(pairs: Sequence[tuple[Node, int]], rows: Rows, most: int, bases: Sequence[Node] = ()) -> Row | None:
+def _listed(
+    pairs: Sequence[tuple[Node, int]], rows: ValueRows, most: int, bases: Sequence[Node] = ()
+) -> ValueRow | None:
     """The exact row of a sum of multiples of nodes, by evaluation at every point; `None` beyond the budget.
 
-    `bases`: nodes that stand for the variables below them; used if they take every value of their progressions.
+    `bases`: nodes to enumerate in place of their variables, if their rows are progressions.
     """
     if any(not rows[base][2] or rows[base][2] != rows[base][3] for base in bases):
         bases = ()
@@ -645,7 +647,7 @@ def _listed(pairs: Sequence[tuple[Node, int]], rows: Rows, most: int, bases: Seq
     return low, high, int(apart.max()), int(np.gcd.reduce(apart)), frozenset().union(*[rows[node][4] for node in axes])
 
 
-def _needed(roots: Sequence[Node], leaves: Container[Node], rows: Rows) -> list[Node]:
+def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:
     """The nodes whose values the roots need, operands first. Leaves and constants need none."""
     order: dict[Node, None] = {}
     stack = [(root, False) for root in roots]

@@ -84,7 +84,7 @@ def plain_bounds(e: Expr, ranges: Mapping[Var, Range], points: int) -> Bounds | 
 
 
 def _plain_image(query: Query) -> IntSet | None:
-    """The values of an expression over a box, if one pass finds them to be an arithmetic progression."""
+    """The image of a box, if it is an arithmetic progression by one pass."""
     found = progression(query.exprs[0], query.ranges, query.config.points)
     if found is None:
         return None

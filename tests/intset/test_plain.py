@@ -65,7 +65,7 @@ def check(seed: int) -> None:
             if (terms := plain.progression(e, ranges, points)) is not None:
                 first, step, number = terms
                 assert list(range(first, first + step * number, step)) == values, (seed, e, ranges)
-    rows: plain.Rows = {}
+    rows: plain.ValueRows = {}
     plain._row(e, rows, ranges)
     for node, (low, high, gap, step, free) in rows.items():
         own = values_of(node, ranges)
