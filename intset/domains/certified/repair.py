@@ -14,10 +14,11 @@ from intset.domains.certified.witness import Point
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, may_be_long
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.bounds import Interval
 
+_FAR = 64  # bits of a size without an end
 FEW = 4  # values of one size, among those that satisfy the violated condition, that are weighed
 
 
@@ -135,6 +136,8 @@ def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point
     spans: an interval for each variable of the conditions.
     """
     if len(spans) > REPAIR_SIZES or opaque_terms(*conditions):
+        return None
+    if may_be_long(conditions, {v: max([_FAR if k is None else abs(k).bit_length() for k in spans[v]]) for v in spans}):
         return None
     try:
         return _LocalSearch(conditions, spans).search()
