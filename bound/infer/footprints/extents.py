@@ -159,7 +159,7 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     if visited is not None:
         return as_expr(max((extents[k] for extents in visited), default=0))
     if not footprint.has_ends:
-        return _bounded(env, hull.sides[k], most)
+        return _listed_bound(env, hull, k, varying, most)
     products = _has_products_of_loops(env, hull.sides[k])
     if products:
         bound = _bounded(env, hull.sides[k], most)
@@ -167,8 +167,8 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
             return bound
     extent = _ask_domain(env, footprint, k, fixed)
     if not products:
-        return _bounded_with_outline(env, footprint, k, most) if extent is None else extent
-    bound = _bounded_with_outline(env, footprint, k, most)
+        return _bounded_with_outline(env, footprint, k, varying, most) if extent is None else extent
+    bound = _bounded_with_outline(env, footprint, k, varying, most)
     if extent is None or not _is_less_somewhere(env, extent, bound):
         return bound
     return env.simplified(_least(env, [bound, extent]))
@@ -272,12 +272,28 @@ def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Seque
     return extent
 
 
-def _bounded_with_outline(env: LoopEnvironment, footprint: Footprint, k: int, most: Expr) -> Expr:
+def _bounded_with_outline(
+    env: LoopEnvironment, footprint: Footprint, k: int, varying: Sequence[Var], most: Expr
+) -> Expr:
     """The lower of two upper bounds of an extent: by the hull's ends and by the outline's box."""
-    bound = _bounded(env, footprint.hull(env).sides[k], most)
+    bound = _listed_bound(env, footprint.hull(env), k, varying, most)
     if footprint.box is not None or footprint.outline is None:
         return bound
     return _least(env, [bound, _bounded(env, footprint.outline.box.sides[k], most)])
+
+
+def _listed_bound(env: LoopEnvironment, hull: Box, k: int, varying: Sequence[Var], most: Expr) -> Expr:
+    """An upper bound of the extent: the largest listed extent of a box around a footprint, else as `_bounded`.
+
+    Quotients and cases of both ends are correlated, which their intervals forget. With too many instances of the whole
+    box, those of its side are listed.
+    """
+    for box, side in ((hull, k), (Box((hull.sides[k],)), 0)):
+        visited = None if box.is_affine() else enumerate_extents(env, box, varying)
+        if visited is not None:
+            largest = as_expr(max((extents[side] for extents in visited), default=0))
+            return as_expr(simple.minimum(largest, most)) if most.is_const else largest
+    return _bounded(env, hull.sides[k], most)
 
 
 def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any
 
 from hypothesis import strategies as st
@@ -108,3 +110,33 @@ def test_a_long_chain_of_stencils_keeps_tiles() -> None:
     for further, t in enumerate(reversed(stages[:-1]), 1):
         assert [int(r.extent) for r in b.allocated(t)] == [16 + 2 * further, 32 + 2 * further]
         assert {v for r in b.required(t).box for v in as_expr(r.min).free_vars()} == set(s[current].leaf_iter_vars[:2])
+
+
+_Taps = tuple[tuple[tuple[int, int], ...], ...]  # what each stage of a chain reads
+
+
+def _resampled(taps: _Taps, shape: list[int], at: int, ratio: tuple[int, int], tile: tuple[int, int]) -> None:
+    """Check a chain whose stage `at` reads at `ratio` of its indices, in tiles of the last stage."""
+    current, stages = te.placeholder(shape, name="A"), []
+    for k, reads in enumerate(taps):
+        up, down = ratio if k == at else (1, 1)
+        shape = [(e - 6) * down // up - 3 * (k == at) for e in shape]
+
+        def stencil(y: Expr, x: Expr, p: Tensor = current, reads: Any = reads, up: int = up, down: int = down) -> Any:
+            return reduce(add, (p[(y * up + a) // down, (x * up + b) // down] for a, b in reads))
+
+        current = te.compute(shape, stencil, name=f"S{k}")
+        stages.append(current)
+    s = te.create_schedule(current.op)
+    _, xo, _, _ = s[current].tile(current.op.axis[0], current.op.axis[1], *tile)
+    for t in stages[:-1]:
+        s[t].compute_at(s[current], xo)
+    check_within_boxes(s, stages[:-1])
+
+
+def test_extents_of_resampled_stencils_keep_the_correlation_of_both_ends() -> None:
+    """Where the ends of a footprint are not written, the box around it is listed, not subtracted as intervals."""
+    several: _Taps = (((4, 2), (4, 4), (1, 4), (4, 0)), ((3, 2), (0, 4)), ((4, 2),), ((4, 3), (3, 0), (3, 1)))
+    _resampled((((2, 2),), ((2, 2),), ((4, 3),), *several), [106, 142], 3, (2, 1), (3, 32))
+    wide: _Taps = (((0, 3),), ((3, 1), (4, 4)), ((0, 0), (2, 4), (2, 2), (0, 4)), ((3, 2), (2, 2), (1, 4)))
+    _resampled((*wide, ((4, 2), (2, 4), (0, 0))), [94, 1110], 2, (1, 2), (5, 5))
