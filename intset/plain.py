@@ -29,6 +29,7 @@ FEW_POINTS = 1 << 11  # of a box that is enumerated before sums are cancelled
 STEPS = 1 << 18  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
 FEW_TERMS = 256  # of a progression whose remainders are listed
+LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
 ValueRow: TypeAlias = tuple[int, int, int, int, frozenset[Node]]
@@ -106,6 +107,8 @@ def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
         if rule is None:
             raise NoRuleError
         row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in node.args])
+        if row[0] < -LONGEST or row[1] > LONGEST:
+            raise NoRuleError
     rows[node] = row
     return row
 

@@ -149,7 +149,7 @@ class Interned:
 
     def __format__(self, spec: str) -> str:
         """The text under a format of texts; a constant under a format of integers."""
-        return format(self.data if self.op is ops.CONST else str(self), spec)
+        return format(self.data if spec and self.op is ops.CONST else str(self), spec)
 
     def __copy__(self) -> Self:
         return self
