@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -159,11 +159,16 @@ def test_strides_without_gaps_are_exact_boxes() -> None:
 
 
 def test_a_count_out_of_budget_is_a_count_error() -> None:
-    a = te.placeholder((6400,), name="A")
-    t = te.compute((6400,), lambda x: a[x] + 1, name="T")
-    c = te.compute((40, 40), lambda i, j: t[i * j] + t[i * i + j], name="C")
-    s = te.create_schedule(c.op)
-    s[t].compute_at(s[c], c.op.axis[0])
-    required = infer_bound(s).required(t)
+    """Elements at nonlinear places are counted one by one, as far as the budget goes."""
+
+    def required(n: int) -> Any:
+        a = te.placeholder((4 * n * n,), name="A")
+        t = te.compute((4 * n * n,), lambda x: a[x] + 1, name="T")
+        c = te.compute((n, n), lambda i, j: t[i * j] + t[i * i + j], name="C")
+        s = te.create_schedule(c.op)
+        s[t].compute_at(s[c], c.op.axis[0])
+        return infer_bound(s).required(t)
+
+    assert required(40).count_max() == max(len({x for j in range(40) for x in (i * j, i * i + j)}) for i in range(40))
     with pytest.raises(CountError, match="out of budget"):
-        required.count_max()
+        required(2000).count_max()
