@@ -14,13 +14,13 @@ from intset.expr.printer import shown
 
 
 class NamesakeNote(str):
-    """A note on a variable that only shares the name of another one; texts of answers show it."""
+    """A note on two variables of one name; texts of answers show it."""
 
     __slots__ = ()
 
 
 def namesakes(roots: Sequence[Node], ranges: Collection[Var], facts: Sequence[Fact]) -> tuple[NamesakeNote, ...]:
-    """A note for each free variable of `roots` that a context does not mention, although it has one of that name."""
+    """Notes on free variables of `roots` whose names belong to other variables of the context."""
     free = [v for root in roots for v in root.free_vars() if v not in ranges]
     if not free:
         return ()

@@ -115,7 +115,7 @@ class Proof(Displayed):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the goal: a variable of it that only shares the name of one of the context."""
+        """Remarks on the goal, such as a variable with the name of another one of the context."""
         return () if self.basis is NOTHING else namesakes((self.goal,), self.basis.ranges, self.basis.facts)
 
     @property

@@ -103,7 +103,7 @@ def best(members: Members, e: Expr, k: int) -> list[dict[str, SpaceValue]]:
 
 
 def _least(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tuple[Columns, Array]:
-    """`_least_rows` of an expression, operand by operand where these read disjoint factors.
+    """`_least_rows` of an expression, operand by operand for operands over disjoint factors.
 
     A sum is strictly monotone in its operands, and so is a product of positive ones. Then a row beyond the `k` first
     of an operand is in none of the `k` first members: each of these rows in its place gives a member before it.

@@ -19,16 +19,17 @@ void       never
 text       a null pointer; a text to be freed
 name       never: a null pointer is an answer, too; the text belongs to the object
 
-Evidence for `!` (isl 0.27 to 0.28; each met by failing one allocation after the other in forked children):
+Evidence for `!`, in isl 0.27 to 0.28, from forked children that fail one allocation after another:
 
-function                           where the process ends
----------------------------------  ------------------------------------------------------------------------
-compute_divs, coalesce             `isl_basic_map_drop_redundant_divs`: an inequality of a copy that failed
-lexmin, lexmax, dim_min, dim_max   while a parametric optimum is written (once in 23,000 limits)
-gist, gist_params                  `isl_tab_detect_implicit_equalities`: a tableau that could not grow
-get_stride                         after an affine hull that failed
-union_add                          after a difference of domains that failed
-to_str                             printing; all texts are printed without a limit
+function              where the process ended
+--------------------  ------------------------------------------------------------------------------------
+compute_divs          often, in `isl_basic_map_drop_redundant_divs`: an inequality of a copy that failed
+gist_params           often, in `isl_tab_detect_implicit_equalities`: a tableau that could not grow
+get_stride            34 times within longer computations, never alone
+union_add, lexmin     once each within longer computations, never alone
+coalesce, gist        not seen: they run the code of `compute_divs` and `gist_params`
+lexmax, dim_min, ...  not seen: they run the code of `lexmin`
+to_str                printing; all texts are printed without a limit
 
 `tests/intset/domains/test_isl_limits.py` looks for others.
 """

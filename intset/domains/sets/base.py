@@ -125,7 +125,7 @@ class IntSet(order.Ordered):
         return None
 
     def _congruence(self) -> tuple[int, int] | None:
-        """(modulus, remainder) of all elements; `None` where no congruence is known, or for no elements."""
+        """(modulus, remainder) of all elements; `None` for an empty set or without a known congruence."""
         steps = self._structure()
         if steps is None or self.is_empty:
             return None
