@@ -43,12 +43,15 @@ class Range:
             _set_ends(self, (min, min + extent - 1))
             return
         low = min if isinstance(min, Infinity) else evaluated(as_expr(min, "min of a Range"))
-        width = extent if isinstance(extent, Infinity) else evaluated(as_expr(extent, "extent of a Range"))
+        stated = extent if isinstance(extent, Infinity) else as_expr(extent, "extent of a Range")
+        width = stated if isinstance(stated, Infinity) else evaluated(stated)
         if low is POS_INF or width is NEG_INF or (low is NEG_INF and width is not POS_INF):
             raise InputError(f"no such range: min={shown(min)}, extent={shown(extent)}")
         number = None if isinstance(width, Infinity) else constant_value(width)
         if number is not None and number < 0:
-            raise InputError(f"the extent of a Range must not be negative: {shown(number)}")
+            if isinstance(stated, Infinity) or constant_value(stated) is not None:
+                raise InputError(f"the extent of a Range must not be negative: {shown(number)}")
+            width, number = stated, None  # a difference that is below 0, kept as written: an empty range
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "extent", width)
         object.__setattr__(self, "_last", POS_INF)

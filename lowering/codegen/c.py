@@ -211,7 +211,7 @@ def _remark(body: _CBody, width: Width, fitting: Sequence[Cond], has_pragmas: bo
 
 SIZE: Final = 256  # the default of a size
 CALLS: Final = 10
-_LOCALS: Final = ("argc", "argv", "code", "begin", "call", "seconds", "sum", "i", "double")
+_LOCALS: Final = ("argc", "argv", "seconds", "sum", "i", "double")
 
 _FILL: Final = """\
 static double next(void) {  /* the same numbers on every machine (Knuth's constants of a linear congruence) */
@@ -252,19 +252,20 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
         lines.append(f"if ({array} == NULL) return 1;")
         lines.append(f"for (size_t i = 0; i < {count}; ++i) {array}[i] = {_drawn(tensor, dtype, draw)};")
     args = [*arrays, *(f"(int{file.bits}_t){syntax.leaf(v)}" for v in f.sizes)]
+    code, call, begin = (names.fresh(name) for name in ("code", "call", "begin"))  # the function may have such a name
     lines += [
-        "int code = 0;",
-        "const clock_t begin = clock();",
-        f"for (int call = 0; call < {CALLS} && code == 0; ++call) code = {file.entry}({', '.join(args)});",
-        f"const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC / {CALLS};",
+        f"int {code} = 0;",
+        f"const clock_t {begin} = clock();",
+        f"for (int {call} = 0; {call} < {CALLS} && {code} == 0; ++{call}) {code} = {file.entry}({', '.join(args)});",
+        f"const double seconds = (double)(clock() - {begin}) / CLOCKS_PER_SEC / {CALLS};",
         "double sum = 0;",
     ]
     for tensor, count, array in zip(f.params, counts, arrays, strict=True):
         if tensor in f.outputs:
             lines.append(f"for (size_t i = 0; i < {count}; ++i) sum += (double){array}[i] * (double)(i % 7 + 1);")
-    lines.append('printf("%.9f seconds a call, checksum %.9g, returned %d\\n", seconds, sum, code);')
+    lines.append('printf("%.9f seconds a call, checksum %.9g, returned %d\\n", seconds, sum, ' + f"{code});")
     lines += [f"free({array});" for array in arrays]
-    body = "\n".join(indented((*lines, "return code;")))
+    body = "\n".join(indented((*lines, f"return {code};")))
     includes = "#include <stdio.h>\n#include <time.h>\n"
     fill = _FILL.replace("next", draw)
     return f"{file.text}\n{includes}\n{fill}\nint main(int argc, char **argv) {{\n{body}\n}}\n"

@@ -165,7 +165,7 @@ class PythonSyntax:
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
             return wrapped(f"checked_{name}({inner}, {limit})", dtypes.bits(dtype), dtypes.signed(dtype))
         if name in _OWN_CALLS and (dtypes.is_float(dtype) or name in PREDICATES):
-            return f"call_{name}{_suffix(dtype)}({inner})"
+            return f"call_{name}{'' if name in PREDICATES else _suffix(dtype)}({inner})"
         result = f"call_{name}({inner})"  # of the host: any number
         if dtypes.is_int(dtype):
             return wrapped(f"int({result})", dtypes.bits(dtype), dtypes.signed(dtype))

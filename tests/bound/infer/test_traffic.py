@@ -114,7 +114,7 @@ def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int
 
 
 def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None:
-    """With numbers four elements are copied in 18 instances; with sizes no guard states these, and 15 are in 72."""
+    """Stores are those of the nest; loads of the source are counted by its box, at least as many."""
     source = te.placeholder((15,), name="I")
     mid = te.compute((13,), lambda a: source[a // 2] + source[a // 2 + 8], name="S1")
     out = te.compute((18,), lambda a: mid[a // 2 + 1] + mid[a // 2 + 4], name="S0")
@@ -129,7 +129,7 @@ def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None
     f = lower(s, bounds=b, nests="guard")
     for sizes in ({t: 2, u: 8}, {t: 5, u: 3}, {t: 18, u: 1}):
         stored = stores(f, sizes)["I.local"]
-        assert stored == evaluate(b.traffic(copy, "stores"), sizes) == evaluate(b.traffic(source, "loads"), sizes)
+        assert stored == evaluate(b.traffic(copy, "stores"), sizes) <= evaluate(b.traffic(source, "loads"), sizes)
     with pytest.raises(UndefinedError):
         evaluate(b.traffic(copy, "stores"), {t: 0, u: 1})
 
