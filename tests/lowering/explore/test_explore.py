@@ -461,6 +461,8 @@ def test_an_executor_that_runs_nothing_is_told(tmp_path: Path) -> None:
 def test_no_process_is_left_behind(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())  # of tests that ended in a fault: they end in their own time
     explore(square, SPACE, executor=2, out=tmp_path / "out")
+    for child in set(multiprocessing.active_children()) - before:  # a worker that ends takes a moment on a busy machine
+        child.join(timeout=60)
     assert set(multiprocessing.active_children()) <= before
 
 
@@ -478,7 +480,7 @@ def test_slow_tasks_after_quick_ones_end_their_batch(executor: Any, tmp_path: Pa
     import pyarrow.parquet as pq
 
     sums = [sum(pq.read_table(file).column("seconds").to_pylist()) for file in (tmp_path / "out").glob("*.parquet")]
-    assert max(sums) < 0.5
+    assert max(sums) < 1.5  # twenty tasks of one batch would take 2
 
 
 def test_other_libraries_read_typed_columns(tmp_path: Path) -> None:
