@@ -2,7 +2,7 @@
 
 Every node gets a row. Operands without a common variable combine by one rule an operation. A sum whose terms share
 variables is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after equal terms have
-cancelled. What is left is enumerated where its own box is small.
+cancelled. Small boxes of dependent terms are enumerated.
 
     (i*4 + j) // 8 % 4 * 16 + (i*4 + j) % 8         i in [0, 16), j in [0, 4)
     x = i*4 + j     [0, 63], every integer: one contiguous variable
@@ -200,7 +200,7 @@ def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
         return least, most, 0, common, free
     if high - low >= step * (c // common - 1):
         return least, most, common, common, free
-    if common == step:  # one wrap: the terms from `least` on, then those up to `most`
+    if common == step:  # one wrap: from `least` up, then up to `most`
         return least, most, max(step, low % c - high % c), step, free
     if high - low > step * FEW_TERMS:
         return least, most, 0, common, free
@@ -325,7 +325,7 @@ def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
 
 
 def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
-    """Both ends of a node whose operands share variables: those of all cases of the variable with the fewest values."""
+    """Both ends of a node over all values of the shared variable with the fewest values, case by case."""
     shared: set[Node] = set()
     for node, row in rows.items():
         if not row[2] and len(node.args) > 1:
@@ -409,7 +409,7 @@ class _Dependent:
             ]
             if not whole:
                 break
-            base, k = whole[0]  # its digits make the sum itself, which is taken apart
+            base, k = whole[0]  # its digits add up to the sum: expand it
             pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
             pairs.append((base, k))
         total: ValueRow = (offset, offset, 1, 0, NONE)
