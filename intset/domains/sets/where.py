@@ -22,10 +22,10 @@ from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.order import failing
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
-from intset.expr.build import logical_and, select
+from intset.expr.build import logical_and, logical_not, select
 from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
-from intset.expr.node import Cond, Expr, Var, as_expr, truth
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
@@ -91,6 +91,10 @@ class Nonempty:
         if self._condition is not None:
             return self._condition == EmptinessCondition((), (), True)
         return not self.is_open()
+
+    def is_never(self) -> bool:
+        """Whether the condition is false: ranges and facts leave no point at any value of the parameters."""
+        return truth(False) in self.condition.occupied
 
     def is_open(self) -> bool:
         """Whether a range or a condition mentions a parameter."""
@@ -205,6 +209,8 @@ class Nonempty:
             complete, more = self._projected(harder, linking)
             occupied.update(dict.fromkeys(more))
         needed = tuple(cond for cond in occupied if not is_known(known, cond))
+        if any(is_known(known, logical_not(cond)) for cond in needed):
+            needed = (truth(False),)
         return EmptinessCondition(tuple(dict.fromkeys(facts)), needed, complete)
 
     def _projected(self, running: Sequence[Var], linking: Sequence[Cond]) -> tuple[bool, Iterable[Cond]]:
@@ -324,7 +330,7 @@ class WhereNonempty(Configured, Generic[S]):
 
     @property
     def is_empty(self) -> bool:
-        return self._inner.is_empty
+        return self._inner.is_empty or self._nonempty.is_never()
 
     def knows_where_empty(self) -> bool:
         return self._nonempty.condition.is_complete
@@ -368,8 +374,10 @@ class WhereNonempty(Configured, Generic[S]):
 
     def count(self) -> int | Infinity | Expr:
         """The number of elements at all parameters that the facts allow; 0 for an empty range."""
+        if self.is_empty:
+            return 0
         number = self._inner.count()
-        if number == 0 or isinstance(number, Infinity):
+        if isinstance(number, Infinity):
             return number
         self._check_complete()
         facts = self._nonempty.condition.facts
@@ -410,6 +418,10 @@ class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
     def ends(self) -> tuple[End, End]:
         return self._inner.ends()
 
+    def at(self, values: Mapping[Var, IntLike]) -> IntSet:
+        answer = super().at(values)
+        return empty_set(self.by, answer.notes) if self._nonempty.is_never() else answer
+
     def _structure(self) -> StrideSum | None:
         return self._inner._structure()
 
@@ -417,6 +429,8 @@ class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
         return self._inner._congruence()
 
     def __contains__(self, value: object) -> bool:
+        if self.is_empty:
+            return False
         return super().__contains__(value) if self.params else value in self._inner
 
     def _relied_on(self) -> tuple[Cond, ...]:

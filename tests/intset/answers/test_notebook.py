@@ -210,7 +210,7 @@ def test_what_is_left_out_is_said() -> None:
         IntervalSet(e, e),
     ):
         checked(value._repr_html_())
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 20
     assert len(formula(e)) < 2_000
     assert "characters left out" in html(Explanation(("x" * 10_000,), None))
     proof = Proof(i < 3, "refuted", "linear", counterexample=dict.fromkeys(variables, 10**3000))

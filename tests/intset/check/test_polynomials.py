@@ -217,7 +217,7 @@ def test_what_a_common_factor_decides_has_a_certificate_that_is_checked_by_arith
     begin = time.process_time()
     assert certificate.kind == "linear" and certificate.check(Context())
     assert Certificate.from_text(certificate.to_text()).check()
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 20
 
 
 def terms(rng: random.Random) -> Expr:

@@ -118,7 +118,7 @@ def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
     for ask in (region.lexmin, region.lexmax):
         with pytest.raises(UndecidedError):
             ask()
-    assert time.process_time() - start < 2.5
+    assert time.process_time() - start < 30  # not a measurement: without a budget it would not end
 
 
 def test_a_budget_inside_a_weighed_block_keeps_its_weight() -> None:

