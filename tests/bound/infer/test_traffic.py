@@ -20,7 +20,7 @@ from lowering import lower
 from tests.bound.oracle import Point, Run
 from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import sampled
+from tests.sweeps import daily, sampled
 
 
 class TrafficRun(Run):
@@ -104,7 +104,7 @@ def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> se
     return shown
 
 
-@pytest.mark.parametrize("seed", [216, 226])
+@pytest.mark.parametrize("seed", daily([216, 226], 2))
 def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int) -> None:
     program = Program(seed, also="tiles caches", most=3)
     b = program.inferred()
@@ -113,12 +113,13 @@ def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int
         check(b, program.values(sizes))
 
 
-def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None:
+@pytest.mark.parametrize("u", daily([3, ShapeVar("u")], 2), ids=str)
+def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies(u: int | ShapeVar) -> None:
     """Stores are those of the nest; loads of the source are counted by its box, at least as many."""
     source = te.placeholder((15,), name="I")
     mid = te.compute((13,), lambda a: source[a // 2] + source[a // 2 + 8], name="S1")
     out = te.compute((18,), lambda a: mid[a // 2 + 1] + mid[a // 2 + 4], name="S0")
-    t, u = ShapeVar("t"), ShapeVar("u")
+    t = ShapeVar("t")
     s = te.create_schedule(out.op)
     copy = s.cache_read(source, "local", [mid])
     _, inner = s[out].split(s[out].op.axis[0], factor=t)
@@ -127,11 +128,12 @@ def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies() -> None
     s[copy].compute_at(s[out], at)
     b = infer_bound(s)
     f = lower(s, bounds=b, nests="guard")
-    for sizes in ({t: 2, u: 8}, {t: 5, u: 3}, {t: 18, u: 1}):
+    for tile, parts in ((2, 8), (5, 3), (18, 1)):
+        sizes = {t: tile, u: parts} if isinstance(u, ShapeVar) else {t: tile}
         stored = stores(f, sizes)["I.local"]
         assert stored == evaluate(b.traffic(copy, "stores"), sizes) <= evaluate(b.traffic(source, "loads"), sizes)
     with pytest.raises(UndefinedError):
-        evaluate(b.traffic(copy, "stores"), {t: 0, u: 1})
+        evaluate(b.traffic(copy, "stores"), {**sizes, t: 0})
 
 
 def stencil(t: Any) -> tuple[BoundsMap, list[Tensor]]:

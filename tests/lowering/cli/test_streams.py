@@ -14,6 +14,7 @@ import pytest
 
 from tests import ROOT
 from tests.lowering.cli.processes import Done, Line, Stream, done, needs_fork
+from tests.sweeps import daily
 
 SCRIPT = """
 from bound import te
@@ -68,7 +69,8 @@ def timeless(answer: Done) -> Done:
 
 
 @needs_fork
-def test_no_command_minds_an_output_that_is_not_read(folder: Path) -> None:
+@pytest.mark.parametrize("lines", daily([LINES[::2], LINES[1::2]], 2), ids=len)
+def test_no_command_minds_an_output_that_is_not_read(folder: Path, lines: list[str]) -> None:
     """Without a reader of stderr, answers and status are the same; without one of stdout, what is said on stderr."""
     streams: list[tuple[Stream, Stream]] = [
         ("open", "open"),
@@ -76,9 +78,9 @@ def test_no_command_minds_an_output_that_is_not_read(folder: Path) -> None:
         ("open", "unread"),
         ("closed", "closed"),
     ]
-    asked = [Line(tuple(line.split()), out, err) for line in LINES for out, err in streams]
+    asked = [Line(tuple(line.split()), out, err) for line in lines for out, err in streams]
     answers = iter(done(asked, folder, folder / "logs"))
-    for line in LINES:
+    for line in lines:
         plain, headless, mute, closed = (next(answers) for _ in streams)
         assert plain.out or plain.err, line
         mute, plain = timeless(mute), timeless(plain)
