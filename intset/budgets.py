@@ -12,6 +12,7 @@ from typing import Final
 
 ISL_OPERATIONS: Final = 60_000  # isl's operations for one query
 POINTS: Final = 40_000  # Points of a box that one query may try
+FAST_POINTS: Final = 2_048  # the same with effort="fast": a block
 Z3_RLIMIT: Final = 2_000_000  # z3's resource units for one question
 
 # -- weights: how many operations one of isl's counts for ----------------------------------------------------------

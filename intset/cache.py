@@ -39,7 +39,7 @@ from intset.installation import DISTRIBUTION, library_version
 if TYPE_CHECKING:
     import sqlite3
 
-_BUDGETS = ("isl_operations", "points", "z3_rlimit", "tiers")
+_BUDGETS = ("effort", "isl_operations", "points", "z3_rlimit", "tiers")
 _ENDS: dict[str, Infinity] = {"-": NEG_INF, "+": POS_INF}
 
 

@@ -21,14 +21,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
-from enum import IntEnum
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from intset.budgets import ISL_OPERATIONS, POINTS, Z3_RLIMIT
+from intset.budgets import FAST_POINTS, ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import Displayed, shown
@@ -114,10 +114,26 @@ def _here() -> Owner:
 TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
 
 
+class Effort(StrEnum):
+    """How much work a question may be: linear in the expression, the usual budgets, or ten times these."""
+
+    FAST = "fast"
+    DEFAULT = "default"
+    FULL = "full"
+
+
+_BUDGETED: Mapping[Effort, Mapping[str, Any]] = {
+    Effort.FAST: {"tiers": TIERS[:1], "points": FAST_POINTS},
+    Effort.DEFAULT: {},
+    Effort.FULL: {"isl_operations": 10 * ISL_OPERATIONS, "points": 10 * POINTS, "z3_rlimit": 10 * Z3_RLIMIT},
+}
+
+
 class Choices(TypedDict, total=False):
     """The fields of `Config` that a block chooses."""
 
     domain: str
+    effort: str
     isl_operations: int
     points: int
     z3_rlimit: int
@@ -133,6 +149,8 @@ class Config:
     Attributes
     ----------
     domain: name of the domain that answers (see `intset.domain_names()`).
+    effort: "fast" is linear in the expression: `auto` asks neither isl nor z3 and evaluates a block of points at most;
+        "default"; "full" has ten times the budgets. Budgets and tiers that are stated win, wherever they are stated.
     isl_operations: isl operations of one query.
     points: enumerated points of one query.
     z3_rlimit: z3 resource units of one proof.
@@ -149,31 +167,44 @@ class Config:
     z3_timeout_ms: int = 0
     tiers: tuple[str, ...] = TIERS
     cache: str = ""
+    effort: str = "default"
+    stated: frozenset[str] = field(default=frozenset(), repr=False)  # names of the fields that the effort leaves alone
 
     def __post_init__(self) -> None:
-        for name, field in _FIELDS.items():
+        for name, default in _DEFAULTS.items():
             value = getattr(self, name)
-            if value is not field.default:
+            if value is not default:
                 object.__setattr__(self, name, checked(name, value, "Config(...)"))
+        budgets = {**{name: _DEFAULTS[name] for name in _BUDGETS}, **_BUDGETED[Effort(self.effort)]}
+        for name, budget in budgets.items():
+            value = getattr(self, name)
+            if name in self.stated or value == budget:
+                continue
+            if value == _DEFAULTS[name]:
+                object.__setattr__(self, name, budget)
+            else:
+                object.__setattr__(self, "stated", self.stated | {name})
 
-
-class Effort(IntEnum):
-    """Effort of a proof: the linear form alone, sets as well, or every tier."""
-
-    LOOK_UP = 0
-    SETS = 1
-    SEARCH = 2
-
-
-_EFFORTS = {"linear": Effort.LOOK_UP, "isl": Effort.SETS}  # of a tier; all others need a search
+    def _having(self, choices: Mapping[str, object]) -> Config:
+        """This configuration with other choices; budgets that nobody stated follow the effort."""
+        stated = self.stated.union(choices)
+        usual: dict[str, Any] = (
+            {name: _DEFAULTS[name] for name in _BUDGETS if name not in stated} if "effort" in choices else {}
+        )
+        chosen: dict[str, Any] = {**usual, **choices}
+        return replace(self, **chosen, stated=stated)
 
 
 def tiers_within(effort: Effort) -> tuple[str, ...]:
-    """The configured tiers within an effort, cheapest first."""
-    return tuple(tier for tier in current().tiers if _EFFORTS.get(tier, Effort.SEARCH) <= effort)
+    """The configured tiers that a pass may ask: the linear form alone (fast), sets as well, or every tier (full)."""
+    if effort is Effort.FULL:
+        return current().tiers
+    cheap = TIERS[:1] if effort is Effort.FAST else TIERS[:2]
+    return tuple(tier for tier in current().tiers if tier in cheap)
 
 
-_FIELDS = {field.name: field for field in fields(Config)}
+_DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Config) if one.name != "stated"}
+_BUDGETS = ("tiers", "isl_operations", "points", "z3_rlimit")
 
 
 def current(domain: Any = None) -> Config:
@@ -197,6 +228,9 @@ def _answered_by(config: Config, domain: str) -> Config:
     return replace(config, domain=checked("domain", domain, "the argument domain="))
 
 
+Chosen: TypeAlias = Mapping[str, object] | Config  # the fields that a block chooses, or all
+
+
 class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with using(...)`
     """Choose fields of `Config` for a block: `with using(domain="isl"): ...`.
 
@@ -212,8 +246,8 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
     inherited = True
 
     def __init__(self, **choices: Unpack[Choices]) -> None:
-        self.choices = {name: checked(name, value, "using(...)") for name, value in choices.items()}
-        self._cached: tuple[list[Mapping[str, object]], Config, Config] | None = None
+        self.choices: Chosen = {name: checked(name, value, "using(...)") for name, value in choices.items()}
+        self._cached: tuple[list[Chosen], Config, Config] | None = None
         self._alone: tuple[Config, Config] | None = None
 
     def enter(self) -> Config:
@@ -228,19 +262,15 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
             cached = self._alone = (ambient, self.config([self.choices], ambient))
         return cached[1]
 
-    def config(self, choices: list[Mapping[str, object]], ambient: Config) -> Config:
+    def config(self, choices: list[Chosen], ambient: Config) -> Config:
         """The configuration inside this block as the innermost one; one object for equal `choices`."""
         cached = self._cached
         if cached is None or cached[0] != choices or cached[1] is not ambient:
-            cached = self._cached = (choices, ambient, replace(ambient, **_merged(choices)))
+            inside = ambient
+            for chosen in choices:
+                inside = chosen if isinstance(chosen, Config) else inside._having(chosen)
+            cached = self._cached = (choices, ambient, inside)
         return cached[2]
-
-
-def _merged(choices: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for chosen in choices:
-        merged.update(chosen)
-    return merged
 
 
 def is_in_force(config: Config) -> bool:
@@ -252,6 +282,12 @@ def is_in_force(config: Config) -> bool:
     return current() is config
 
 
+def asked_with(effort: str, question: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """The answer of a question under an effort, the argument `effort=` of questions."""
+    with using(effort=checked_effort(effort, "the argument effort=")):
+        return question(*args, **named)
+
+
 class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config): ...`
     """Activate a whole configuration for a block, overriding all outer blocks.
 
@@ -260,26 +296,33 @@ class pinned(using):  # noqa: N801  # read as a statement: `with pinned(config):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.choices = {name: getattr(config, name) for name in _FIELDS}
-        self.whole = config
+        self.choices = self.whole = config
 
     def alone(self, ambient: Config) -> Config:
         return ambient if self._owner is None else self.whole
 
-    def config(self, choices: list[Mapping[str, object]], ambient: Config) -> Config:
+    def config(self, choices: list[Chosen], ambient: Config) -> Config:
         """The pinned object itself, so that identity serves as a key."""
         return self.whole
 
 
 def checked(name: str, value: Any, where: str) -> Any:
     """`value` validated for field `name`; the error names its source `where`."""
-    if name not in _FIELDS:
-        raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_FIELDS)}")
+    if name not in _DEFAULTS:
+        raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_DEFAULTS)}")
     if name == "domain":
         return check_name(value, where)
+    if name == "effort":
+        return checked_effort(value, where)
     if name == "cache":
         return _checked_path(value, where)
     return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
+
+
+def checked_effort(value: Any, where: str) -> str:
+    if not isinstance(value, str) or value not in tuple(Effort):
+        raise InputError(f"{where}: effort is {', '.join(Effort)}, not {shown(value)}")
+    return str(value)
 
 
 def _checked_tiers(value: Any, where: str) -> tuple[str, ...]:
@@ -319,7 +362,7 @@ def _checked_number(name: str, value: Any, where: str) -> int:
 
 
 _PREFIX = "INTSET_"
-_VARIABLES = {f"{_PREFIX}{name.upper()}": name for name in _FIELDS}
+_VARIABLES = {f"{_PREFIX}{name.upper()}": name for name in _DEFAULTS}
 # Every query checks the environment. CPython stores it in a plain dict under encoded names, ten times faster than
 # `os.environ`; other interpreters use the public mapping.
 _RAW = getattr(os.environ, "_data", None)
@@ -359,7 +402,7 @@ def _ambient(environment: tuple[int, tuple[tuple[str, str], ...]], folder: str) 
         name = _VARIABLES[variable]
         value = int(text) if _WHOLE.fullmatch(text.strip()) and name in _LIMITS else text
         choices[name] = checked(name, value, f"the environment variable {variable}")
-    return replace(config, **choices) if choices else config
+    return config._having(choices) if choices else config
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")

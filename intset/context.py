@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
 from intset import names
@@ -21,7 +21,8 @@ from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Region
 from intset.domains.sets.relation import Relation
 from intset.domains.sets.where import nonempty_at, where_nonempty
-from intset.errors import ContradictionWarning, InputError
+from intset.errors import ContradictionWarning, InputError, IntSetError
+from intset.expr.arguments import listed
 from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
@@ -29,6 +30,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
 from intset.frame import Assuming, Frame, checked_ranges, within_blocks
 from intset.itermap.itermap import IterMap, iter_map, whole_box
+from intset.plain import ValueRows
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
 from intset.prover.proof import Proof, fits, prove_once
@@ -40,6 +42,8 @@ from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Over: TypeAlias = Sequence[Var] | Mapping[Var, IntLike] | str  # sizes that a question quantifies, or fixes
 
 
@@ -198,7 +202,14 @@ class Context(Displayed):
 
     # -- questions ----------------------------------------------------------------------------------------------
 
-    def bounds(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Over = ()) -> Bounds:
+    def bounds(
+        self,
+        e: IntLike,
+        keep: Sequence[Var] = (),
+        domain: str | None = None,
+        over: Over = (),
+        effort: str | None = None,
+    ) -> Bounds:
         """Both ends of the values of `e`, inclusive.
 
         Parameters
@@ -209,6 +220,7 @@ class Context(Displayed):
         over: sizes, variables without a range, that the answer eliminates by their declared bounds and the facts; or
             "sizes" for all. The ends are then the least and the greatest over all allowed sizes with a nonempty set.
             A mapping fixes sizes instead: `{n: 64}`, or by name `{"n": 64}`.
+        effort: "fast", "default" or "full", overriding the configured one; see `intset.config.Config`.
 
         Example
         -------
@@ -219,18 +231,79 @@ class Context(Displayed):
         >>> ctx.bounds(i * 3, over={n: 8})
         (0, 21)
         """
+        if effort is not None:
+            return configuration.asked_with(effort, self.bounds, e, keep, domain, over)
+        return self._bounds(e, keep, domain, over)
+
+    def _bounds(
+        self, e: IntLike, keep: Sequence[Var], domain: str | None, over: Over, shared: ValueRows | None = None
+    ) -> Bounds:
         root = as_expr(e, "the expression")
-        plain = self._plain_bounds(root, domain) if self._box is not None and keep == () == over else None
+        plain = self._plain_bounds(root, domain, shared) if self._box is not None and keep == () == over else None
         answer: Bounds = self._ask("bounds", (root,), keep, domain, over) if plain is None else plain
         return answer
 
-    def value_set(self, e: IntLike, keep: Sequence[Var] = (), domain: str | None = None, over: Over = ()) -> IntSet:
+    def bounds_many(
+        self,
+        exprs: Iterable[IntLike],
+        keep: Sequence[Var] = (),
+        domain: str | None = None,
+        over: Over = (),
+        effort: str | None = None,
+    ) -> list[Bounds | IntSetError]:
+        """The answers of `bounds` for each expression, in their order; an error stands in its place in the list.
+
+        Terms that several expressions share are read once.
+
+        Example
+        -------
+        >>> i, j = Var("i"), Var("j")
+        >>> Context({i: Range(0, 8), j: Range(0, 4)}).bounds_many([i * 4 + j, (i * 4 + j) // 8, "i"])
+        [(0, 31), (0, 3), InputError('the expression must be an expression, not the text "i": ...
+        """
+        if effort is not None:
+            return configuration.asked_with(effort, self.bounds_many, exprs, keep, domain, over)
+        rows: ValueRows = {}
+        items = listed(exprs, "exprs", "expressions")
+        return [_answer_or_error(self._bounds, e, keep, domain, over, rows) for e in items]
+
+    def prove_many(self, conditions: Iterable[Cond], effort: str | None = None) -> list[Proof | IntSetError]:
+        """The answers of `prove` for each condition, in their order; an error stands in its place in the list.
+
+        Example
+        -------
+        >>> i = Var("i")
+        >>> [proof.status for proof in Context({i: Range(0, 8)}).prove_many([i < 8, i < 7])]
+        ['proved', 'refuted']
+        """
+        if effort is not None:
+            return configuration.asked_with(effort, self.prove_many, conditions)
+        return [_answer_or_error(self.prove, cond) for cond in listed(conditions, "conditions", "conditions")]
+
+    def value_set(
+        self,
+        e: IntLike,
+        keep: Sequence[Var] = (),
+        domain: str | None = None,
+        over: Over = (),
+        effort: str | None = None,
+    ) -> IntSet:
         """The set of values of `e`; parameters as for `bounds`."""
+        if effort is not None:
+            return configuration.asked_with(effort, self.value_set, e, keep, domain, over)
         answer: IntSet = self._ask("image", (as_expr(e, "the expression"),), keep, domain, over)
         return answer
 
-    def image(self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None) -> Region:
+    def image(
+        self,
+        exprs: Sequence[IntLike],
+        keep: Sequence[Var] = (),
+        domain: str | None = None,
+        effort: str | None = None,
+    ) -> Region:
         """The image of the context under the tuple `exprs`; parameters as for `bounds`."""
+        if effort is not None:
+            return configuration.asked_with(effort, self.image, exprs, keep, domain)
         answer: Region = self._ask("region", _tuple_of_exprs(exprs, "image takes a tuple"), keep, domain)
         return answer
 
@@ -240,10 +313,11 @@ class Context(Displayed):
         targets: Sequence[IntLike],
         keep: Sequence[Var] = (),
         domain: str | None = None,
+        effort: str | None = None,
     ) -> Relation:
         """The relation between the tuples `sources` and `targets`; parameters as for `bounds`."""
         first, last = (_tuple_of_exprs(exprs, "relation takes two tuples") for exprs in (sources, targets))
-        return Relation(self.image((*first, *last), keep, domain), len(first))
+        return Relation(self.image((*first, *last), keep, domain, effort), len(first))
 
     def as_iter_map(self, exprs: Sequence[IntLike]) -> IterMap:
         """The map from the variables with ranges to a tuple of indices; see `IterMap` for its properties, inverse and
@@ -255,8 +329,15 @@ class Context(Displayed):
         """
         return iter_map(self, tuple(self.frame.ranges), exprs)
 
-    def prove(self, condition: Cond) -> Proof:
-        """Prove `condition` for all points of this context, refute it by a counterexample, or answer unknown."""
+    def prove(self, condition: Cond, effort: str | None = None) -> Proof:
+        """Prove `condition` for all points of this context, refute it by a counterexample, or answer unknown.
+
+        Parameters
+        ----------
+        effort: "fast", "default" or "full", overriding the configured one; see `intset.config.Config`.
+        """
+        if effort is not None:
+            return configuration.asked_with(effort, self.prove, condition)
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame if Assuming.entered.get() else self._root
@@ -345,7 +426,7 @@ class Context(Displayed):
             return self.frame.where_defined((e,)).known.cond(e)
         return self.frame.canonical(as_expr(e, "the expression"))
 
-    def solve(self, cond: Cond, x: Var) -> IntSet:
+    def solve(self, cond: Cond, x: Var, effort: str | None = None) -> IntSet:
         """The values of `x` that satisfy `cond`, with ends over the other variables; exact or a superset.
 
         Example
@@ -354,9 +435,11 @@ class Context(Displayed):
         >>> Context({x: Range(0, n)}).solve((x * 4 + 3 < n) & (x > 2), x)
         <ShapeSet [n] -> { [i0] : n > 0 and 3 <= i0 < n and 4i0 <= -4 + n } exact by isl>
         """
+        if effort is not None:
+            return configuration.asked_with(effort, self.solve, cond, x)
         return solutions(self, cond, x)
 
-    def narrow(self, cond: Cond, keep: Sequence[Var]) -> Narrowed:
+    def narrow(self, cond: Cond, keep: Sequence[Var], effort: str | None = None) -> Narrowed:
         """The weakest condition over `keep` that implies `cond` for all values of the other variables.
 
         `.cond` is sufficient, `truth(False)` at worst; `.is_exact` tells whether it is proved weakest.
@@ -367,6 +450,8 @@ class Context(Displayed):
         >>> Context({y: Range(0, 4)}).narrow(x + y < 10, [x]).cond
         x < 7
         """
+        if effort is not None:
+            return configuration.asked_with(effort, self.narrow, cond, keep)
         return narrowed(self, cond, keep)
 
     def solve_equations(self, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
@@ -388,13 +473,17 @@ class Context(Displayed):
         """
         return solved_equations(self, conds, variables)
 
-    def fits(self, e: IntLike, bits: int = 32) -> Proof:
+    def fits(self, e: IntLike, bits: int = 32, effort: str | None = None) -> Proof:
         """Prove that no intermediate value of `e` overflows signed registers of `bits` bits."""
+        if effort is not None:
+            return configuration.asked_with(effort, self.fits, e, bits)
         width = as_width(bits, "bits")
         return fits(self, as_expr(e, "the expression"), width)
 
-    def explain(self, question: Cond | Proof | IntLike) -> Explanation:
+    def explain(self, question: Cond | Proof | IntLike, effort: str | None = None) -> Explanation:
         """Explain the answer for a condition (`prove`) or an expression (`bounds`) in words."""
+        if effort is not None:
+            return configuration.asked_with(effort, self.explain, question)
         return explain(self, question)
 
     def trace(self) -> Trace:
@@ -427,7 +516,7 @@ class Context(Displayed):
         new.domain, new._root = self.domain, scope
         return new
 
-    def _plain_bounds(self, root: Expr, domain: str | None) -> Bounds | None:
+    def _plain_bounds(self, root: Expr, domain: str | None, shared: ValueRows | None) -> Bounds | None:
         """The ends over a box, in one pass; `None` where the general road is needed or observed."""
         if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
             return None
@@ -436,7 +525,7 @@ class Context(Displayed):
             return None
         ranges, known = self._box or {}, self._plain_answers
         answer = known.get((root, chosen))
-        if answer is None and (answer := plain_bounds(root, ranges, chosen.points)) is not None:
+        if answer is None and (answer := plain_bounds(root, ranges, chosen.points, shared)) is not None:
             answer.asked = AskedBounds(root, ranges, (), (), (), chosen)
             if len(known) >= CACHED_ANSWERS:
                 known.clear()
@@ -476,7 +565,7 @@ class Context(Displayed):
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
             answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
-            if what == "region" and not (answer.is_exact or kept):
+            if what == "region" and not (answer.is_exact or kept or chosen.effort == configuration.Effort.FAST):
                 inside, images = simpler or (frame, exprs)
                 ranked = isinstance(domain_named(chosen.domain), RankedDomain)
                 answer = whole_box(self._within(inside), answer, images) if ranked else answer
@@ -519,6 +608,13 @@ class Context(Displayed):
 def report(facts: Sequence[Fact]) -> None:
     text = "; ".join(repr(fact) for fact in facts)
     warnings.warn(f"the facts exclude one another: {text}", ContradictionWarning, stacklevel=3)
+
+
+def _answer_or_error(question: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | IntSetError:
+    try:
+        return question(*args, **named)
+    except IntSetError as error:
+        return error
 
 
 def _tuple_of_exprs(given: object, wanted: str) -> tuple[Expr, ...]:

@@ -49,20 +49,27 @@ class NoRuleError(Exception):
     """An operation or a range outside the tables; never leaves this module."""
 
 
-def ends(root: Node, ranges: BoxRanges, points: int = MOST_POINTS) -> tuple[int, int, bool] | None:
+def ends(
+    root: Node, ranges: BoxRanges, points: int = MOST_POINTS, shared: ValueRows | None = None
+) -> tuple[int, int, bool] | None:
     """Attained lower and upper end of `root`, and whether interval arithmetic found both; a condition counts as 0 or 1.
 
-    `points`: the budget of evaluated points.
+    Parameters
+    ----------
+    points: the budget of evaluated points.
+    shared: rows of earlier expressions over the same box, which this one adds to.
 
     Guarantee: both are attained. `None`: an operation without a rule, a range without numbers, an empty range, or a
     box of dependent terms too large to enumerate.
     """
-    rows: ValueRows = {}
+    rows: ValueRows = {} if shared is None else shared
     try:
         row = _row(root, rows, ranges)
         low, high, gap, _, _ = row
         if gap:
             return low, high, True
+        if rows is shared:
+            return ends(root, ranges, points)  # whose further steps depend on the number of rows
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
         if found is None and (exact := _of_dependent(root, rows, points)) is not None:
             found = exact[:2]

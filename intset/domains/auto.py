@@ -12,11 +12,13 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
+from intset.config import Effort
 from intset.domains.certified.end_search import attained_ends
 from intset.domains.certified.lines import nonlinear_bounds
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
+from intset.domains.modular import StridedDomain
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
@@ -27,6 +29,7 @@ from intset.domains.sets.answers import (
     product_of_sets,
     region_by,
     region_of_points,
+    region_of_sets,
     set_of_points,
 )
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
@@ -38,10 +41,11 @@ from intset.expr.node import Expr, Var, constant_value
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
-from intset.plain import ends, progression
+from intset.plain import ValueRows, ends, progression
 from intset.trace import OPEN, tried
 
-_POINTS = PointsDomain()
+_POINTS, _STRIDED = PointsDomain(), StridedDomain()
+FAST_NOTE = "neither sets nor points were asked: effort is fast"
 
 
 COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 10, 50, 100, 1000  # ranks of the steps
@@ -77,9 +81,9 @@ def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certifie
     return None
 
 
-def plain_bounds(e: Expr, ranges: Mapping[Var, Range], points: int) -> Bounds | None:
+def plain_bounds(e: Expr, ranges: Mapping[Var, Range], points: int, shared: ValueRows | None = None) -> Bounds | None:
     """The attained ends of an expression over a box, in one pass (`intset.plain`)."""
-    found = ends(e, ranges, points)
+    found = ends(e, ranges, points, shared)
     return None if found is None else Bounds(found[0], found[1], True, "linear" if found[2] else "points")
 
 
@@ -115,6 +119,8 @@ class AutoDomain:
         cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)
         if cheap.is_tight:
             return cheap
+        if query.config.effort == Effort.FAST:
+            return Bounds(*cheap, False, cheap.by, (FAST_NOTE,))
         best: list[Bounds] = []
 
         def searched(is_brief: bool) -> Bounds | None:
@@ -187,6 +193,10 @@ class AutoDomain:
         certified = self._cheap_image(query)
         if certified is not None:
             return certified
+        if query.config.effort == Effort.FAST:
+            strided = _STRIDED.image(query)
+            strided.notes = (*strided.notes, FAST_NOTE)
+            return strided
         best: list[IntSet] = []
 
         def strongest_set() -> IntSet:
@@ -220,6 +230,8 @@ class AutoDomain:
         return certified
 
     def region(self, query: Query) -> Region:
+        if query.config.effort == Effort.FAST:
+            return region_of_sets(query, self)
         best: list[Region] = []
 
         def strongest_region() -> Region:

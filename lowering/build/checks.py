@@ -44,7 +44,7 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
         if one.depends == SIZES and one.requires is not None:
             message = f"{one.stage.name} reads {one.access} inside its extent {one.extent}"
             checks.setdefault(one.requires, Assert(one.requires, message))
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         for cond in list(checks):
             others = [other for other in checks if other is not cond]
             if others and known.extended(facts=others).prove(cond):

@@ -252,7 +252,7 @@ class CSyntax:
         return self._call("nonzero", word, [text, other, self.flag])
 
     def _is_nonzero(self, divisor: Expr, scope: Scope) -> bool:
-        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        with intset.using(tiers=tiers_within(Effort.FAST)):
             is_nonzero = bool(scope.ctx.prove(divisor.ne(0)))
         # a loop over `n*m` elements runs for `m != 0` alone; data has no such loop
         return is_nonzero or (not opaque_terms(divisor) and bool(scope.ctx.prove(divisor.ne(0))))

@@ -145,8 +145,8 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
 @contextmanager
 def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
-    effort = Effort.SETS if _is_exact_division(cond) else Effort.SEARCH
-    tiers = tiers_within(Effort.LOOK_UP if size > MAX_TREE else effort)
+    effort = Effort.DEFAULT if _is_exact_division(cond) else Effort.FULL
+    tiers = tiers_within(Effort.FAST if size > MAX_TREE else effort)
     units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if _is_nonlinear(cond) else DIVISION_Z3)
     with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield

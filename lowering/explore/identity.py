@@ -35,7 +35,7 @@ class HasSource(Protocol):
 
 def settings() -> dict[str, Any]:
     """The library's configuration in force, without the cache of answers, which changes none."""
-    return {name: value for name, value in asdict(current()).items() if name != "cache"}
+    return {name: value for name, value in asdict(current()).items() if name not in ("cache", "stated")}
 
 
 def key_of(make: Any, measure: Any) -> dict[str, str]:

@@ -77,7 +77,7 @@ def add_constraint(f: Function, name: str, where: Callable[..., object], value: 
                     B[0] = B[0] + A[i, j]
     """
     tensor = relocatable(f, name, "add_constraint")
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return _Constraint(f, tensor, where, value).result()
 
 

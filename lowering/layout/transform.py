@@ -101,7 +101,7 @@ def transform_layout(f: Function, name: str, map: IndexMap | LayoutFunction, pad
             B[i // 4, i % 4] = A[i // 4, i % 4] + 1
     """
     old = relocatable(f, name, "transform_layout")
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return _Transform(f, old, map, pad_value).result()
 
 

@@ -166,7 +166,7 @@ def written_in(root: Stmt) -> frozenset[Tensor]:
 
 
 def proof_of(scope: Scope, cond: Cond) -> Proof:
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return scope.ctx.prove(cond)
 
 

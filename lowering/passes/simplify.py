@@ -271,7 +271,7 @@ def plain(f: Function) -> Function:
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return f.with_body(rewritten(f.body, Cursor.root(f), ENTER, LEAVE))
 
 
@@ -397,7 +397,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
             seen: Cond | None = settled(part, ctx.frame.known)
             if seen is not None:
                 return seen
-            with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+            with intset.using(tiers=tiers_within(Effort.FAST)):
                 if ctx.prove(part):
                     return truth(True)
                 if ctx.prove(~part):

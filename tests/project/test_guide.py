@@ -112,7 +112,7 @@ def test_the_tutorial_shows_what_its_cells_print() -> None:
 
 def test_the_settings_in_the_guide_are_the_defaults() -> None:
     table = tomllib.loads(blocks("docs/guide-answers.md", "toml")[0])["tool"]["intset"]
-    assert {**table, "tiers": tuple(table["tiers"])} == asdict(Config())
+    assert {**table, "stated": None, "tiers": tuple(table["tiers"])} == {**asdict(Config()), "stated": None}
 
 
 def files() -> dict[str, str]:

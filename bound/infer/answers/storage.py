@@ -369,7 +369,7 @@ def _saves(env: LoopEnvironment, fold: Expr, storage: Storage, k: int) -> bool:
         most = env.bounds(env.form(extent))[1]
         return most is None or most > fold.data
     goal = more.expr() >= 0
-    with config.using(tiers=config.tiers_within(config.Effort.SETS)):  # a size of 0 stores nothing
+    with config.using(tiers=config.tiers_within(config.Effort.DEFAULT)):  # a size of 0 stores nothing
         return bool(env.context.extended(facts=[v >= 1 for v in goal.free_vars()]).prove(goal))
 
 

@@ -187,7 +187,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
     for each value of short loops; then a contradiction between the negated guard and the rest, times sizes.
     """
     with config.using(
-        tiers=config.tiers_within(config.Effort.SETS),
+        tiers=config.tiers_within(config.Effort.DEFAULT),
         isl_operations=env.account.allowed(IMPLIED_GUARDS),
     ):
         implication = _Implication(env.context, ranges, guard, tuple(others))

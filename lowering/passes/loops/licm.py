@@ -69,7 +69,7 @@ def _is_division(node: Node) -> bool:
 
 def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
     runs = range_ends(loop.range)[1] >= 1
-    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+    with intset.using(tiers=tiers_within(Effort.FAST)):
         return e if scope.ctx.prove(runs) else select(runs, e, 0)
 
 

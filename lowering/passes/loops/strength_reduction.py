@@ -51,7 +51,7 @@ class WidthCursor(Cursor):
         inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
         facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
         ctx = self.scope.ctx.extended(facts=facts)
-        with intset.using(tiers=tiers_within(Effort.SETS)):
+        with intset.using(tiers=tiers_within(Effort.DEFAULT)):
             return all(
                 any(ctx.prove(node >= low) for low in (const(least), *self.computed))
                 and any(ctx.prove(node <= high) for high in (const(most), *self.computed))
@@ -99,7 +99,7 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
         is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
         if pair in known or not is_computed or not _may_be_read_before(e, inside):
             continue
-        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        with intset.using(tiers=tiers_within(Effort.FAST)):
             step = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
         if step is None:
             continue
@@ -139,7 +139,7 @@ def _chained(loop: For, around: WidthCursor) -> Stmt:
             continue
         if opaque_terms(m) or not (e in always or within.fits(m)):
             continue
-        with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+        with intset.using(tiers=tiers_within(Effort.FAST)):
             if not inside.prove(m >= 0):
                 continue
             unsafe = [cond for cond in (runs, m >= 1) if not outside.prove(cond)]

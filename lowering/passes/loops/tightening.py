@@ -141,7 +141,7 @@ def _reduced(loop: For, cursor: Cursor, report: PassReport) -> For | None:
     # the hull is arbitrary where no iteration is effective: never extend the loop
     first = low if is_first else first if proves(scope, first >= low) else maximum(first, low)
     end = low + extent if is_last else end if proves(scope, end <= low + extent) else minimum(end, low + extent)
-    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+    with intset.using(tiers=tiers_within(Effort.FAST)):
         shorter = range_between(scope.ctx.simplify(first), scope.ctx.simplify(end))
     report.say(cursor.path, True, f"only iterations in {range_text(shorter)} do something")
     return replace(loop, range=shorter)
@@ -213,7 +213,7 @@ def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr
         if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end) or own.intersection(end.free_vars()):
             return "the first and the last iteration that does something are not known as short expressions"
     assert isinstance(low, Expr) and isinstance(high, Expr)
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         first = here.ctx.simplify(low)
     if not own.union((var,)).isdisjoint(first.free_vars()):  # a guard may equate the end with the variable itself
         first = low
@@ -315,7 +315,7 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
     def follow(loop: For, cursor: Cursor) -> Stmt:
         return _following(loop, cursor.scope) if loop.var not in kept else _until_vacant(_with_one_guard(loop))
 
-    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+    with intset.using(tiers=tiers_within(Effort.FAST)):
         return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
 
 

@@ -311,7 +311,7 @@ def drop_empty(f: Function) -> Function:
         _, extent = range_ends(loop.range)
         return Seq() if cursor.scope.ctx.prove(extent <= 0) else loop
 
-    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+    with intset.using(tiers=tiers_within(Effort.FAST)):
         return drop_dead(f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (leave_out,)})))
 
 

@@ -23,7 +23,7 @@ def rebase(f: Function) -> Function:
     Guarantee: each access reads or stores the same element.
     """
     checked_function(f, "rebase")
-    with intset.using(tiers=tiers_within(Effort.LOOK_UP)):
+    with intset.using(tiers=tiers_within(Effort.FAST)):
         rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
         return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 

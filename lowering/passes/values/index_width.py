@@ -69,7 +69,7 @@ def narrow(f: Function) -> Width:
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
     checked_function(f, "narrow")
-    with intset.using(tiers=tiers_within(Effort.SETS)):
+    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
         root = _WidthDescent(scope, spans, scope, _named_data(f.body), shapes)
