@@ -151,9 +151,25 @@ OPERATIONS_PER_POINT: Final = 16
 COUNT_OPERATIONS: Final = 100_000
 """`intset.domains.isl.count`: operations of the analysis before the visits."""
 SCANNED_POINTS: Final = 500
-"""`intset.domains.isl.count`: visiting so few points is faster than summation."""
+"""`intset.domains.isl.count`: visiting so few points is faster than a closed form."""
 COUNTED_PARTS: Final = 16
 """`intset.domains.isl.count`: disjoint parts in a sum of counts."""
+TOTAL_NODES: Final = 2_000
+"""`bound.infer.answers.region`: nodes of a closed total; a longer one is a numeric function."""
+FORM_OPERATIONS: Final = 200_000
+"""`intset.domains.isl.count`: operations of isl for one closed count."""
+COUNTED_CONES: Final = 3_000
+"""`intset.domains.isl.cones`: unimodular cones of one polyhedron."""
+COUNTED_VERTICES: Final = 20_000
+"""`intset.domains.isl.cones`: choices of as many inequalities as there are dimensions."""
+COUNTED_DIMENSIONS: Final = 8
+"""`intset.domains.isl.cones`: dimensions of one polyhedron, divisions included, without equalities."""
+COUNTED_NODES: Final = 20_000
+"""`intset.domains.isl.count`: nodes of a closed count by cones."""
+CHECKED_VALUES: Final = 16
+"""`intset.domains.isl.count`: values of the parameters at which a closed count is compared with a number."""
+CHECKED_POINTS: Final = 2_000
+"""`intset.domains.isl.count`: points that one such number may visit."""
 OVERLAPPING_PIECES: Final = 4
 """`intset.domains.isl.hulls`: examined sets for each piece of a partition."""
 PIECE_VALUES: Final = 64
@@ -172,8 +188,6 @@ FRESH_TERMS: Final = 16
 """`intset.domains.isl.translate`: With more, what is left of the question is not worth isl's time."""
 ISL_NESTING: Final = 6
 """`intset.domains.isl.translate`: Divisions nested deeper than this are relaxed: isl's time explodes there."""
-SUMMED_PARTS: Final = 32
-"""`intset.domains.isl.summation`: Parts that a set may fall into while it is summed."""
 LATTICE_PIECES: Final = 6
 """`intset.domains.isl.to_expr`: A function of more pieces is not tried as a maximum of minima: n^3 emptiness tests."""
 MERGED_PIECES: Final = 16

@@ -168,7 +168,7 @@ class Config:
     tiers: tuple[str, ...] = TIERS
     cache: str = ""
     effort: str = "default"
-    stated: frozenset[str] = field(default=frozenset(), repr=False)  # names of the fields that the effort leaves alone
+    stated: tuple[str, ...] = field(default=(), repr=False)  # the budgets that the effort leaves alone
 
     def __post_init__(self) -> None:
         for name, default in _DEFAULTS.items():
@@ -183,11 +183,11 @@ class Config:
             if value == _DEFAULTS[name]:
                 object.__setattr__(self, name, budget)
             else:
-                object.__setattr__(self, "stated", self.stated | {name})
+                object.__setattr__(self, "stated", (*self.stated, name))
 
     def _having(self, choices: Mapping[str, object]) -> Config:
         """This configuration with other choices; budgets that nobody stated follow the effort."""
-        stated = self.stated.union(choices)
+        stated = tuple(name for name in _BUDGETS if name in self.stated or name in choices)
         usual: dict[str, Any] = (
             {name: _DEFAULTS[name] for name in _BUDGETS if name not in stated} if "effort" in choices else {}
         )

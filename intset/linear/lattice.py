@@ -120,6 +120,88 @@ def inverse(steps: Sequence[Sequence[int]]) -> tuple[tuple[Fraction, ...], ...]:
     return tuple(tuple(solved.get(k, nothing)[count:]) for k in range(count))
 
 
+def integer_inverse(rows: Sequence[Sequence[int]]) -> tuple[list[Vector], int]:
+    """`abs(det) * inverse` of a square matrix, and `abs(det)`; an empty matrix and 0 if it is singular.
+
+    By Bareiss' elimination without fractions: all divisions are exact.
+    """
+    size = len(rows)
+    table = [[*row, *unit(size, k)] for k, row in enumerate(rows)]
+    last, sign = 1, 1
+    for k in range(size):
+        index = next((j for j in range(k, size) if table[j][k]), None)
+        if index is None:
+            return [], 0
+        if index != k:
+            table[k], table[index], sign = table[index], table[k], -sign
+        pivot = table[k]
+        for j, row in enumerate(table):
+            if j != k:
+                table[j] = [(pivot[k] * x - row[k] * y) // last for x, y in zip(row, pivot, strict=True)]
+        last = pivot[k]
+    factor = 1 if last > 0 else -1
+    return [tuple(factor * x for x in row[size:]) for row in table], abs(last)
+
+
+def echelon(rows: Sequence[Sequence[int]], dims: int) -> list[Vector]:
+    """A unimodular matrix `U` such that the nonzero columns of `rows @ U` come first, in echelon form."""
+    left = [list(row) for row in rows]
+    change = [list(unit(dims, k)) for k in range(dims)]
+    first = 0
+    for row in left:
+        while len(live := [k for k in range(first, dims) if row[k]]) > 1:
+            least = min(live, key=lambda k: abs(row[k]))
+            for k in live:
+                if k != least:
+                    times = row[k] // row[least]
+                    for other in (*left, *change):
+                        other[k] -= times * other[least]
+        if live:
+            for other in (*left, *change):
+                other[first], other[live[0]] = other[live[0]], other[first]
+            first += 1
+    return [tuple(row) for row in change]
+
+
+def reduced_basis(vectors: Sequence[Sequence[int]]) -> list[Vector]:
+    """A basis of short vectors of the lattice of independent vectors (Lenstra, Lenstra and Lovasz, 1982)."""
+    basis = [tuple(v) for v in vectors]
+    weights, norms = _orthogonalized(basis)
+    k = 1
+    while k < len(basis):
+        for j in reversed(range(k)):
+            times = round(weights[k][j])
+            if times:
+                basis[k] = _plus(basis[k], basis[j], -times)
+                weights[k] = [x - times * (weights[j][t] if t < j else int(t == j)) for t, x in enumerate(weights[k])]
+        if norms[k] >= (Fraction(3, 4) - weights[k][k - 1] ** 2) * norms[k - 1]:
+            k += 1
+        else:
+            basis[k], basis[k - 1] = basis[k - 1], basis[k]
+            weights, norms = _orthogonalized(basis)
+            k = max(k - 1, 1)
+    return basis
+
+
+def _orthogonalized(basis: Sequence[Vector]) -> tuple[list[list[Fraction]], list[Fraction]]:
+    """Gram-Schmidt: the weights of earlier orthogonal vectors in each vector, and the squared lengths."""
+    orthogonal: list[list[Fraction]] = []
+    weights: list[list[Fraction]] = []
+    norms: list[Fraction] = []
+    for vector in basis:
+        own = [
+            sum((x * y for x, y in zip(vector, v, strict=True)), Fraction(0)) / n
+            for v, n in zip(orthogonal, norms, strict=True)
+        ]
+        rest = [Fraction(x) for x in vector]
+        for weight, v in zip(own, orthogonal, strict=True):
+            rest = [x - weight * y for x, y in zip(rest, v, strict=True)]
+        orthogonal.append(rest)
+        weights.append(own)
+        norms.append(sum((x * x for x in rest), Fraction(0)))
+    return weights, norms
+
+
 def _eliminated(row: Sequence[Fraction], pivot: Sequence[Fraction], k: int) -> list[Fraction]:
     return [x - row[k] * y for x, y in zip(row, pivot, strict=True)]
 

@@ -15,14 +15,14 @@ from bound.infer.footprints.environment import LoopEnvironment, instances, trans
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
 from bound.schedule.simple import extent, low
-from intset.budgets import REGION_POINTS
+from intset.budgets import REGION_POINTS, TOTAL_NODES
 from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.arguments import mapped
 from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.dag import substitute
+from intset.expr.dag import is_small, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.infinity import Infinity
@@ -147,6 +147,10 @@ class StageRegion(Region):
         self, word: str, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None], k: int
     ) -> int | Infinity | Expr:
         closed = self._count_of_box(count)
+        if isinstance(closed, int) or (closed is not None and not opaque_terms(closed)):
+            return closed
+        if word == TOTAL and (form := self._total_form()) is not None:
+            return form
         if closed is not None:
             return closed
         try:
@@ -157,6 +161,26 @@ class StageRegion(Region):
                 raise
             key = (word, self._footprint, self.fixed)
             return self._env.count_of(key, lambda: count_term(CountAtSizes(word, sizes, self)))
+
+    def _total_form(self) -> Expr | None:
+        """The total as a closed form over sizes: the points of the region and its loops, where both are affine.
+
+        `None` with tiles of unknown length, or beyond a budget.
+        """
+        env, loops = self._env, self._loops()
+        if not self._sizes() or not self.is_exact:
+            return None
+        ranges = transitive_ranges(env, loops)
+        inside = [cond for v, r in ranges.items() for cond in (v >= low(r), v < low(r) + extent(r))]
+        try:
+            run = env.shapes.where((), logical_and(*inside)).without([v for v in ranges if v not in loops])
+            total = self.shape.intersect_params(run).params_to_dims(loops).count()
+        except (BudgetError, CountError, UndecidedError):
+            return None
+        if isinstance(total, Infinity):
+            return None
+        form = as_expr(total)
+        return form if is_small(TOTAL_NODES, (form,)) and not opaque_terms(form) else None
 
     @as_configured
     def _count_at(self, word: str, sizes: Mapping[Var, int]) -> int:

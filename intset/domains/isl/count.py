@@ -6,24 +6,39 @@ parametric sets, and too small a number when the operations run out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
+from itertools import product
 from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from intset.budgets import COUNT_OPERATIONS, COUNTED_PARTS, COUNTED_POINTS, OPERATIONS_PER_POINT, SCANNED_POINTS
-from intset.domains.isl.checked import coalesced
-from intset.domains.isl.session import budget, isl, number, val, whole
-from intset.domains.isl.summation import SummedTerm, interval_of, sum_points, vanishes
+from intset.budgets import (
+    CHECKED_POINTS,
+    CHECKED_VALUES,
+    COUNT_OPERATIONS,
+    COUNTED_NODES,
+    COUNTED_PARTS,
+    COUNTED_POINTS,
+    FORM_OPERATIONS,
+    OPERATIONS_PER_POINT,
+    SCANNED_POINTS,
+)
+from intset.domains.isl.checked import coalesced, end_of_dim
+from intset.domains.isl.cones import Chamber, chambers, rows_of
+from intset.domains.isl.session import budget, budget_aside, context, isl, number, val, whole
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
 from intset.expr.build import select, sum_of
+from intset.expr.dag import is_small
 from intset.expr.node import Expr, const, constant_value
 from intset.infinity import POS_INF, Infinity
+from intset.linear.form import ZERO, Linear, atom, factors
 
 if TYPE_CHECKING:
-    from islpy import Aff, BasicSet, Point, Set
+    from islpy import Aff, BasicSet, Point, PwAff, Set
 
 
 # -- a number ---------------------------------------------------------------------------------------------------------
@@ -90,13 +105,20 @@ def _count_factor(factor: Set) -> int | Infinity:
     if dims == 1 and not factor.involves_locals():
         return extents[0]
     if dims > 1 and prod(extents) > SCANNED_POINTS * max(extents):
-        terms = sum_points(factor, ())
-        if terms is not None:
-            return sum(t.numerator.const // t.denominator for t in terms if not t.domain.is_empty())
+        with suppress(BudgetError):
+            explicit = factor.compute_divs()
+            parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor)
+            return sum(_number_by_cones(part) for part in parts)
     visited = number(factor.count_val())
     if (visited == 0) != factor.is_empty() or visited > prod(extents):
         raise BudgetError("isl counted another number of points than fit between the ends of a set")
     return visited
+
+
+def _number_by_cones(part: BasicSet) -> int:
+    """The points of a bounded basic set without parameters: one chamber, or none."""
+    kinds = isl().dim_type
+    return sum(int(one.count()) for one in chambers(*rows_of(part, kinds), ())[:1] if one.holds(()))
 
 
 def added(counts: Iterable[int | Infinity]) -> int | Infinity:
@@ -172,18 +194,19 @@ def _all(universe: BasicSet, constraints: Iterable[Any]) -> BasicSet:
 def count_symbolic(isl_set: Set, params: Sequence[Expr], context: Set | None = None) -> Expr | Infinity | None:
     """The number of points of an isl `Set` as an expression over its parameters: 0 for empty instances.
 
-    `POS_INF` if every nonempty instance is infinite; `None` without a closed form within the budget.
+    `POS_INF` if every nonempty instance is infinite; `None` without a closed form.
+
+    Raises
+    ------
+    BudgetError: the closed form takes more operations, cones or nodes than its budgets; the message names it.
 
     Parameters
     ----------
     params: the expressions for the parameters of the set, in order.
     context: an isl Set of parameters; the expression is valid inside it.
     """
-    try:
-        with budget(COUNT_OPERATIONS):
-            return _Symbolic(isl_set, params, context).count()
-    except BudgetError:
-        return None
+    with budget(FORM_OPERATIONS):
+        return _Symbolic(isl_set, params, context).count()
 
 
 class _Symbolic:
@@ -197,7 +220,7 @@ class _Symbolic:
     def count(self) -> Expr | Infinity | None:
         parts = disjoint_parts(self.points)
         if len(parts) > COUNTED_PARTS:
-            return None
+            raise BudgetError(f"it falls into more than {COUNTED_PARTS} parts", "COUNTED_PARTS")
         counts: list[Expr] = []
         endless = isl().Set.empty(self.context.get_space())
         for part in parts:
@@ -244,25 +267,127 @@ class _Symbolic:
             return const(0)
         if is_endless(factor):
             return POS_INF
-        if factor.dim(isl().dim_type.set) > 1:
-            terms = sum_points(factor, self.params)
-            values = None if terms is None else [self._term(term) for term in terms]
-            if values is None or any(e is None for e in values):
-                return None
-            return _folded_sum([e for e in values if e is not None])
-        pieces = extent_of(factor)
+        pieces = extent_of(factor) if factor.dim(isl().dim_type.set) == 1 else None
         if pieces is None:
-            return None
+            return self._by_cones(factor)
         outside = self.context.subtract(factor.params())
         pieces.append(Piece(outside, constant_part(0, outside)))
         found = pieces_to_expr(pieces, (), self.params, self.context)
         return const(0) if found is None else found
 
-    def _term(self, term: SummedTerm) -> Expr | None:
-        value = term.numerator.expr() if term.denominator == 1 else term.numerator.expr() // term.denominator
-        if vanishes(term, self.context.subtract(term.domain), self.params):
-            return value
-        return self._where(term.domain, value, self.context)
+    def _by_cones(self, factor: Set) -> Expr | None:
+        counts = []
+        kinds, explicit = isl().dim_type, factor.compute_divs()
+        for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
+            found = chambers(*rows_of(part, kinds), self.params)
+            value = self._of_chambers(
+                found, [str(factor.get_dim_name(kinds.param, k)) for k in range(len(self.params))]
+            )
+            if value is None:
+                return None
+            if not is_small(COUNTED_NODES, (value,)):
+                raise BudgetError(f"its closed form has more than {COUNTED_NODES:,} nodes", "COUNTED_NODES")
+            self._check(part.to_set(), found, value)
+            counts.append(value)
+        return _folded_sum(counts)
+
+    def _of_chambers(self, found: Sequence[Chamber], names: Sequence[str]) -> Expr | None:
+        """The quasi-polynomial of the first chamber that holds the parameters, 0 outside of all."""
+        left = self.context
+        pieces: list[tuple[Chamber, Set, Set]] = []  # each with its parameters, and what earlier chambers leave
+        for chamber in found:
+            domain = isl().Set.read_from_str(context(), chamber.text(names))
+            if not left.is_disjoint(domain):
+                pieces.append((chamber, domain, left))
+                left = left.subtract(domain)
+        value: Expr | None = const(0)
+        if pieces and (left.is_empty() or vanishes(pieces[-1][0].numerator, left, self.params)):
+            value = None
+        for chamber, domain, around in reversed(pieces):
+            own = chamber.count()
+            if value is None:
+                value = own
+                continue
+            cond = set_to_cond(domain, (), self.params, around)
+            if cond is None:
+                return None
+            value = select(cond, own, value)
+        return value
+
+    def _check(self, points: Set, found: Sequence[Chamber], value: Expr) -> None:
+        """Compare the count with isl's own at values of the parameters inside and around each chamber."""
+        kinds = isl().dim_type
+        for at in tried_values(found, len(self.params)):
+            try:
+                with budget_aside(COUNT_OPERATIONS):
+                    one, allowed = points, self.context
+                    for k, x in enumerate(at):
+                        one, allowed = one.fix_val(kinds.param, k, val(x)), allowed.fix_val(kinds.param, k, val(x))
+                    if allowed.is_empty():
+                        continue
+                    true = count(unparametric(one), CHECKED_POINTS)
+            except BudgetError:
+                continue
+            closed = int(value.substitute(dict(zip(self.params, at, strict=True))))
+            assert closed == true, f"a closed count is {closed}, not {true}, where {self.params} are {at}"
+
+
+def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
+    """Whether a polynomial is 0 on `domain`, after substitution of parameters that are fixed there."""
+    return all(_at_fixed(numerator, part.to_set(), params).same(ZERO) for part in domain.get_basic_sets())
+
+
+def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
+    fixed: dict[Expr, Linear] = {}
+    for k, e in enumerate(params):
+        only = whole(part.plain_get_val_if_fixed(isl().dim_type.param, k))
+        if only is not None:
+            fixed[e] = Linear(only, {})
+    total = Linear(form.const, {})
+    for monomial, coefficient in form.terms.items():
+        value = Linear(coefficient, {})
+        for e in factors(monomial):
+            value = value.times(fixed.get(e, atom(e)))
+        total = total.plus(value)
+    return total
+
+
+def tried_values(found: Sequence[Chamber], params: int) -> Iterator[tuple[int, ...]]:
+    """Values of the parameters at which a count is compared: the smallest in each chamber, then drawn ones, and their
+    neighbours."""
+    grid = list(product((0, 1, 2, 3, 4, 5, 7, 8, 11, 13, 18, -1, -3), repeat=params)) if params <= 3 else []
+    grid.sort(key=lambda at: sum(map(abs, at)))
+    tried: dict[tuple[int, ...], None] = {}
+    for chamber in found:
+        inside = [at for at in grid if chamber.holds(at)]
+        for at in (*inside[:3], *inside[len(inside) // 2 :][:2]):
+            tried[at] = None
+            tried.update({(*at[:k], at[k] + step, *at[k + 1 :]): None for k in range(params) for step in (-1, 1)})
+    yield from itertools.islice(tried, CHECKED_VALUES)
+
+
+class Interval(NamedTuple):
+    """A one-dimensional set `low, low + stride, ..., high` in nonempty instances; the ends are isl PwAffs."""
+
+    low: PwAff
+    high: PwAff
+    stride: int
+
+
+def interval_of(line: Set) -> Interval | None:
+    """The bounded one-dimensional isl Set as an interval of constant stride; `None` for other sets."""
+    low, high = end_of_dim(line, 0, -1), end_of_dim(line, 0, 1)
+    if low is None or high is None:
+        return None
+    if not line.involves_locals() and line.n_basic_set() == 1:
+        return Interval(low, high, 1)
+    stride = line.get_stride(0)
+    space = line.get_space()
+    here = isl().PwAff.from_aff(isl().Aff.var_on_domain(isl().LocalSpace.from_space(space), isl().dim_type.set, 0))
+    first, last = low.insert_domain(space), high.insert_domain(space)
+    every = here.ge_set(first).intersect(here.le_set(last))
+    every = every.intersect(here.sub(first).mod_val(stride).zero_set())
+    return Interval(low, high, number(stride)) if every.is_equal(line) else None
 
 
 def extent_of(line: Set) -> list[Piece] | None:

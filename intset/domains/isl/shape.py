@@ -327,9 +327,13 @@ class IslShape(Presburger, Shape):
         current = self.get()
         if self.free_params():
             current = self.afresh()
-            found = count_symbolic(current, self.ordered_params(current), context=declared(self))
+            try:
+                found = count_symbolic(current, self.ordered_params(current), context=declared(self))
+                reason = ""
+            except BudgetError as error:
+                found, reason = None, f" ({error})"
             if found is None:
-                raise CountError("the number of points has no closed form here: use at(...) to fix sizes")
+                raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
             return found
         return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
 

@@ -376,7 +376,9 @@ def test_count_symbolic_within_a_context() -> None:
 @CHEAP
 @given(formula("in"))
 def test_count_symbolic_is_exact_or_refused(text: str) -> None:
-    found = count_symbolic(read(isl_text("i", text)), (N,))
+    found = None
+    with suppress(BudgetError):
+        found = count_symbolic(read(isl_text("i", text)), (N,))
     if found is not None:
         for n in range(-3, 7):
             assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
@@ -442,6 +444,7 @@ def test_many_instances_of_one_shape_are_not_visited() -> None:
 
 # -- the session ------------------------------------------------------------------------------------------------------
 
+NINE = "{ [a, b, c, d, e, f, g, h, i] : a, b, c, d, e, f, g, h, i >= 0 and a+2b+3c+4d+5e+6f+7g+8h+9i <= 90 }"
 HARD = "{ [i, j] : 0 <= i < 200 and 0 <= j <= i and (i + j) mod 7 >= 1 and (i - 2j) mod 5 <= 2 }"
 
 
@@ -451,7 +454,7 @@ def works() -> bool:
 
 def test_counting_stops_at_its_budget_and_isl_works_again() -> None:
     with pytest.raises(BudgetError):
-        count(read(HARD.replace("200", "200000")), max_points=1000)
+        count(read(NINE), max_points=1000)
     assert works()
     hard = read(HARD)
     assert count(hard) == sum((i + j) % 7 >= 1 and (i - 2 * j) % 5 <= 2 for i in range(200) for j in range(i + 1))
