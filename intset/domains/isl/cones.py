@@ -1,9 +1,9 @@
 """Closed counts of parametric polyhedra: the points of cones at parametric vertices.
 
-    {i, j : 0 <= i, 0 <= j, 3*i + 2*j <= n}     vertices (0, 0), (n/3, 0), (0, n/2) for n >= 0
+    {i, j : 0 <= i, 0 <= j, 3*i + 2*j <= n}         vertices for n >= 0: (0, 0), (n/3, 0), (0, n/2)
 
-A *chamber* is a polyhedron of parameters over which the same vertices exist. By Brion's theorem, the number of points of
-a polytope is the sum, over its vertices, of the points of the *tangent cones*, as rational generating functions at 1.
+A *chamber* is a polyhedron of parameters over which the same vertices exist. By Brion's theorem, the number of points
+of a polytope is the sum, over its vertices, of the points of the *tangent cones*, as rational generating functions at 1.
 The cone at a vertex is `{z : d . (z - vertex) >= 0 for d in rows}`; its rows are triangulated and cut into signed
 *unimodular* sets of rows (Barvinok), of determinant 1 or -1. Pieces of lower dimension belong to cones that contain a
 line, and count nothing.
