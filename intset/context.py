@@ -251,7 +251,7 @@ class Context(Displayed):
         over: Over = (),
         effort: str | None = None,
     ) -> list[Bounds | IntSetError]:
-        """The answers of `bounds` for each expression, in their order; an error stands in its place in the list.
+        """The answers of `bounds` for each expression, in their order; a question that fails has its error there.
 
         Terms that several expressions share are read once.
 
@@ -268,7 +268,7 @@ class Context(Displayed):
         return [_answer_or_error(self._bounds, e, keep, domain, over, rows) for e in items]
 
     def prove_many(self, conditions: Iterable[Cond], effort: str | None = None) -> list[Proof | IntSetError]:
-        """The answers of `prove` for each condition, in their order; an error stands in its place in the list.
+        """The answers of `prove` for each condition, in their order; a question that fails has its error there.
 
         Example
         -------

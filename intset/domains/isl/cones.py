@@ -3,7 +3,7 @@
     {i, j : 0 <= i, 0 <= j, 3*i + 2*j <= n}         vertices for n >= 0: (0, 0), (n/3, 0), (0, n/2)
 
 A *chamber* is a polyhedron of parameters over which the same vertices exist. By Brion's theorem, the number of points
-of a polytope is the sum, over its vertices, of the points of the *tangent cones*, as rational generating functions at 1.
+of a polytope is the sum, over its vertices, of the points of the *tangent cones*: rational generating functions at 1.
 The cone at a vertex is `{z : d . (z - vertex) >= 0 for d in rows}`; its rows are triangulated and cut into signed
 *unimodular* sets of rows (Barvinok), of determinant 1 or -1. Pieces of lower dimension belong to cones that contain a
 line, and count nothing.
@@ -64,7 +64,13 @@ class Congruence(NamedTuple):
 
 @dataclass(frozen=True)
 class Chamber:
-    """Parameters, by rows that are 0 or at least 0, with the number of points there: `numerator / denominator`."""
+    """A polyhedron of parameters and the number of points there.
+
+    Attributes
+    ----------
+    zero, nonneg, congruences: constraints on the parameters.
+    numerator, denominator: their quotient is the number of points, an integer throughout the chamber.
+    """
 
     zero: tuple[AffineRow, ...]
     nonneg: tuple[AffineRow, ...]
@@ -314,7 +320,7 @@ def _unimodular_cones(inequalities: Sequence[AffineRow], vertex: ParametricVerte
 
 
 def _is_active(row: AffineRow, vertex: ParametricVertex) -> bool:
-    """Whether an inequality is an equality at a vertex, for all parameters."""
+    """Whether the vertex lies on the border of an inequality, for all parameters."""
     slopes = [Fraction(x) for x in row.params]
     constant = Fraction(row.constant)
     for k, (slope, start) in zip(row.dims, vertex, strict=True):
@@ -386,7 +392,7 @@ def _cut(rows: Rows) -> tuple[tuple[int, Rows], ...]:
 
 
 def _short_vector(inverse: Sequence[Vector]) -> Vector:
-    """A nonzero vector of small entries in the lattice of the rows of `inverse`, not all of them at most 0."""
+    """A short vector of the lattice spanned by the rows of `inverse`, with a positive entry."""
     basis = reduced_basis(inverse)
     size = len(basis)
     span = (-1, 0, 1) if size <= 4 else (0,)
@@ -508,7 +514,7 @@ def _power_below(modulus: int, power: int) -> tuple[Fraction, ...]:
 
 
 def _points_of(cones: Sequence[SignedCone], params: Sequence[Expr]) -> tuple[Linear, int]:
-    """The points of all cones together, which are those of the polytope, as numerator and denominator."""
+    """Sum the shares of all cones: the number of points of the polytope, as numerator and denominator."""
     atoms = _Atoms(params)
     dims = len(cones[0].rows)
     edges = [[tuple(column) for column in zip(*_signed_inverse(cone.rows), strict=True)] for cone in cones]

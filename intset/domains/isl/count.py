@@ -294,7 +294,7 @@ class _Symbolic:
     def _of_chambers(self, found: Sequence[Chamber], names: Sequence[str]) -> Expr | None:
         """The quasi-polynomial of the first chamber that holds the parameters, 0 outside of all."""
         left = self.context
-        pieces: list[tuple[Chamber, Set, Set]] = []  # each with its parameters, and what earlier chambers leave
+        pieces: list[tuple[Chamber, Set, Set]] = []  # chamber, its parameters, the parameters outside of earlier ones
         for chamber in found:
             domain = isl().Set.read_from_str(context(), chamber.text(names))
             if not left.is_disjoint(domain):
@@ -333,7 +333,7 @@ class _Symbolic:
 
 
 def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
-    """Whether a polynomial is 0 on `domain`, after substitution of parameters that are fixed there."""
+    """Whether a polynomial is 0 on `domain`: parameters that are fixed there are substituted."""
     return all(_at_fixed(numerator, part.to_set(), params).same(ZERO) for part in domain.get_basic_sets())
 
 
