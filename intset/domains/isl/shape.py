@@ -257,9 +257,12 @@ class IslShape(Presburger, Shape):
         return self._extreme(1)
 
     def _extreme(self, side: int) -> IslShape:
-        """The checked extremum: by isl, else coordinate by coordinate, else by enumeration."""
+        """The checked extremum: by isl, else coordinate by coordinate, else by enumeration.
+
+        The set is read from its text, so that a copy in another process gives up after the same operations.
+        """
         others = [lambda: of(self.lexicographic(side)).get(), lambda: self._extreme_listed(side).get()]
-        return self._with(lexicographic_extremum(self.shared(), side, others))
+        return self._with(lexicographic_extremum(self.afresh(), side, others))
 
     def _extreme_listed(self, side: int) -> IslShape:
         if self.used_params():
