@@ -164,42 +164,52 @@ def echelon(rows: Sequence[Sequence[int]], dims: int) -> list[Vector]:
 
 
 def reduced_basis(vectors: Sequence[Sequence[int]]) -> list[Vector]:
-    """A basis of short vectors of the lattice of independent vectors (Lenstra, Lenstra and Lovasz, 1982)."""
+    """A basis of short vectors of the lattice of independent vectors (Lenstra, Lenstra and Lovasz, 1982).
+
+    In integers (Cohen, A Course in Computational Algebraic Number Theory, 2.6.7): `grams[k]` is the Gram determinant of
+    the first k vectors, and `weights[k][j] / grams[j + 1]` the weight of the j-th orthogonal vector in the k-th vector.
+    """
     basis = [tuple(v) for v in vectors]
-    weights, norms = _orthogonalized(basis)
+    size = len(basis)
+    grams, weights = [1], [[0] * size for _ in basis]
+    for k, vector in enumerate(basis):
+        for j in range(k + 1):
+            weight = _dot(vector, basis[j])
+            for i in range(j):
+                weight = (grams[i + 1] * weight - weights[k][i] * weights[j][i]) // grams[i]
+            weights[k][j] = weight
+        grams.append(weights[k][k])
+
+    def shorten(k: int, j: int) -> None:
+        times = (2 * weights[k][j] + grams[j + 1]) // (2 * grams[j + 1])
+        if times:
+            basis[k] = _plus(basis[k], basis[j], -times)
+            for i in range(j):
+                weights[k][i] -= times * weights[j][i]
+            weights[k][j] -= times * grams[j + 1]
+
+    def swap(k: int) -> None:
+        basis[k], basis[k - 1] = basis[k - 1], basis[k]
+        weights[k][: k - 1], weights[k - 1][: k - 1] = weights[k - 1][: k - 1], weights[k][: k - 1]
+        weight = weights[k][k - 1]
+        gram = (grams[k - 1] * grams[k + 1] + weight * weight) // grams[k]
+        for row in weights[k + 1 :]:
+            old = row[k]
+            row[k] = (grams[k + 1] * row[k - 1] - weight * old) // grams[k]
+            row[k - 1] = (gram * old + weight * row[k]) // grams[k + 1]
+        grams[k] = gram
+
     k = 1
-    while k < len(basis):
-        for j in reversed(range(k)):
-            times = round(weights[k][j])
-            if times:
-                basis[k] = _plus(basis[k], basis[j], -times)
-                weights[k] = [x - times * (weights[j][t] if t < j else int(t == j)) for t, x in enumerate(weights[k])]
-        if norms[k] >= (Fraction(3, 4) - weights[k][k - 1] ** 2) * norms[k - 1]:
-            k += 1
-        else:
-            basis[k], basis[k - 1] = basis[k - 1], basis[k]
-            weights, norms = _orthogonalized(basis)
+    while k < size:
+        shorten(k, k - 1)
+        if 4 * grams[k + 1] * grams[k - 1] < 3 * grams[k] ** 2 - 4 * weights[k][k - 1] ** 2:
+            swap(k)
             k = max(k - 1, 1)
+        else:
+            for j in reversed(range(k - 1)):
+                shorten(k, j)
+            k += 1
     return basis
-
-
-def _orthogonalized(basis: Sequence[Vector]) -> tuple[list[list[Fraction]], list[Fraction]]:
-    """Gram-Schmidt: the weights of earlier orthogonal vectors in each vector, and the squared lengths."""
-    orthogonal: list[list[Fraction]] = []
-    weights: list[list[Fraction]] = []
-    norms: list[Fraction] = []
-    for vector in basis:
-        own = [
-            sum((x * y for x, y in zip(vector, v, strict=True)), Fraction(0)) / n
-            for v, n in zip(orthogonal, norms, strict=True)
-        ]
-        rest = [Fraction(x) for x in vector]
-        for weight, v in zip(own, orthogonal, strict=True):
-            rest = [x - weight * y for x, y in zip(rest, v, strict=True)]
-        orthogonal.append(rest)
-        weights.append(own)
-        norms.append(sum((x * x for x in rest), Fraction(0)))
-    return weights, norms
 
 
 def _eliminated(row: Sequence[Fraction], pivot: Sequence[Fraction], k: int) -> list[Fraction]:

@@ -70,6 +70,7 @@ class Chamber:
     ----------
     zero, nonneg, congruences: constraints on the parameters.
     numerator, denominator: their quotient is the number of points, an integer throughout the chamber.
+    cones: the number of unimodular cones that were summed.
     """
 
     zero: tuple[AffineRow, ...]
@@ -77,6 +78,7 @@ class Chamber:
     congruences: tuple[Congruence, ...]
     numerator: Linear
     denominator: int
+    cones: int = 0
 
     def count(self) -> Expr:
         return self.numerator.expr() if self.denominator == 1 else self.numerator.expr() // self.denominator
@@ -102,7 +104,10 @@ class Chamber:
 
 
 def chambers(
-    equalities: Sequence[AffineRow], inequalities: Sequence[AffineRow], params: Sequence[Expr]
+    equalities: Sequence[AffineRow],
+    inequalities: Sequence[AffineRow],
+    params: Sequence[Expr],
+    most: int = COUNTED_CONES,
 ) -> list[Chamber]:
     """The number of integer points of a polyhedron, one quasi-polynomial a chamber; 0 outside of all.
 
@@ -111,7 +116,7 @@ def chambers(
 
     Raises
     ------
-    BudgetError: more than `COUNTED_CONES` cones or `COUNTED_DIMENSIONS` dimensions.
+    BudgetError: more than `most` cones or `COUNTED_DIMENSIONS` dimensions.
     """
     every = [*equalities, *inequalities]
     dims = len(every[0].dims) if every else 0
@@ -131,10 +136,10 @@ def chambers(
     for domain_zero, domain_nonneg, vertices in _cells(whole, len(params)):
         shares = [cone for vertex in vertices for cone in _unimodular_cones(nonneg, vertex)]
         cones += len(shares)
-        if cones > COUNTED_CONES:
-            raise BudgetError(f"more than {COUNTED_CONES} cones", "COUNTED_CONES")
+        if cones > most:
+            raise BudgetError(f"more than {COUNTED_CONES:,} cones", "COUNTED_CONES")
         total = _points_of(shares, params)
-        found.append(Chamber((*zero, *domain_zero), domain_nonneg, tuple(system.congruences), *total))
+        found.append(Chamber((*zero, *domain_zero), domain_nonneg, tuple(system.congruences), *total, len(shares)))
     return found
 
 

@@ -19,6 +19,7 @@ from intset.budgets import (
     CHECKED_POINTS,
     CHECKED_VALUES,
     COUNT_OPERATIONS,
+    COUNTED_CONES,
     COUNTED_NODES,
     COUNTED_PARTS,
     COUNTED_POINTS,
@@ -215,6 +216,7 @@ class _Symbolic:
     def __init__(self, isl_set: Set, params: Sequence[Expr], context: Set | None) -> None:
         self.points = isl_set if context is None else simplified(isl_set, context)
         self.params = params
+        self.cones = COUNTED_CONES  # that may still be made
         self.context: Set = isl().Set.universe(isl_set.get_space().params()) if context is None else context
 
     def count(self) -> Expr | Infinity | None:
@@ -278,11 +280,11 @@ class _Symbolic:
     def _by_cones(self, factor: Set) -> Expr | None:
         counts = []
         kinds, explicit = isl().dim_type, factor.compute_divs()
+        names = [str(factor.get_dim_name(kinds.param, k)) for k in range(len(self.params))]
         for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
-            found = chambers(*rows_of(part, kinds), self.params)
-            value = self._of_chambers(
-                found, [str(factor.get_dim_name(kinds.param, k)) for k in range(len(self.params))]
-            )
+            found = chambers(*rows_of(part, kinds), self.params, self.cones)
+            self.cones -= sum(chamber.cones for chamber in found)
+            value = self._of_chambers(found, names)
             if value is None:
                 return None
             if not is_small(COUNTED_NODES, (value,)):
@@ -329,7 +331,8 @@ class _Symbolic:
             except BudgetError:
                 continue
             closed = int(value.substitute(dict(zip(self.params, at, strict=True))))
-            assert closed == true, f"a closed count is {closed}, not {true}, where {self.params} are {at}"
+            if closed != true:
+                raise AssertionError(f"a closed count is {closed}, not {true}, where {self.params} are {at}")
 
 
 def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
