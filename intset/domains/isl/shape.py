@@ -231,7 +231,7 @@ class IslShape(Presburger, Shape):
         return of(hulls.in_coordinates(self, origin, vectors))
 
     def pieces(self, most: int) -> list[Shape] | None:
-        found = hulls.disjoint_pieces(self, most)
+        found = hulls.disjoint_pieces(self._with(self.afresh()), most)  # the cuts depend on the representation
         return None if found is None else [of(part) for part in found]
 
     def disjuncts(self) -> int:
