@@ -159,7 +159,9 @@ TOTAL_NODES: Final = 2_000
 FORM_OPERATIONS: Final = 200_000
 """`intset.domains.isl.count`: operations of isl for one closed count."""
 COUNTED_CONES: Final = 3_000
-"""`intset.domains.isl.cones`: unimodular cones of one polyhedron."""
+"""`intset.domains.isl.cones`: cones of one closed count."""
+NUMBER_CONES: Final = 200
+"""`intset.domains.isl.count`: the same for a number; a scan follows beyond."""
 COUNTED_VERTICES: Final = 20_000
 """`intset.domains.isl.cones`: choices of as many inequalities as there are dimensions."""
 COUNTED_DIMENSIONS: Final = 8
@@ -168,6 +170,8 @@ COUNTED_NODES: Final = 20_000
 """`intset.domains.isl.count`: nodes of a closed count by cones."""
 CHECKED_VALUES: Final = 16
 """`intset.domains.isl.count`: values of the parameters at which a closed count is compared with a number."""
+CHECKED_GRID: Final = 300
+"""`intset.domains.isl.count`: drawn values of the parameters among which values in a chamber are looked for."""
 CHECKED_POINTS: Final = 2_000
 """`intset.domains.isl.count`: points that one such number may visit."""
 OVERLAPPING_PIECES: Final = 4

@@ -29,7 +29,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from math import comb, factorial, gcd, lcm
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,17 +127,14 @@ def chambers(
         return [Chamber(zero, tuple(system.inequalities), tuple(system.congruences), Linear(1, {}), 1)]
     if system.dims > COUNTED_DIMENSIONS:
         raise BudgetError(f"a set of {system.dims} dimensions has no closed count", "COUNTED_DIMENSIONS")
-    found, cones = [], 0
+    found, cutting = [], ConeCutter(most)
     equalities = [AffineRow((0,) * system.dims, row.params, row.constant) for row in system.equalities]
     whole = _polyhedron(system.dims, equalities, system.inequalities, len(params)).remove_redundancies()
     _, nonneg = rows_of(whole, _islpy().dim_type)
     if comb(len(nonneg), system.dims) > COUNTED_VERTICES:
         raise BudgetError(f"more than {COUNTED_VERTICES} possible vertices", "COUNTED_VERTICES")
     for domain_zero, domain_nonneg, vertices in _cells(whole, len(params)):
-        shares = [cone for vertex in vertices for cone in _unimodular_cones(nonneg, vertex)]
-        cones += len(shares)
-        if cones > most:
-            raise BudgetError(f"more than {COUNTED_CONES:,} cones", "COUNTED_CONES")
+        shares = [cone for vertex in vertices for cone in cutting.unimodular(nonneg, vertex)]
         total = _points_of(shares, params)
         found.append(Chamber((*zero, *domain_zero), domain_nonneg, tuple(system.congruences), *total, len(shares)))
     return found
@@ -314,14 +311,52 @@ class SignedCone(NamedTuple):
     vertex: ParametricVertex
 
 
-def _unimodular_cones(inequalities: Sequence[AffineRow], vertex: ParametricVertex) -> list[SignedCone]:
-    """The tangent cone at a vertex as signed unimodular cones."""
-    active = dict.fromkeys(_primitive(row.dims) for row in inequalities if any(row.dims) and _is_active(row, vertex))
-    return [
-        SignedCone(sign, cone, vertex)
-        for simplex in _triangulated(sorted(active), len(vertex))
-        for sign, cone in _cut(simplex)
-    ]
+class ConeCutter:
+    """Cuts cones into unimodular ones, at most `most` of them, cut and whole ones counted alike."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._known: dict[Rows, list[tuple[int, Rows]]] = {}
+
+    def unimodular(self, inequalities: Sequence[AffineRow], vertex: ParametricVertex) -> list[SignedCone]:
+        """The tangent cone at a vertex as signed unimodular cones."""
+        active = [_primitive(row.dims) for row in inequalities if any(row.dims) and _is_active(row, vertex)]
+        found = []
+        for simplex in _triangulated(sorted(set(active)), len(vertex)):
+            if simplex not in self._known:
+                self._known[simplex] = self._cut(simplex)
+            self._spend(len(self._known[simplex]))
+            found += [SignedCone(sign, cone, vertex) for sign, cone in self._known[simplex]]
+        return found
+
+    def _cut(self, rows: Rows) -> list[tuple[int, Rows]]:
+        """Signed unimodular cones whose sum is the cone of `rows`, up to cones of lower dimension.
+
+        A short vector of the lattice of a cone replaces each of its rows in turn; the determinants shrink.
+        """
+        waiting, whole = {rows: 1}, dict[Rows, int]()
+        while waiting:
+            cone, sign = waiting.popitem()
+            if not sign:
+                continue
+            inverse, determinant = integer_inverse(cone)
+            if determinant == 1:
+                whole[cone] = whole.get(cone, 0) + sign
+                continue
+            self._spend(1)
+            weights = _short_vector(inverse)
+            sums = (sum(x * row[k] for x, row in zip(weights, cone, strict=True)) for k in range(len(cone)))
+            pivot = _primitive(tuple(total // determinant for total in sums))
+            for k, weight in enumerate(weights):
+                if weight:
+                    part = tuple(sorted((*cone[:k], pivot, *cone[k + 1 :])))
+                    waiting[part] = waiting.get(part, 0) + (sign if weight > 0 else -sign)
+        return [(sign, cone) for cone, sign in whole.items() if sign]
+
+    def _spend(self, cones: int) -> None:
+        self._left -= cones
+        if self._left < 0:
+            raise BudgetError(f"more than {self._most:,} cones", "COUNTED_CONES")
 
 
 def _is_active(row: AffineRow, vertex: ParametricVertex) -> bool:
@@ -373,27 +408,6 @@ def _lower_faces(rows: Sequence[Vector], heights: Sequence[int], dims: int) -> l
         if min(above) > 0:
             faces.append(tuple(rows[k] for k in chosen))
     return faces
-
-
-@lru_cache(maxsize=20_000)
-def _cut(rows: Rows) -> tuple[tuple[int, Rows], ...]:
-    """Signed unimodular cones whose sum is the cone of `rows`, up to cones of lower dimension.
-
-    A short vector `w` of the lattice of the cone replaces each row in turn; the determinants shrink.
-    """
-    inverse, determinant = integer_inverse(rows)
-    if determinant == 1:
-        return ((1, rows),)
-    weights = _short_vector(inverse)
-    pivot = _primitive(
-        tuple(sum(x * row[k] for x, row in zip(weights, rows, strict=True)) // determinant for k in range(len(rows)))
-    )
-    total: dict[Rows, int] = {}
-    for k, weight in enumerate(weights):
-        if weight:
-            for sign, cone in _cut(tuple(sorted((*rows[:k], pivot, *rows[k + 1 :])))):
-                total[cone] = total.get(cone, 0) + (sign if weight > 0 else -sign)
-    return tuple((sign, cone) for cone, sign in total.items() if sign)
 
 
 def _short_vector(inverse: Sequence[Vector]) -> Vector:

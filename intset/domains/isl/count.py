@@ -7,15 +7,16 @@ parametric sets, and too small a number when the operations run out.
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
-from itertools import product
 from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.budgets import (
+    CHECKED_GRID,
     CHECKED_POINTS,
     CHECKED_VALUES,
     COUNT_OPERATIONS,
@@ -24,6 +25,7 @@ from intset.budgets import (
     COUNTED_PARTS,
     COUNTED_POINTS,
     FORM_OPERATIONS,
+    NUMBER_CONES,
     OPERATIONS_PER_POINT,
     SCANNED_POINTS,
 )
@@ -119,7 +121,7 @@ def _count_factor(factor: Set) -> int | Infinity:
 def _number_by_cones(part: BasicSet) -> int:
     """The points of a bounded basic set without parameters: one chamber, or none."""
     kinds = isl().dim_type
-    return sum(int(one.count()) for one in chambers(*rows_of(part, kinds), ())[:1] if one.holds(()))
+    return sum(int(one.count()) for one in chambers(*rows_of(part, kinds), (), NUMBER_CONES)[:1] if one.holds(()))
 
 
 def added(counts: Iterable[int | Infinity]) -> int | Infinity:
@@ -284,26 +286,30 @@ class _Symbolic:
         for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
             found = chambers(*rows_of(part, kinds), self.params, self.cones)
             self.cones -= sum(chamber.cones for chamber in found)
-            value = self._of_chambers(found, names)
+            pieces, left = self._pieces(found, names)
+            value = self._of_pieces(pieces, left)
             if value is None:
                 return None
             if not is_small(COUNTED_NODES, (value,)):
                 raise BudgetError(f"its closed form has more than {COUNTED_NODES:,} nodes", "COUNTED_NODES")
-            self._check(part.to_set(), found, value)
+            self._check(part.to_set(), pieces, value)
             counts.append(value)
         return _folded_sum(counts)
 
-    def _of_chambers(self, found: Sequence[Chamber], names: Sequence[str]) -> Expr | None:
-        """The quasi-polynomial of the first chamber that holds the parameters, 0 outside of all."""
-        left = self.context
-        pieces: list[tuple[Chamber, Set, Set]] = []  # chamber, its parameters, the parameters outside of earlier ones
+    def _pieces(self, found: Sequence[Chamber], names: Sequence[str]) -> tuple[list[_Piece], Set]:
+        """The chambers inside the context, and the part of the context outside of all."""
+        left, pieces = self.context, []
         for chamber in found:
             domain = isl().Set.read_from_str(context(), chamber.text(names))
             if not left.is_disjoint(domain):
-                pieces.append((chamber, domain, left))
+                pieces.append(_Piece(chamber, domain, left))
                 left = left.subtract(domain)
+        return pieces, left
+
+    def _of_pieces(self, pieces: Sequence[_Piece], left: Set) -> Expr | None:
+        """The quasi-polynomial of the first chamber that holds the parameters, 0 outside of all."""
         value: Expr | None = const(0)
-        if pieces and (left.is_empty() or vanishes(pieces[-1][0].numerator, left, self.params)):
+        if pieces and (left.is_empty() or vanishes(pieces[-1].chamber.numerator, left, self.params)):
             value = None
         for chamber, domain, around in reversed(pieces):
             own = chamber.count()
@@ -316,10 +322,17 @@ class _Symbolic:
             value = select(cond, own, value)
         return value
 
-    def _check(self, points: Set, found: Sequence[Chamber], value: Expr) -> None:
-        """Compare the count with isl's own at values of the parameters inside and around each chamber."""
+    def _check(self, points: Set, pieces: Sequence[_Piece], value: Expr) -> None:
+        """Compare the count with isl's own at values of the parameters in each chamber and around them.
+
+        Raises
+        ------
+        AssertionError: a difference, which is an error of this module.
+        BudgetError: nothing could be compared.
+        """
         kinds = isl().dim_type
-        for at in tried_values(found, len(self.params)):
+        compared = False
+        for at in tried_values(pieces, len(self.params)):
             try:
                 with budget_aside(COUNT_OPERATIONS):
                     one, allowed = points, self.context
@@ -333,6 +346,17 @@ class _Symbolic:
             closed = int(value.substitute(dict(zip(self.params, at, strict=True))))
             if closed != true:
                 raise AssertionError(f"a closed count is {closed}, not {true}, where {self.params} are {at}")
+            compared = True
+        if pieces and not compared:
+            raise BudgetError("its closed form could be compared with no number", "CHECKED_POINTS")
+
+
+class _Piece(NamedTuple):
+    """A chamber, its parameters as an isl Set, and the parameters that earlier chambers leave."""
+
+    chamber: Chamber
+    domain: Set
+    around: Set
 
 
 def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
@@ -355,18 +379,25 @@ def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     return total
 
 
-def tried_values(found: Sequence[Chamber], params: int) -> Iterator[tuple[int, ...]]:
-    """Values of the parameters at which a count is compared: the smallest in each chamber, then drawn ones, and their
-    neighbours."""
-    grid = list(product((0, 1, 2, 3, 4, 5, 7, 8, 11, 13, 18, -1, -3), repeat=params)) if params <= 3 else []
-    grid.sort(key=lambda at: sum(map(abs, at)))
-    tried: dict[tuple[int, ...], None] = {}
-    for chamber in found:
-        inside = [at for at in grid if chamber.holds(at)]
-        for at in (*inside[:3], *inside[len(inside) // 2 :][:2]):
-            tried[at] = None
-            tried.update({(*at[:k], at[k] + step, *at[k + 1 :]): None for k in range(params) for step in (-1, 1)})
-    yield from itertools.islice(tried, CHECKED_VALUES)
+def tried_values(pieces: Sequence[_Piece], params: int) -> Iterator[tuple[int, ...]]:
+    """Values of the parameters at which a count is compared: a sample of each chamber first, then small values inside
+    of it, and their neighbours on both sides of its borders."""
+    kinds, rng = isl().dim_type, random.Random(params)
+    small = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13, 18, -1, -3)
+    grid = [tuple(rng.choice(small) for _ in range(params)) for _ in range(CHECKED_GRID)]
+    grid = sorted({(0,) * params, (1,) * params, *grid}, key=lambda at: (sum(map(abs, at)), at))
+    rounds: list[list[tuple[int, ...]]] = []
+    for piece in pieces:
+        inside = [at for at in grid if piece.chamber.holds(at)]
+        own = [*inside[:3], *inside[len(inside) // 2 :][:2]]
+        own += [(*at[:k], at[k] + step, *at[k + 1 :]) for at in own for k in range(params) for step in (-1, 1)]
+        sample = piece.around.intersect(piece.domain).sample_point()
+        if not sample.is_void():
+            own.insert(0, tuple(number(sample.get_coordinate_val(kinds.param, k)) for k in range(params)))
+        rounds.append(own)
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*rounds))
+    tried = dict.fromkeys(at for at in turns if at is not None)
+    yield from itertools.islice(tried, max(CHECKED_VALUES, 2 * len(pieces)))
 
 
 class Interval(NamedTuple):
