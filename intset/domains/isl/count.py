@@ -296,17 +296,17 @@ class _Symbolic:
             counts.append(value)
         return _folded_sum(counts)
 
-    def _pieces(self, found: Sequence[Chamber], names: Sequence[str]) -> tuple[list[_Piece], Set]:
+    def _pieces(self, found: Sequence[Chamber], names: Sequence[str]) -> tuple[list[_ContextChamber], Set]:
         """The chambers inside the context, and the part of the context outside of all."""
         left, pieces = self.context, []
         for chamber in found:
             domain = isl().Set.read_from_str(context(), chamber.text(names))
             if not left.is_disjoint(domain):
-                pieces.append(_Piece(chamber, domain, left))
+                pieces.append(_ContextChamber(chamber, domain, left))
                 left = left.subtract(domain)
         return pieces, left
 
-    def _of_pieces(self, pieces: Sequence[_Piece], left: Set) -> Expr | None:
+    def _of_pieces(self, pieces: Sequence[_ContextChamber], left: Set) -> Expr | None:
         """The quasi-polynomial of the first chamber that holds the parameters, 0 outside of all."""
         value: Expr | None = const(0)
         if pieces and (left.is_empty() or vanishes(pieces[-1].chamber.numerator, left, self.params)):
@@ -322,7 +322,7 @@ class _Symbolic:
             value = select(cond, own, value)
         return value
 
-    def _check(self, points: Set, pieces: Sequence[_Piece], value: Expr) -> None:
+    def _check(self, points: Set, pieces: Sequence[_ContextChamber], value: Expr) -> None:
         """Compare the count with isl's own at values of the parameters in each chamber and around them.
 
         Raises
@@ -351,7 +351,7 @@ class _Symbolic:
             raise BudgetError("its closed form could be compared with no number", "CHECKED_POINTS")
 
 
-class _Piece(NamedTuple):
+class _ContextChamber(NamedTuple):
     """A chamber, its parameters as an isl Set, and the parameters that earlier chambers leave."""
 
     chamber: Chamber
@@ -379,7 +379,7 @@ def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     return total
 
 
-def tried_values(pieces: Sequence[_Piece], params: int) -> Iterator[tuple[int, ...]]:
+def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tuple[int, ...]]:
     """Values of the parameters at which a count is compared: a sample of each chamber first, then small values inside
     of it, and their neighbours on both sides of its borders."""
     kinds, rng = isl().dim_type, random.Random(params)
