@@ -132,9 +132,9 @@ Set dim Set int -> size
 Set dim_has_lower_bound Set int int -> truth
 Set dim_has_upper_bound Set int int -> truth
 Set dim_is_bounded Set int int -> truth
-Set dim_max!500 +Set int -> PwAff
+Set dim_max!200 +Set int -> PwAff
 Set dim_max_val +Set int -> number
-Set dim_min!500 +Set int -> PwAff
+Set dim_min!200 +Set int -> PwAff
 Set dim_min_val +Set int -> number
 Set drop_unused_params +Set -> Set
 Set equate +Set int int int int -> Set
