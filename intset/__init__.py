@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from intset.simplify.cost import COST, cost
     from intset.spaces.axes import divisors
     from intset.spaces.space import Space
+    from intset.sums import UpperBound, sum_over, upper_bound
     from intset.trace import Trace
 
 _WHAT_ANSWERS = {
@@ -97,6 +98,7 @@ _WHAT_ANSWERS = {
     "Domain": "intset.domains.protocols",
     "Space": "intset.spaces.space",
     "Trace": "intset.trace",
+    **dict.fromkeys(("UpperBound", "sum_over", "upper_bound"), "intset.sums"),
     "divisors": "intset.spaces.axes",
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.relation",
@@ -159,6 +161,7 @@ __all__ = [
     "Trace",
     "UndecidedError",
     "UndefinedError",
+    "UpperBound",
     "Var",
     "annotate_shapes",
     "asserting",
@@ -186,9 +189,11 @@ __all__ = [
     "register",
     "select",
     "sum_of",
+    "sum_over",
     "to_json",
     "truncdiv",
     "truncmod",
+    "upper_bound",
     "using",
 ]
 

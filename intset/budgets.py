@@ -152,6 +152,8 @@ COUNT_OPERATIONS: Final = 100_000
 """`intset.domains.isl.count`: operations of the analysis before the visits."""
 SCANNED_POINTS: Final = 500
 """`intset.domains.isl.count`: visiting so few points is faster than a closed form."""
+OVERLAPPING_PARTS: Final = 3
+"""`intset.domains.isl.count`: parts of a union that are counted by inclusion and exclusion."""
 COUNTED_PARTS: Final = 16
 """`intset.domains.isl.count`: disjoint parts in a sum of counts."""
 TOTAL_NODES: Final = 2_000
@@ -168,6 +170,16 @@ COUNTED_DIMENSIONS: Final = 8
 """`intset.domains.isl.cones`: dimensions of one polyhedron, divisions included, without equalities."""
 COUNTED_NODES: Final = 20_000
 """`intset.domains.isl.count`: nodes of a closed count by cones."""
+BERNSTEIN_CASES: Final = 64
+"""`intset.domains.isl.bernstein`: cases of one count."""
+BERNSTEIN_PIECES: Final = 64
+"""`intset.domains.isl.bernstein`: sets of sizes with a bound of their own."""
+BERNSTEIN_COEFFICIENTS: Final = 3_000
+"""`intset.domains.isl.bernstein`: coefficients of one polynomial over one polytope."""
+COMPARED_BOUNDS: Final = 8
+"""`intset.sums`: bounds that are compared with one another."""
+DIVISIBILITY_POINTS: Final = 4_096
+"""`intset.domains.isl.bernstein`: points of one period at which a division is tried to be exact."""
 CHECKED_VALUES: Final = 16
 """`intset.domains.isl.count`: values of the parameters at which a closed count is compared with a number."""
 CHECKED_GRID: Final = 300

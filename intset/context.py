@@ -304,7 +304,9 @@ class Context(Displayed):
         """The image of the context under the tuple `exprs`; parameters as for `bounds`."""
         if effort is not None:
             return configuration.asked_with(effort, self.image, exprs, keep, domain)
-        answer: Region = self._ask("region", _tuple_of_exprs(exprs, "image takes a tuple"), keep, domain)
+        point = _tuple_of_exprs(exprs, "image takes a tuple")
+        answer: Region = self._ask("region", point, keep, domain)
+        answer.point = point
         return answer
 
     def relation(

@@ -154,7 +154,10 @@ def _region(found: islpy.Set, params: Mapping[str, Var]) -> Region:
     variables = _variables(names, params)
     for k, name in enumerate(names):
         read = read.set_dim_name(isl().dim_type.param, k, param_name(variables[name]))
-    return region_of_shape(IslShape(read, tuple(variables.values())), True)
+    answer = region_of_shape(IslShape(read, tuple(variables.values())), True)
+    called = [flat.get_dim_name(islpy.dim_type.set, k) for k in range(flat.dim(islpy.dim_type.set))]
+    answer.point = tuple(Var(str(name)) for name in called) if all(called) else ()
+    return answer
 
 
 def _names(points: islpy.Set | islpy.PwAff) -> list[str]:

@@ -1,7 +1,7 @@
 """What methods of a `Shape` return, take and record.
 
-Counts of instances, products of intervals and fresh coordinates; the operations spent by the budgets of one question,
-and the wrong answers of a library that were refused.
+Counts of instances, upper bounds of polynomials, products of intervals and fresh coordinates; the operations spent by
+the budgets of one question, and the wrong answers of a library that were refused.
 """
 
 from __future__ import annotations
@@ -27,6 +27,19 @@ class PerInstance(NamedTuple):
 
     max: int | Infinity
     total: int | Infinity
+
+
+class Ceiling(NamedTuple):
+    """An upper bound of a polynomial over the points of a set, for some values of its parameters.
+
+    Attributes
+    ----------
+    where: the condition on the parameters; those of several ceilings exclude one another.
+    values: the bound is their maximum; each with whether it is a value of the polynomial at all these parameters.
+    """
+
+    where: Cond
+    values: dict[Expr, bool]
 
 
 def coordinates(dims: int, letter: str = "x") -> list[Var]:

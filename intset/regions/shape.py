@@ -41,7 +41,16 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
-from intset.regions.derived import Account, PerInstance, Product, coordinates, has_select, instance_spans, parts_of
+from intset.regions.derived import (
+    Account,
+    Ceiling,
+    PerInstance,
+    Product,
+    coordinates,
+    has_select,
+    instance_spans,
+    parts_of,
+)
 
 End = Expr | Infinity
 
@@ -445,6 +454,17 @@ class Shape(ABC):
         for low, high in ends:
             total = total * maximum(as_expr(high) - as_expr(low) + 1, 0)
         return total
+
+    def ceilings(self, e: Expr, varying: Sequence[Var]) -> list[Ceiling]:
+        """Bound `e` from above over the points, whose coordinates are `varying`, for each value of the parameters.
+
+        Guarantee: outside of all conditions the set is empty. By default no shape knows.
+
+        Raises
+        ------
+        BudgetError: an operation that is not polynomial, a set without end, or a bound beyond the budget.
+        """
+        raise BudgetError(f"no upper bounds of polynomials by {self.by}")
 
     def counts(self, varying: Sequence[Var], most: int = SHAPE_POINTS) -> PerInstance:
         """The largest and the total number of points of the instances; `varying` are all parameters.

@@ -24,7 +24,7 @@ import intset
 import lowering
 from bound import infer_bound, replay, te, tir
 from bound.replay import Reason, Repair, ReplayError
-from intset import Context, Converter, Range, Space, Var, check, testing
+from intset import Context, Converter, Range, Space, Var, check, testing, upper_bound
 from intset.domains.interval import IntervalDomain
 from intset.expr import ops
 from tests.project.right_calls import BOUND, INTSET, LOWERING, of_bound, of_intset, of_lowering, square
@@ -175,6 +175,7 @@ def drawn(seed: int) -> dict[str, Made]:
         "Region": ctx.image((e, j)),
         "Relation": pairs,
         "Proof": ctx.prove(goal),
+        "UpperBound": upper_bound(i * i - j, ctx),
         "IterMap": ctx.as_iter_map((e,)),
         **{f"IntSet of {name}": ctx.value_set(e, domain=name) for name in intset.domain_names()},
     }

@@ -309,8 +309,8 @@ INSIDE: dict[str, str] = {
         WhereNonempty ExprParser ScopedBlock
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
-        ConeCutter Search Effort Question Encoder Workbench Account Simplifier Order Table Structure Held
-        StoredQuestion Converter KernelTerms Decisions
+        ConeCutter CountByChamber Maximum Search Effort Question Encoder Workbench Account Simplifier Order Table
+        Structure Held StoredQuestion Converter KernelTerms Decisions
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
         Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment

@@ -92,7 +92,7 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
 def test_few_imports_below_module_level() -> None:
     """Late imports load heavy modules, or keep a package light."""
     late = [one for one in every_import() if one.is_late and (one.module, one.target) != ENTRY]
-    assert len(late) <= 44, late
+    assert len(late) <= 45, late
     for one in late:
         assert one.module in GATES or is_heavy(one.target), one
 

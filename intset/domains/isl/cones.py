@@ -120,7 +120,7 @@ def chambers(
     """
     every = [*equalities, *inequalities]
     dims = len(every[0].dims) if every else 0
-    explicit = _polyhedron(dims, equalities, inequalities, len(params)).detect_equalities().remove_redundancies()
+    explicit = polyhedron(dims, equalities, inequalities, len(params)).detect_equalities().remove_redundancies()
     system = _without_equalities(*rows_of(explicit, _islpy().dim_type), len(params))
     zero = tuple(row for row in system.equalities if not any(row.dims))
     if not system.dims:
@@ -129,11 +129,11 @@ def chambers(
         raise BudgetError(f"a set of {system.dims} dimensions has no closed count", "COUNTED_DIMENSIONS")
     found, cutting = [], ConeCutter(most)
     equalities = [AffineRow((0,) * system.dims, row.params, row.constant) for row in system.equalities]
-    whole = _polyhedron(system.dims, equalities, system.inequalities, len(params)).remove_redundancies()
+    whole = polyhedron(system.dims, equalities, system.inequalities, len(params)).remove_redundancies()
     _, nonneg = rows_of(whole, _islpy().dim_type)
     if comb(len(nonneg), system.dims) > COUNTED_VERTICES:
         raise BudgetError(f"more than {COUNTED_VERTICES} possible vertices", "COUNTED_VERTICES")
-    for domain_zero, domain_nonneg, vertices in _cells(whole, len(params)):
+    for domain_zero, domain_nonneg, vertices in cells(whole, len(params)):
         shares = [cone for vertex in vertices for cone in cutting.unimodular(nonneg, vertex)]
         total = _points_of(shares, params)
         found.append(Chamber((*zero, *domain_zero), domain_nonneg, tuple(system.congruences), *total, len(shares)))
@@ -256,14 +256,14 @@ ParametricVertex = tuple[Affine, ...]
 _Cell = tuple[tuple[AffineRow, ...], tuple[AffineRow, ...], list[ParametricVertex]]
 
 
-def _cells(whole: BasicSet, params: int) -> list[_Cell]:
+def cells(whole: BasicSet, params: int) -> list[_Cell]:
     """The chambers, each by its equalities, its inequalities and its vertices, from isl's parametric vertices."""
     kinds = _islpy().dim_type
     dims = whole.dim(kinds.set)
-    cells: list[Any] = []
+    every: list[Any] = []
     found: list[_Cell] = []
-    whole.compute_vertices().foreach_cell(cells.append)
-    for cell in cells:
+    whole.compute_vertices().foreach_cell(every.append)
+    for cell in every:
         own: list[Any] = []
         cell.foreach_vertex(own.append)
         equal, nonneg = rows_of(cell.get_domain(), kinds)
@@ -275,7 +275,7 @@ def _cells(whole: BasicSet, params: int) -> list[_Cell]:
     return found
 
 
-def _polyhedron(dims: int, equalities: Iterable[AffineRow], inequalities: Iterable[AffineRow], params: int) -> BasicSet:
+def polyhedron(dims: int, equalities: Iterable[AffineRow], inequalities: Iterable[AffineRow], params: int) -> BasicSet:
     """The rows as a basic set of islpy, in a context of its own: vertices are computed without a limit."""
     names = [*(f"z{k}" for k in range(dims)), *(f"p{k}" for k in range(params))]
     rows = [f"{_sum((*row.dims, *row.params), row.constant, names)} = 0" for row in equalities]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,7 @@ from intset.budgets import (
     FORM_OPERATIONS,
     NUMBER_CONES,
     OPERATIONS_PER_POINT,
+    OVERLAPPING_PARTS,
     SCANNED_POINTS,
 )
 from intset.domains.isl.checked import coalesced, end_of_dim
@@ -34,9 +36,10 @@ from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.session import budget, budget_aside, context, isl, number, val, whole
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
-from intset.expr.build import select, sum_of
+from intset.expr.build import NumericFunction, select, sum_of
 from intset.expr.dag import is_small
-from intset.expr.node import Expr, const, constant_value
+from intset.expr.evaluate import compiled, evaluate
+from intset.expr.node import Expr, Var, const, constant_value
 from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
 
@@ -153,6 +156,24 @@ def disjoint_parts(isl_set: Set) -> list[BasicSet]:
     return list(explicit.get_basic_sets())
 
 
+def signed_parts(isl_set: Set) -> list[tuple[int, BasicSet]]:
+    """Basic sets with explicit divisions and signs, whose counts add up to that of the set.
+
+    Disjoint parts, or by inclusion and exclusion the overlapping parts and their intersections, whichever are fewer.
+    """
+    apart = disjoint_parts(isl_set)
+    overlapping = coalesced(isl_set).compute_divs()
+    own = list(overlapping.get_basic_sets())
+    if not 2 <= len(own) <= OVERLAPPING_PARTS or len(own) >= len(apart):
+        return [(1, part) for part in apart]
+    found: list[tuple[int, BasicSet]] = []
+    for size in range(1, len(own) + 1):
+        for chosen in itertools.combinations(own, size):
+            both = reduce(lambda a, b: a.intersect(b), (part.to_set() for part in chosen)).compute_divs()
+            found += [((-1) ** (size - 1), part) for part in both.get_basic_sets() if not part.to_set().is_empty()]
+    return found if len(found) < len(apart) else [(1, part) for part in apart]
+
+
 class _Factorization(NamedTuple):
     """A basic set as the product of the isl Sets `factors`, for parameters in `condition`."""
 
@@ -222,19 +243,19 @@ class _Symbolic:
         self.context: Set = isl().Set.universe(isl_set.get_space().params()) if context is None else context
 
     def count(self) -> Expr | Infinity | None:
-        parts = disjoint_parts(self.points)
+        parts = signed_parts(self.points)
         if len(parts) > COUNTED_PARTS:
             raise BudgetError(f"it falls into more than {COUNTED_PARTS} parts", "COUNTED_PARTS")
         counts: list[Expr] = []
         endless = isl().Set.empty(self.context.get_space())
-        for part in parts:
+        for sign, part in parts:
             found = self._part(part)
             if found is None:
                 return None
             if isinstance(found, Infinity):
                 endless = endless.union(part.to_set().params())
             else:
-                counts.append(found)
+                counts.append(found if sign > 0 else -found)
         if endless.is_empty():
             return _folded_sum(counts)
         return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
@@ -287,11 +308,13 @@ class _Symbolic:
             found = chambers(*rows_of(part, kinds), self.params, self.cones)
             self.cones -= sum(chamber.cones for chamber in found)
             pieces, left = self._pieces(found, names)
-            value = self._of_pieces(pieces, left)
-            if value is None:
-                return None
-            if not is_small(COUNTED_NODES, (value,)):
-                raise BudgetError(f"its closed form has more than {COUNTED_NODES:,} nodes", "COUNTED_NODES")
+            value: Expr | None = None
+            if sum(len(piece.chamber.numerator.terms) for piece in pieces) <= COUNTED_NODES:
+                value = self._of_pieces(pieces, left)
+                if value is None:
+                    return None
+            if value is None or not is_small(COUNTED_NODES, (value,)):
+                value = self._as_function(pieces)
             self._check(part.to_set(), pieces, value)
             counts.append(value)
         return _folded_sum(counts)
@@ -322,6 +345,14 @@ class _Symbolic:
             value = select(cond, own, value)
         return value
 
+    def _as_function(self, pieces: Sequence[_ContextChamber]) -> Expr:
+        """The count as a term of a numeric function, where its closed form would be too long."""
+        sizes = [e for e in self.params if isinstance(e, Var)]
+        if len(sizes) < len(self.params):
+            raise BudgetError(f"its closed form has more than {COUNTED_NODES:,} nodes", "COUNTED_NODES")
+        function = CountByChamber(tuple(piece.chamber for piece in pieces), tuple(sizes))
+        return NumericFunction("count", len(sizes), function, lower=0)(*sizes)
+
     def _check(self, points: Set, pieces: Sequence[_ContextChamber], value: Expr) -> None:
         """Compare the count with isl's own at values of the parameters in each chamber and around them.
 
@@ -343,12 +374,30 @@ class _Symbolic:
                     true = count(unparametric(one), CHECKED_POINTS)
             except BudgetError:
                 continue
-            closed = int(value.substitute(dict(zip(self.params, at, strict=True))))
+            closed = evaluate(value.substitute(dict(zip(self.params, at, strict=True))))
             if closed != true:
                 raise AssertionError(f"a closed count is {closed}, not {true}, where {self.params} are {at}")
             compared = True
         if pieces and not compared:
             raise BudgetError("its closed form could be compared with no number", "CHECKED_POINTS")
+
+
+@dataclass(frozen=True)
+class CountByChamber:
+    """The number of points at given sizes: the quasi-polynomial of the first chamber that holds them, else 0."""
+
+    chambers: tuple[Chamber, ...]
+    sizes: tuple[Var, ...]
+
+    @cached_property
+    def _values(self) -> list[Callable[..., int]]:
+        return [compiled(chamber.count(), self.sizes) for chamber in self.chambers]
+
+    def __call__(self, *at: int) -> int:
+        return next((self._values[k](*at) for k, one in enumerate(self.chambers) if one.holds(at)), 0)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CountByChamber, (self.chambers, self.sizes)
 
 
 class _ContextChamber(NamedTuple):

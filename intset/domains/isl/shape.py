@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from intset import config as configuration
 from intset.budgets import COUNTED_POINTS
 from intset.domains.isl import hulls, instances
+from intset.domains.isl.bernstein import Maximum, cases
 from intset.domains.isl.checked import coalesced, difference_of, function_of, lexicographic_extremum, sample_of, solving
 from intset.domains.isl.count import count, count_symbolic
 from intset.domains.isl.presburger import Presburger, are_attained, declared, extreme_of, listed_shape
@@ -18,6 +19,7 @@ from intset.domains.isl.translate import Translation, image_of, param_name
 from intset.domains.query import Query
 from intset.domains.sets.ends import End
 from intset.errors import BudgetError, CountError
+from intset.expr.build import logical_and
 from intset.expr.dag import free_vars
 from intset.expr.definedness import definedness, is_partial, total
 from intset.expr.node import Cond, Expr, IntLike, Var
@@ -26,7 +28,7 @@ from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
-from intset.regions.derived import Account, PerInstance, Product, coordinates
+from intset.regions.derived import Account, Ceiling, PerInstance, Product, coordinates
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
@@ -350,6 +352,18 @@ class IslShape(Presburger, Shape):
         current = whole.get()
         current = current.project_out(kinds.param, 0, current.dim(kinds.param))
         return instances.max_over(current, len(varying), most)
+
+    def ceilings(self, e: Expr, varying: Sequence[Var]) -> list[Ceiling]:
+        found = Maximum()
+        for case in cases(e):
+            inside, names = self, (*varying, *case.extra)
+            if case.conditions:
+                cube = self.product_with(universe(len(case.extra)), 0)
+                inside = cube.intersect(translated(names, logical_and(*case.conditions)))
+            if not inside.is_empty():
+                current = inside.get()
+                found.add(case, current, inside.ordered_params(current), names)
+        return found.ceilings()
 
 
 def of(shape: Presburger | Shape) -> IslShape:

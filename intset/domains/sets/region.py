@@ -71,6 +71,7 @@ class Region(order.Ordered):
     is_exact: proved equal to the true set.
     is_tight: every end of the box is attained.
     params: the variables that the region depends on: kept variables and sizes.
+    point: the expressions whose values the coordinates are, of `Context.image`; otherwise empty.
     """
 
     _kind = "region"
@@ -78,6 +79,7 @@ class Region(order.Ordered):
     is_exact: bool
     notes: tuple[str, ...]
     coordinate_bounds: DimensionBounds | None = None  # bounds of each coordinate alone, by separate questions
+    point: tuple[Expr, ...] = ()
 
     @property
     def is_tight(self) -> bool:

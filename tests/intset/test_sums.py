@@ -1,0 +1,223 @@
+"""Sums over regions and upper bounds of counts, against enumeration."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pytest
+
+from intset import (
+    NEG_INF,
+    POS_INF,
+    Context,
+    CountError,
+    InputError,
+    Range,
+    ShapeVar,
+    UpperBound,
+    Var,
+    const,
+    evaluate,
+    maximum,
+    minimum,
+    select,
+    sum_over,
+    upper_bound,
+)
+from intset.adapters.islpy import region
+from intset.domains.isl import count as counting
+from intset.expr.dag import opaque_terms
+from intset.expr.node import Expr, as_expr
+from tests.sweeps import daily
+
+i, j, k, t = Var("i"), Var("j"), Var("k"), Var("t")
+n, m = ShapeVar("n"), ShapeVar("m")
+TRIANGLE = Context({i: Range(0, n), j: Range(0, i + 1)})
+TETRAHEDRON = Context({i: Range(0, n), j: Range(0, i + 1), k: Range(0, j + 1)})
+
+
+def at(value: object, **sizes: int) -> int:
+    return int(evaluate(as_expr(value), {v: sizes[v.name] for v in as_expr(value).free_vars()}))
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_product_of_the_coordinates_of_a_tetrahedron():
+    total = sum_over(i * j * k, TETRAHEDRON.image([i, j, k]))
+    for size in range(9):
+        points = [(a, b, c) for a in range(size) for b in range(a + 1) for c in range(b + 1)]
+        assert at(total, n=size) == sum(a * b * c for a, b, c in points)
+
+
+def test_coordinates_are_named_by_image_by_function_by_list_and_by_number():
+    triangle = TRIANGLE.image([i, j])
+    by_text = region("[n] -> { [i, j] : 0 <= j <= i < n }", params={"n": n})
+    d0, d1, x, y = Var("d0"), Var("d1"), Var("x"), Var("y")
+    sums = [
+        sum_over(i * j, triangle),
+        sum_over(lambda a, b: a * b, triangle),
+        sum_over(x * y, triangle, [x, y]),
+        sum_over(d0 * d1, TRIANGLE.image([i, j]).project([0, 1])),
+        sum_over(Var("i") * Var("j"), by_text),
+    ]
+    assert [at(total, n=6) for total in sums] == [sum(a * b for a in range(6) for b in range(a + 1))] * 5
+
+
+def test_negative_parts_are_subtracted_and_sizes_are_factors():
+    square = Context({i: Range(-4, 9), j: Range(0, n)}).image([i, j])
+    total = sum_over(i * j * m - 3, square)
+    for size in range(5):
+        assert at(total, n=size, m=7) == sum(a * b * 7 - 3 for a in range(-4, 5) for b in range(size))
+    assert sum_over(i, Context({i: Range(-4, 9)}).image([i])) == 0
+    assert sum_over(5, Context({i: Range(0, 0)}).image([i])) == 0
+
+
+def test_a_weight_without_a_closed_form_is_refused():
+    line = Context({i: Range(0, n)}).image([i])
+    with pytest.raises(CountError, match="infinite"):
+        sum_over(i, Context({i: Range(0, POS_INF)}).image([i]))
+    with pytest.raises(CountError, match="undefined"):
+        sum_over(5 // i, line)
+    with pytest.raises(CountError, match="closed form"):
+        sum_over((i * m) // 3, line)
+    with pytest.raises(InputError, match="state the coordinates"):
+        sum_over(t, line.project([0]))
+    with pytest.raises(InputError, match="a region"):
+        sum_over(i, TRIANGLE)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="2 dimensions"):
+        sum_over(i, TRIANGLE.image([i, j]), [i])
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_of_counts_over_tiles_and_sizes():
+    assert upper_bound(TRIANGLE.image([i, j]).count(), Context({n: Range(0, 100)})) == (4950, True)
+    assert upper_bound(t * (n - t), Context({t: Range(0, 8)}, [n >= 16])) == (n * 7 - 49, True)
+    tile = minimum(n - t * 8, 8)
+    found = upper_bound(tile * tile, Context({t: Range(0, (n + 7) // 8)}))
+    assert all(at(found.value, n=size) >= min(size, 8) ** 2 for size in range(1, 40))
+    assert at(found.value, n=100) == 64
+
+
+def test_what_is_no_polynomial_has_the_bound_of_the_context():
+    assert upper_bound(i & 5, Context({i: Range(0, 8)})) == (5, True)
+    assert upper_bound(7, Context({i: Range(0, 8)})) == (7, True)
+    assert upper_bound(POS_INF, Context({})) == (POS_INF, True)
+    assert upper_bound(n * n, Context({})) == (n * n, True)
+    assert upper_bound(i * i, Context({i: Range(NEG_INF, POS_INF)})).value is POS_INF
+    with pytest.raises(InputError, match="Context"):
+        upper_bound(i, {i: Range(0, 8)})  # type: ignore[arg-type]
+
+
+def test_a_piece_whose_polynomial_is_zero_counts():
+    """isl's own bound of such a choice leaves out the piece where it is 0, and its pieces of a union mix."""
+    ctx = Context({i: Range(-3, 5), j: Range(0, i + 4)})
+    assert upper_bound(maximum(-3 - i - j, const(-3) + i * 0), ctx).value == 0
+    apart = Context({i: Range(-2, 9), j: Range(0, 4)}, [i.ne(j)])
+    product = (i * 2 - j - 3) * (j * 2 - i + 1)
+    points = [(a, b) for a in range(-2, 7) for b in range(4) if a != b]
+    found = upper_bound(product, apart)
+    assert int(found.value) >= max((a * 2 - b - 3) * (b * 2 - a + 1) for a, b in points)
+
+
+def test_an_upper_bound_is_pickled():
+    found = upper_bound(t * (n - t), Context({t: Range(0, 8)}))
+    copy = pickle.loads(pickle.dumps(found))
+    assert isinstance(copy, UpperBound) and copy.is_tight is found.is_tight
+    assert str(copy.value) == str(found.value)
+
+
+# -- both on drawn polynomials -----------------------------------------------------------------------------------------
+
+
+class DrawnWeight:
+    """A context of two variables and a size, and a polynomial with quotients, remainders and choices."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        low = rng.randint(-4, 2)
+        self.ranges = {
+            i: Range(low, rng.choice([5, 8, n, n + 2])),
+            j: Range(0, rng.choice([4, 7, i - low + 1, n])),
+        }
+        facts = [i + j <= n + 3, i * 2 - j >= -2, ((i + j) % 3).ne(1), i.ne(j)]
+        self.facts = [rng.choice(facts)] if rng.random() < 0.5 else []
+        self.weight = self.drawn(2)
+
+    def affine(self, variables) -> Expr:
+        return sum((v * self.rng.randint(-2, 2) for v in variables), const(self.rng.randint(-3, 3)))
+
+    def drawn(self, depth: int) -> Expr:
+        rng = self.rng
+        kind = rng.randrange(9) if depth else 0
+        if kind < 3:
+            return self.affine([i, j, n] if rng.random() < 0.4 else [i, j])
+        if kind == 3:
+            return self.drawn(depth - 1) + self.drawn(depth - 1)
+        if kind == 4:
+            return self.drawn(depth - 1) * self.affine([i, j])
+        if kind == 5:
+            return self.affine([i, j]) // rng.choice([2, 3, 5])
+        if kind == 6:
+            return self.affine([i, j]) % rng.choice([2, 3, 4])
+        if kind == 7:
+            return maximum(self.affine([i, j]), self.affine([i, j]))
+        return select(self.affine([i, j]) >= 0, self.affine([i]), self.affine([j]))
+
+    def values(self, size: int) -> list[int]:
+        found = []
+        for a in self.span(i, {n: size}):
+            for b in self.span(j, {n: size, i: a}):
+                point = {i: a, j: b, n: size}
+                if all(evaluate(fact, point) for fact in self.facts):
+                    found.append(int(evaluate(self.weight, point)))
+        return found
+
+    def span(self, v: Var, known) -> range:
+        low, extent = (int(evaluate(e, known)) for e in (self.ranges[v].min, self.ranges[v].extent))
+        return range(low, low + extent)
+
+
+@pytest.mark.parametrize("first", daily(range(0, 400, 20), 10))
+def test_drawn_polynomials_against_enumeration(first):
+    tight = 0
+    for seed in range(first, first + 20):
+        drawn = DrawnWeight(seed)
+        ctx = Context(drawn.ranges, drawn.facts)
+        total = sum_over(drawn.weight, ctx.image([i, j]))
+        bound = upper_bound(drawn.weight, ctx)
+        for size in (0, 1, 2, 3, 6, 9):
+            values = drawn.values(size)
+            assert at(total, n=size) == sum(values), (seed, size)
+            if values and bound.value is not POS_INF:
+                most = at(bound.value, n=size)
+                assert most >= max(values), (seed, size)
+                assert not bound.is_tight or most == max(values), (seed, size)
+        tight += bound.is_tight
+    assert tight >= 10
+
+
+# -- counts without a short form ---------------------------------------------------------------------------------------
+
+
+def test_beyond_its_length_a_count_is_a_numeric_function(monkeypatch):
+    points = "[n, m] -> { [i, j] : i >= 0 and j >= 0 and 3i + 5j <= n and 2i + 7j <= m }"
+    short = region(points, params={"n": n, "m": m}).count()
+    monkeypatch.setattr(counting, "COUNTED_NODES", 20)
+    found = region(points, params={"n": n, "m": m}).count()
+    assert opaque_terms(as_expr(found)) and not opaque_terms(as_expr(short))
+    copy = pickle.loads(pickle.dumps(found))
+    for a, b in ((0, 0), (-1, 4), (17, 30), (100, 3), (40, 40)):
+        assert at(found, n=a, m=b) == at(copy, n=a, m=b) == at(short, n=a, m=b)
+
+
+def test_overlapping_parts_are_counted_by_inclusion_and_exclusion_where_that_is_shorter():
+    across = "0 <= i < n and 0 <= j <= 3 and 0 <= k <= 3"
+    along = "0 <= i <= 3 and 0 <= j < n and 0 <= k <= 3"
+    found = region(f"[n] -> {{ [i, j, k] : ({across}) or ({along}) }}", params={"n": n}).count()
+    for size in (0, 1, 3, 4, 9):
+        points = {(a, b) for a in range(size) for b in range(4)} | {(a, b) for a in range(4) for b in range(size)}
+        assert at(found, n=size) == len(points) * 4
