@@ -527,3 +527,8 @@ DRAWN_LENGTH: Final = 1_200  # `intset.domains.sets.elements`: of them along one
 DRAWN_OPERATIONS: Final = 1_000_000  # `intset.notebook`: of the domain, for one picture
 TRACED_RECORDS: Final = 10_000  # `intset.trace`: records that one trace keeps
 TRACED_REFUSALS: Final = 8  # `intset.trace`: refusals of one tier
+
+BIT_WIDTH: Final = 128
+"""`intset.linear.bitforms`: bits of one term, and of a shift."""
+TAIL_BITS: Final = 24
+"""`intset.linear.bitforms`: bits of a variable without a constant end that are columns."""

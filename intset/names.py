@@ -12,7 +12,7 @@ from intset.errors import InputError
 from intset.expr.printer import shown
 
 ENTRY_POINTS: Final = "intset.domains"
-BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points")
+BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
 CHEAPEST: Final = "interval"
 _registered: dict[str, None] = {}
 _changes = itertools.count(1)

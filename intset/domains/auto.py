@@ -17,6 +17,7 @@ from intset.domains.certified.end_search import attained_ends
 from intset.domains.certified.lines import nonlinear_bounds
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
+from intset.domains.bits import BitDomain
 from intset.domains.interval import contiguous_image
 from intset.domains.modular import StridedDomain
 from intset.domains.points import PointsDomain, points_bounds, points_image
@@ -40,15 +41,16 @@ from intset.domains.stride import StrideSet, structural_image
 from intset.expr.node import Expr, Var, constant_value
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF
+from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
 from intset.plain import ValueRows, ends, progression
 from intset.trace import OPEN, tried
 
-_POINTS, _STRIDED = PointsDomain(), StridedDomain()
+_POINTS, _STRIDED, _BITS = PointsDomain(), StridedDomain(), BitDomain()
 FAST_NOTE = "neither sets nor points were asked: effort is fast"
 
 
-COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 10, 50, 100, 1000  # ranks of the steps
+COST_OF_BITS, COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 5, 10, 50, 100, 1000  # ranks of the steps
 _costed: dict[str, Costed] = {}  # the registered domains with a cost
 
 T = TypeVar("T")
@@ -141,6 +143,7 @@ class AutoDomain:
             return answer
 
         steps: list[Step[Bounds]] = [
+            *([(COST_OF_BITS, _BITS.name, lambda: _BITS.bounds(query), "")] if speaks_of_bits(query.exprs) else []),
             (COST_OF_FEW, "few points", lambda: points_bounds(query, FEW_POINTS), "FEW_POINTS"),
             (COST_OF_FEW, "brief search", partial(searched, is_brief=True), "points"),
             (COST_OF_LINES, "lines", nonlinear, "LINES"),
@@ -204,6 +207,7 @@ class AutoDomain:
             return best[0]
 
         steps: list[Step[IntSet]] = [
+            *([(COST_OF_BITS, _BITS.name, lambda: _BITS.image(query), "")] if speaks_of_bits(query.exprs) else []),
             (COST_OF_FEW, "few points", lambda: points_image(query, FEW_POINTS), "FEW_POINTS"),
             (COST_OF_SETS, "", strongest_set, ""),
             (COST_OF_POINTS, _POINTS.name, lambda: _POINTS.image(query), "points"),

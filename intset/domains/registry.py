@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 
 from intset.domains import auto, ranked
 from intset.domains.auto import AutoDomain
+from intset.domains.bits import BitDomain
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.engine import Isl
 from intset.domains.modular import ModularDomain, StridedDomain
@@ -62,6 +63,7 @@ _BUILT_IN: Final[Mapping[str, Callable[[], Domain]]] = {
     "stride": StrideDomain,
     "modular": ModularDomain,
     "interval*modular": StridedDomain,
+    "bits": BitDomain,
     "isl": IslDomain,
     "points": PointsDomain,
 }

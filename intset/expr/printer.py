@@ -212,7 +212,7 @@ PREFIX: Final[dict[Op, str]] = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "~"}
 
 # A part of a text: a string, or an argument node with the level below which it is parenthesized.
 TextPiece: TypeAlias = "str | tuple[Any, int]"
-Layout: TypeAlias = tuple[int, list[TextPiece]]
+Placed: TypeAlias = tuple[int, list[TextPiece]]
 
 _SHORT_NAME: Final = re.compile(r"t[0-9]+")
 _LONG: Final = 20_000  # characters of text from which on shared subexpressions get names
@@ -235,10 +235,10 @@ def to_text(node: Node, limit: int | None = None, names: Mapping[Any, str] | Non
     return composed(node, layout) if limit is None else _abbreviated(node, limit, layout)
 
 
-def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
+def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Placed]:
     """The layout with variables renamed by `names`."""
 
-    def layout(node: Any) -> Layout:
+    def layout(node: Any) -> Placed:
         if node.op is ops.ASSERTING and node.data == ops.SIZE and node.args[1] in names:
             return Precedence.ATOM, [names[node.args[1]]]
         return (Precedence.ATOM, [names[node]]) if node in names else layout_of(node)
@@ -246,10 +246,10 @@ def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Layout]:
     return layout
 
 
-def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
+def composed(root: Any, layout: Callable[[Any], Placed]) -> str:
     """The text of a node by `layout`; nodes that a layout omits are not visited."""
-    layouts: dict[Any, Layout] = {}
-    waiting: dict[Any, Layout] = {}
+    layouts: dict[Any, Placed] = {}
+    waiting: dict[Any, Placed] = {}
     stack = [root]
     while stack:
         node = stack[-1]
@@ -263,7 +263,7 @@ def composed(root: Any, layout: Callable[[Any], Layout]) -> str:
     return "".join(_write(root, layouts.__getitem__, _shared(root, layouts), _names(layouts)))
 
 
-def _abbreviated(node: Node, limit: int, layout: Callable[[Any], Layout]) -> str:
+def _abbreviated(node: Node, limit: int, layout: Callable[[Any], Placed]) -> str:
     texts: list[str] = []
     length = 0
     for text in _write(node, layout, (), iter(()), deepest=2 * limit):
@@ -276,7 +276,7 @@ def _abbreviated(node: Node, limit: int, layout: Callable[[Any], Layout]) -> str
 
 def _write(
     root: Any,
-    layout: Callable[[Any], Layout],
+    layout: Callable[[Any], Placed],
     shared: Collection[Any],
     names: Iterator[str],
     deepest: int | None = None,
@@ -307,7 +307,7 @@ def _write(
         stack.extend(reversed(pieces))
 
 
-def _shared(root: Any, layouts: dict[Any, Layout]) -> Collection[Any]:
+def _shared(root: Any, layouts: dict[Any, Placed]) -> Collection[Any]:
     """The nodes to bind to names: those with several uses in a long text, none in a short one."""
     length: dict[Any, int] = {}
     for node, (_, pieces) in layouts.items():
@@ -327,13 +327,13 @@ def _shared(root: Any, layouts: dict[Any, Layout]) -> Collection[Any]:
     return shared
 
 
-def _names(layouts: dict[Any, Layout]) -> Iterator[str]:
+def _names(layouts: dict[Any, Placed]) -> Iterator[str]:
     texts = (piece for _, pieces in layouts.values() for piece in pieces if isinstance(piece, str))
     taken = {word for text in texts for word in _SHORT_NAME.findall(text)}
     return (name for name in (f"t{k}" for k in count(1)) if name not in taken)
 
 
-def layout_of(node: Node) -> Layout:
+def layout_of(node: Node) -> Placed:
     """The binding level of the text of a node, and its pieces."""
     op, args = node.op, node.args
     if op in INFIX:

@@ -30,7 +30,7 @@ from intset.testing.contexts import Setting, setting
 from intset.testing.oracle import FalseClaimError, Oracle, Report
 from intset.testing.questions import Question, question
 
-DOMAINS = ("auto", "interval", "stride", "modular", "interval*modular", "points", "isl", "interval*isl")
+DOMAINS = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "points", "isl", "interval*isl")
 HARD_RLIMIT = 60_000  # what z3 may spend on a question that is hard
 
 

@@ -16,11 +16,11 @@ MASK = (1 << WIDTH) - 1
 TOP = (0, 0)  # (bits known to be 0, bits known to be 1)
 
 
-class BitSet(IntSet):
+class KnownBitSet(IntSet):
     """All integers whose low bits agree with the known ones."""
 
     def __init__(self, zeros: int, ones: int) -> None:
-        super().__init__("bits", False, False)
+        super().__init__("known_bits", False, False)
         self.zeros, self.ones = zeros, ones
 
     def ends(self):
@@ -63,7 +63,7 @@ def mul(a, b):
 class KnownBits(ValueDomain):
     """Knows sums, products and bit operations; every other operation is left to the interval."""
 
-    name = "bits"
+    name = "known_bits"
     transfer: ClassVar = {
         ops.ADD: add,
         ops.MUL: mul,
@@ -89,4 +89,4 @@ class KnownBits(ValueDomain):
     def represent(self, value):
         if value[0] & value[1]:
             return IntervalSet(POS_INF, NEG_INF, self.name)
-        return BitSet(*value)
+        return KnownBitSet(*value)

@@ -241,14 +241,14 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
     points = "\n".join(f"{name} = {value}" for name, (value, _) in BROKEN.items())
-    (info / "entry_points.txt").write_text(f"[intset.domains]\n{points}\nbits = outside:KnownBits\n")
+    (info / "entry_points.txt").write_text(f"[intset.domains]\n{points}\nknown_bits = outside:KnownBits\n")
     (tmp_path / "corpus.json").write_text('[{"vars": {"i": [0, 8]}, "exprs": ["i * 2"]}]')
     script = textwrap.dedent("""
         import sys, warnings
         from intset import Context, DomainError, InputError, Range, Var, domain_names
         i = Var("i")
         ctx = Context({i: Range(0, 9)})
-        assert ctx.bounds(i).ints() == (0, 8) and 13 in ctx.value_set(i * 8 + 5, domain="bits")
+        assert ctx.bounds(i).ints() == (0, 8) and 13 in ctx.value_set(i * 8 + 5, domain="known_bits")
         try:
             ctx.bounds(i, domain="octagon")
         except InputError as error:
@@ -256,7 +256,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             names = domain_names()
-        assert "bits" in names and "isl" in names, names
+        assert "known_bits" in names and "isl" in names, names
         for name in sys.argv[1:]:
             named = [str(w.message) for w in caught if repr(name) in str(w.message)]
             assert name not in names and len(named) == 1 and "\\n" not in named[0], (name, named)

@@ -24,14 +24,14 @@ from tests.intset.domains.known_bits import KnownBits
 from tests.sweeps import daily
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-BUILT_IN = ("auto", "interval", "stride", "modular", "interval*modular", "isl", "points", "interval*isl")
+BUILT_IN = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points", "interval*isl")
 
 
 @pytest.fixture
 def known_bits():
     register(KnownBits)
-    yield "bits"
-    unregister("bits")
+    yield "known_bits"
+    unregister("known_bits")
 
 
 @pytest.mark.parametrize("domain", BUILT_IN)
@@ -103,12 +103,12 @@ def test_a_domain_is_found_through_its_entry_point(tmp_path):
     info = tmp_path / "outside-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[intset.domains]\nbits = outside:KnownBits\n")
+    (info / "entry_points.txt").write_text("[intset.domains]\nknown_bits = outside:KnownBits\n")
     script = textwrap.dedent("""
         from intset import Context, Range, Var, domain_names
         i = Var("i")
-        assert "bits" in domain_names()
-        print(13 in Context({i: Range(0, 9)}).value_set(i * 8 + 5, domain="bits"))
+        assert "known_bits" in domain_names()
+        print(13 in Context({i: Range(0, 9)}).value_set(i * 8 + 5, domain="known_bits"))
     """)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = subprocess.run(

@@ -19,7 +19,7 @@ from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, as_expr, truth
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.form import Linear
-from tests.intset.domains.known_bits import BitSet
+from tests.intset.domains.known_bits import KnownBitSet
 from tests.sweeps import daily
 
 SIZES = range(5)
@@ -79,13 +79,13 @@ def kinds() -> list[IntSet]:
         PointSet([3]),
         PointSet([0, 2, 4, 6]),
         PointSet([-7, 0, 1, 9]),
-        BitSet(0, 0),
-        BitSet(1, 2),
+        KnownBitSet(0, 0),
+        KnownBitSet(1, 2),
         Squares(9),
     ]
     answers = []
     for name in domain_names():
-        if name in ("bits", "nonnegative"):
+        if name in ("known_bits", "nonnegative"):
             continue
         answers += [
             Context({I: Range(0, 4)}).value_set(I * 2, domain=name),
@@ -105,7 +105,7 @@ def elements(s: IntSet) -> dict[int, frozenset[int]]:
 
 SETS = kinds()
 TRUTH = [elements(s) for s in SETS]
-ONLY_PROVED = (BitSet, Squares)  # not Presburger: the prover may not decide
+ONLY_PROVED = (KnownBitSet, Squares)  # not Presburger: the prover may not decide
 
 
 def pairs():
