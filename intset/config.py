@@ -111,7 +111,7 @@ def _here() -> Owner:
         return threading.get_ident(), None
 
 
-TIERS: tuple[str, ...] = ("linear", "isl", "points", "z3")
+TIERS: tuple[str, ...] = ("linear", "bits", "isl", "points", "z3")
 
 
 class Effort(StrEnum):
@@ -199,7 +199,7 @@ def tiers_within(effort: Effort) -> tuple[str, ...]:
     """The configured tiers that a pass may ask: the linear form alone (fast), sets as well, or every tier (full)."""
     if effort is Effort.FULL:
         return current().tiers
-    cheap = TIERS[:1] if effort is Effort.FAST else TIERS[:2]
+    cheap = TIERS[:1] if effort is Effort.FAST else TIERS[:3]
     return tuple(tier for tier in current().tiers if tier in cheap)
 
 

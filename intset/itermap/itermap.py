@@ -19,6 +19,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
+from intset.itermap.bits import BitMap
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
 from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
 from intset.prover.proof import REFUTED
@@ -206,7 +207,13 @@ class IterMap(Configured):
             return open_(f"whether the context has a point is not known: {nowhere.reason}")
         return verdict
 
+    @cached_property
+    def _bits(self) -> BitMap | None:
+        return BitMap.of(self._ctx, self.variables, self.exprs)
+
     def _decided_injective(self) -> Verdict:
+        if self._bits is not None and (by_rank := self._bits.injective(self._ctx)) is not None:
+            return by_rank
         if self._listed is not None:
             return self._listed.injective
         if self.found:
@@ -232,6 +239,8 @@ class IterMap(Configured):
             return self._listed.surjective([r.ends for r in self.ranges if r.ends is not None])
         if isinstance(self._read, Structure) and not self._conditions:
             return self._by_conditions(self._arriving)
+        if self._is_onto:
+            return YES
         verdict = general.surjective(self._ctx, self._sizes, self.exprs, self._there, self.places)
         if verdict.status == "unknown" and self._sizes:
             for sizes, small in self._small():
@@ -240,6 +249,11 @@ class IterMap(Configured):
                 if not missed:
                     return no(missed.points, sizes)
         return verdict
+
+    @cached_property
+    def _is_onto(self) -> bool:
+        """Whether an inverse by bits proves that every place has a preimage."""
+        return self._bits is not None and self._bits.is_onto(self._ctx, self._there, self.places, self.exprs)
 
     def _by_conditions(self, arriving: Sequence[Cond]) -> Verdict:
         if not arriving:
@@ -304,6 +318,8 @@ class IterMap(Configured):
     def padding(self) -> Cond:
         if isinstance(self._read, Structure):
             return logical_or(*map(_opposite, self._arriving)) if self._arriving else truth(False)
+        if self._is_onto:
+            return truth(False)
         try:
             return general.padding(self._ctx, self.exprs, self._there, self.places)
         except (UndecidedError, BudgetError):
@@ -340,6 +356,8 @@ class IterMap(Configured):
         if isinstance(self._read, Structure):
             values, _ = self._decoded
             return {v: self._there.canonical(values[v]) for v in self.variables}
+        if self._bits is not None and (by_rank := self._bits.inverse(self.places)) is not None:
+            return by_rank
         try:
             values_of: Sequence[Expr] = general.inverse(self._ctx, self.variables, self.exprs, self.places)
         except (UndecidedError, BudgetError):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",
+    "bits": "rows over F2: the bits of both sides are the same sums of bits of variables",
     "isl": "isl: exact reasoning about affine conditions with divisions by constants",
     "points": "enumeration of every point of the small domain",
     "z3": "z3: reasoning about nonlinear or mixed terms",

@@ -1,6 +1,7 @@
 """The tiers of the prover, cheapest first; the first tier that decides gives the answer.
 
 linear   the canonical condition is true, if need be case by case, or a guessed point refutes it
+bits     rows over F2: a sum of rows that are 0 is 1, or both sides of an inequation have equal rows
 isl      the violating points form an empty set, or a sample of them refutes the goal
 points   the box is small: every point is evaluated; or local search among sizes finds a point that refutes the goal
 z3       nonlinear and mixed goals
@@ -32,9 +33,11 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
+from intset.linear.bitforms import speaks_of_bits
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.plain import ends
+from intset.prover.bits import bit_proof, follows_by_bits
 from intset.prover.cases import covers_all_values, follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
@@ -255,6 +258,15 @@ def _stretched(question: ProofQuestion, form: Linear, side: int) -> Point:
     return point
 
 
+def bits_tier(question: ProofQuestion) -> TierVerdict:
+    """Decide by rows over F2 (`intset.prover.bits`)."""
+    if not speaks_of_bits((question.goal, *question.query.facts)):
+        return TierVerdict(UNKNOWN, reason="no bits are spoken of")
+    if bit_proof(question.frame, question.goal) is not None or follows_by_bits(question.frame, question.goal):
+        return TierVerdict(PROVED)
+    return TierVerdict(UNKNOWN, reason="rows of bits do not decide it")
+
+
 def regions_tier(question: ProofQuestion) -> TierVerdict:
     engine = strongest()
     if isinstance(engine, Deciding):
@@ -384,6 +396,7 @@ def _hint(question: ProofQuestion) -> Any:
 
 TIERS: dict[str, Callable[[ProofQuestion], TierVerdict]] = {
     "linear": linear_tier,
+    "bits": bits_tier,
     "isl": regions_tier,
     "points": points_tier,
     "z3": z3_tier,

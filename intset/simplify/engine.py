@@ -25,8 +25,9 @@ from intset.budgets import (
     TIE_OPERATIONS,
 )
 from intset.expr import ops
-from intset.expr.dag import chain, is_small, postorder, rewrite
+from intset.expr.dag import chain, is_small, operations, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
+from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, divisions, sum_rewrites
@@ -312,6 +313,8 @@ class Simplifier:
             yield rule, self.trial(candidate, node, known)
         if level == 0:
             yield "linear form", self._canonical(node, known)
+            if not BITWISE.isdisjoint(operations(node)):
+                yield "bits", _by_bits(node, known)
 
     def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         for rule, result, binding in ALL.matches(node):
@@ -371,6 +374,15 @@ def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
 
 def _as_a_whole(root: Any, known: Normalizer) -> Node:
     return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
+
+
+def _by_bits(node: Expr, known: Normalizer) -> Expr | None:
+    """The `^` of shifted and masked terms that an expression is, bit by bit."""
+    columns = Columns(lambda term: known.bounds(known.form(term)))
+    try:
+        return expression(columns.form(node), columns)
+    except CarryError:
+        return None
 
 
 def _has_no_value(e: Node) -> bool:

@@ -17,7 +17,7 @@ from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.dag import size
 from intset.expr.node import Expr, Var, const, constant_value, make
-from intset.expr.printer import Layout, Precedence, composed, layout_of, listed
+from intset.expr.printer import Placed, Precedence, composed, layout_of, listed
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.ir import ShapeOf
@@ -54,7 +54,7 @@ def text(operand: Operand, names: Names = PLAIN) -> str:
     return composed(operand, lambda node: _layout(node, names))
 
 
-def _layout(node: Operand, names: Names) -> Layout:
+def _layout(node: Operand, names: Names) -> Placed:
     if isinstance(node, Var):
         return Precedence.ATOM, [names.get(node, node.name)]
     if is_undef(node):
@@ -74,7 +74,7 @@ def _layout(node: Operand, names: Names) -> Layout:
     return layout_of(node)
 
 
-def _value(node: Operand, names: Names) -> Layout:
+def _value(node: Operand, names: Names) -> Placed:
     op, args = node.op, node.args
     if op in INFIX:
         symbol, level = INFIX[op]

@@ -1,0 +1,238 @@
+"""Proofs about bits: equations between forms over F2 are rows, and a proof is a sum of rows.
+
+To prove a goal, its negation is assumed beside the equations among the facts. An assumed equation `a == b` makes each
+row of `a ^ b` 0, and makes the tails equal; the goal holds if the rows sum to 1, or if they make both sides of an
+assumed `a != b` equal. An order between bits is a question of the linear form: bits of one variable that stand together
+become that variable again, and the bits below them a number with ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from intset.budgets import BITWISE_NODES
+from intset.expr import ops
+from intset.expr.dag import conjuncts, is_small, postorder, rewrite
+from intset.expr.node import Cond, Expr, PlainVar, make
+from intset.expr.range import Range
+from intset.frame import Frame
+from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, speaks_of_bits
+from intset.linear.f2 import Basis, extreme
+from intset.prover.cases import follows
+
+RowOfLiteral = tuple[int, int]  # the number of a literal, and a bit
+
+
+class RowSum(NamedTuple):
+    """Why a case of the negated goal is impossible.
+
+    Attributes
+    ----------
+    literal: the assumed `a != b` whose sides are equal; `None` if the rows sum to 1.
+    sums: for each bit of `a ^ b` the rows that sum to it; or the rows that sum to 1.
+    """
+
+    literal: int | None
+    sums: tuple[tuple[RowOfLiteral, ...], ...]
+
+
+class BitProof(NamedTuple):
+    """The facts that a proof used as literals, and a `RowSum` for each conjunct of the goal."""
+
+    premises: tuple[Cond, ...]
+    cases: tuple[RowSum, ...]
+
+
+def bit_proof(frame: Frame, goal: Cond) -> BitProof | None:
+    """A proof by rows; `None` if rows do not prove the goal."""
+    facts = [part for fact in frame.conditions for part in conjuncts(fact)]
+    roots = (goal, *facts)
+    if not is_small(BITWISE_NODES, roots) or not speaks_of_bits(roots):
+        return None
+    columns = columns_of(frame)
+    premises = tuple(part for part in facts if part.op in (ops.EQ, ops.NE))
+    cases = []
+    for part in conjuncts(goal):
+        negated = list(negated_literals(part))
+        if not negated:
+            return None
+        found = _impossible([*premises, *negated], columns)
+        if found is None:
+            return None
+        cases.append(found)
+    return BitProof(premises, tuple(cases))
+
+
+def columns_of(frame: Frame) -> Columns:
+    """Columns whose widths are the intervals of a frame."""
+    return Columns(lambda term: frame.known.bounds(frame.known.form(term)))
+
+
+def negated_literals(part: Cond) -> Iterator[Cond]:
+    """Equations and inequations that hold together where a disjunction fails; its other disjuncts are left out."""
+    for disjunct in disjuncts(part):
+        if disjunct.op is ops.NOT and disjunct.args[0].op in (ops.EQ, ops.NE):
+            yield disjunct.args[0]
+        elif disjunct.op in (ops.EQ, ops.NE):
+            yield make(ops.NEGATED[disjunct.op], disjunct.args)
+
+
+def disjuncts(cond: Cond) -> list[Cond]:
+    """The operands of a disjunction, from left to right."""
+    found, stack = [], [cond]
+    while stack:
+        node = stack.pop()
+        if node.op is ops.OR:
+            stack += reversed(node.args)
+        else:
+            found.append(node)
+    return found
+
+
+def _impossible(literals: Sequence[Cond], columns: Columns) -> RowSum | None:
+    """Why the literals cannot hold together; `None` if rows do not tell."""
+    basis, given, tails = Basis(), [], []
+    differing: list[tuple[int, BitForm, BitForm]] = []
+    for k, literal in enumerate(literals):
+        try:
+            a, b = (columns.form(side) for side in literal.args)
+        except CarryError:
+            continue
+        if literal.op is ops.NE:
+            differing.append((k, a, b))
+        elif aligned := rows_of_difference(a, b):
+            for p, row in enumerate(aligned.rows):
+                basis.add(row)
+                given.append((k, p))
+            tails.append(aligned.high)
+
+    def named(mask: int) -> tuple[RowOfLiteral, ...]:
+        return tuple(row for i, row in enumerate(given) if mask >> i & 1)
+
+    for mask, constant in basis.relations:
+        if constant:
+            return RowSum(None, (named(mask),))
+    for k, a, b in differing:
+        difference = rows_of_difference(a, b)
+        if difference is None or not _is_spanned(difference.high, tails):
+            continue
+        reduced = [basis.reduced(row) for row in difference.rows]
+        if not any(row for row, _ in reduced):
+            return RowSum(k, tuple(named(how) for _, how in reduced))
+    return None
+
+
+def rows_of_difference(a: BitForm, b: BitForm) -> BitForm | None:
+    """The rows of `a ^ b`, and the difference of tails: both are 0 exactly where the numbers are equal.
+
+    `None` where the rows of one stand beside the tail of the other.
+    """
+    widths = [len(form.rows) for form in (a, b) if form.high]
+    width = min(widths) if widths else max(len(a.rows), len(b.rows))
+    if any(any(form.rows[width:]) for form in (a, b)):
+        return None
+    rows = [x ^ y for x, y in zip(padded(a.rows, width), padded(b.rows, width), strict=True)]
+    high = {v: a.high.get(v, 0) - b.high.get(v, 0) for v in {**a.high, **b.high}}
+    return BitForm(tuple(rows), {v: factor for v, factor in high.items() if factor})
+
+
+def padded(rows: Sequence[int], width: int) -> tuple[int, ...]:
+    return (*rows[:width], *[0] * (width - len(rows)))
+
+
+def _is_spanned(goal: Mapping[Expr, int], known: Iterable[Mapping[Expr, int]]) -> bool:
+    """Whether a sum of tails is 0 where the known ones are: it is their combination."""
+    left = {v: Fraction(factor) for v, factor in goal.items()}
+    echelon: list[tuple[Expr, dict[Expr, Fraction]]] = []
+    for one in known:
+        row = _without_pivots({v: Fraction(factor) for v, factor in one.items()}, echelon)
+        if row:
+            echelon.append((next(iter(row)), row))
+    return not _without_pivots(left, echelon)
+
+
+def _without_pivots(
+    row: dict[Expr, Fraction], echelon: Sequence[tuple[Expr, Mapping[Expr, Fraction]]]
+) -> dict[Expr, Fraction]:
+    for pivot, other in echelon:
+        factor = row.get(pivot, Fraction(0)) / other[pivot]
+        if factor:
+            mixed = {v: row.get(v, Fraction(0)) - factor * other.get(v, Fraction(0)) for v in {**row, **other}}
+            row = {v: value for v, value in mixed.items() if value}
+    return row
+
+
+# -- orders ------------------------------------------------------------------------------------------------------------
+
+
+def follows_by_bits(frame: Frame, goal: Cond) -> bool:
+    """Whether the linear form proves the goal once bits of one variable that stand together are that variable."""
+    tops = _outermost(goal)
+    if not tops or not is_small(BITWISE_NODES, (goal,)):
+        return False
+    columns = columns_of(frame)
+    replaced: dict[Expr, Expr] = {}
+    ranges: dict[PlainVar, Range] = {}
+    for e in tops:
+        try:
+            whole, low = split(columns.form(e), columns)
+        except CarryError:
+            continue
+        if whole is None and not low:
+            continue
+        rest = PlainVar("low")
+        first, last = extreme(low, -1), extreme(low, 1)
+        ranges[rest] = Range(first, last - first + 1)
+        replaced[e] = rest if whole is None else whole + rest
+    if not replaced:
+        return False
+    inside = frame.extended(ranges, ())
+    clauses = inside.known.cond(rewrite(goal, replaced))
+    return all(bool(part.data) if part.op is ops.BOOL else _is_known(inside, part) for part in conjuncts(clauses))
+
+
+def _is_known(frame: Frame, part: Cond) -> bool:
+    clause = frame.known.compared.get(part)
+    return clause is not None and follows(frame.known, *clause)
+
+
+def _outermost(goal: Cond) -> list[Expr]:
+    """The largest terms of sums and comparisons that contain bit operations."""
+    found: dict[Expr, None] = {}
+    stack: list[Cond | Expr] = [goal]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Cond) or node.op in (ops.ADD, ops.SUB, ops.NEG) or _is_multiple(node):
+            stack += node.args
+        elif any(below.op in BITWISE for below in postorder((node,))):
+            found[node] = None
+    return list(found)
+
+
+def _is_multiple(node: Expr) -> bool:
+    return node.op is ops.MUL and any(arg.is_const for arg in node.args)
+
+
+def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:
+    """A multiple of one variable, and the rows below it: `i*128` and seven rows."""
+    if form.high:
+        (v, factor), *others = form.high.items()
+        if others:
+            return None, form.rows
+    else:
+        top = form.rows[-1] if form.rows else 0
+        if top.bit_count() != 1 or top == 1:
+            return None, form.rows
+        v = columns.terms[top.bit_length() - 2][0]
+    places = columns.places[v]
+    bits = len(places)
+    if v in columns.offsets or len(form.rows) < bits:
+        return None, form.rows
+    first = len(form.rows) - bits
+    if form.rows[first:] != tuple(1 << column for column in places) or (
+        form.high and factor != 1 << first + columns.tails[v]
+    ):
+        return None, form.rows
+    return v * (1 << first) if first else v, form.rows[:first]
