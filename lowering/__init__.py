@@ -3,6 +3,7 @@
 from intset.expr.printer import show_by
 from lowering import tvm  # noqa: F401  # it provides te.schedule.ScheduleOps
 from lowering.annotate import annotate_shapes
+from lowering.banks import AddressAnswer, alignment, bank_conflicts, contiguity
 from lowering.codegen.c import to_c
 from lowering.dataflow import CheckedAccess, Dataflow, Source, dataflow
 from lowering.division import lower_division
@@ -59,6 +60,7 @@ __all__ = [
     "UNDEF",
     "UNTOUCHED",
     "AccessError",
+    "AddressAnswer",
     "CheckError",
     "CheckedAccess",
     "CompilerError",
@@ -84,9 +86,12 @@ __all__ = [
     "Timing",
     "Width",
     "add_constraint",
+    "alignment",
     "annotate_shapes",
+    "bank_conflicts",
     "cache_read",
     "cache_write",
+    "contiguity",
     "contract",
     "dataflow",
     "drop_dead",

@@ -4,6 +4,7 @@ linear  a Farkas combination for each way in which the goal could fail: multiple
         constant although each premise is nonnegative (Schrijver, *Theory of Linear and Integer Programming*, section
         7.3; with products of premises, the Positivstellensatz of Krivine and Stengle), split by branch and bound if
         needed
+bits    sums of rows over F2, the bits of equations among the facts, for each bit of what the goal compares
 isl     the violating points as a set in isl's language, claimed to be empty
 points  a box, all of whose points were evaluated
 z3      the negated goal and the premises as SMT-LIB 2 text, claimed to be unsatisfiable
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from intset.check.bits import check_bits
 from intset.check.evidence import (
     Combination,
     Premise,
@@ -62,12 +64,12 @@ class Certificate(Displayed):
 
     Attributes
     ----------
-    kind: "linear", "isl", "points", "z3", or "point" for a refuted goal.
+    kind: "linear", "bits", "isl", "points", "z3", or "point" for a refuted goal.
     goal: the condition in question.
     vacuous: claim that facts and ranges exclude every point; the goal is ignored.
     facts, ranges: available premises.
     combinations: for kind "linear", one per failing case of the goal.
-    text: for kinds "isl" and "z3".
+    text: for kinds "bits", "isl" and "z3".
     count: for kind "points", the number of points evaluated.
     point: for kind "point".
     """
@@ -122,6 +124,8 @@ class Certificate(Displayed):
             if not self.combinations:
                 return ("Nothing has to be shown: the condition is true as it stands.",)
             return tuple(line for one in self.combinations for line in combination_words(one))
+        if self.kind == "bits":
+            return ("Rows over F2, one for each bit, sum to what the goal compares:", f"  {clip(self.text)}")
         if self.kind == "isl":
             return ("isl finds that this set, the points where it would fail, is empty:", f"  {clip(self.text)}")
         if self.kind == "points":
@@ -141,6 +145,7 @@ class Certificate(Displayed):
 
 _CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
     "linear": check_linear,
+    "bits": check_bits,
     "isl": check_isl,
     "points": check_points,
     "z3": check_z3,

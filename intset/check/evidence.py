@@ -120,6 +120,7 @@ def clip(node: Node | str) -> str:
 
 _EVIDENCE: Mapping[str, tuple[str, ...]] = {
     "linear": ("combinations",),
+    "bits": ("text",),
     "isl": ("text",),
     "points": ("count",),
     "z3": ("text",),

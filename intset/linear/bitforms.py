@@ -21,14 +21,14 @@ from typing import Final, NamedTuple
 from intset.budgets import BIT_WIDTH, TAIL_BITS
 from intset.expr import ops
 from intset.expr.dag import postorder
-from intset.expr.node import Expr, Var, const
+from intset.expr.node import Expr, Node, Var, const
 from intset.linear.bounds import Interval
 
 BITWISE: Final = frozenset((ops.BITXOR, ops.BITAND, ops.BITOR, ops.SHL, ops.SHR))
 _QUOTIENTS: Final = frozenset((ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRUNCMOD))
 
 
-def speaks_of_bits(roots: Sequence[Expr]) -> bool:
+def speaks_of_bits(roots: Sequence[Node]) -> bool:
     """Whether a bit operation, or a division by a power of two, occurs below the roots."""
     nodes = postorder(roots)
     return any(node.op in BITWISE or (node.op in _QUOTIENTS and _exponent(node.args[1]) is not None) for node in nodes)
@@ -102,13 +102,15 @@ class Columns:
             row = _ROWS.get(node.op)
             if row is None:
                 raise CarryError(f"{node.op.name} of bits")
-            return row(node, *(self._operand(arg) for arg in node.args))
+            return row(node, *(self._operand(node, k) for k in range(len(node.args))))
         except CarryError as error:
             return self._own_columns(node, str(error))
 
-    def _operand(self, arg: Expr) -> BitForm:
-        if arg.is_const and arg.data < 0:
-            return BitForm(())  # the rows of operations read negative numbers themselves
+    def _operand(self, node: Expr, k: int) -> BitForm:
+        arg = node.args[k]
+        is_mixed = node.op in _WITH_NEGATIVE and any(not other.is_const for other in node.args)
+        if is_mixed and arg.is_const and arg.data < 0 and not (node.op is ops.SUB and k == 0):
+            return BitForm(())  # the operation reads the number itself
         found = self._forms[arg]
         if isinstance(found, str):
             raise CarryError(found)
@@ -156,6 +158,9 @@ class Columns:
             term: sum((assignment >> column & 1) << b for b, column in enumerate(places)) + self.offsets.get(term, 0)
             for term, places in self.places.items()
         }
+
+
+_WITH_NEGATIVE: Final = frozenset((ops.ADD, ops.SUB, ops.BITAND))
 
 
 # -- operations --------------------------------------------------------------------------------------------------------
@@ -300,15 +305,6 @@ def _cast(node: Expr, a: BitForm) -> BitForm:
     return a
 
 
-def _nonnegative(combined: Callable[[BitForm, BitForm], BitForm]) -> Callable[..., BitForm]:
-    def row(node: Expr, a: BitForm, b: BitForm) -> BitForm:
-        if any(arg.is_const and arg.data < 0 for arg in node.args):
-            raise CarryError("a negative number")
-        return combined(a, b)
-
-    return row
-
-
 def _shifted(by: int) -> int:
     if by < 0:
         raise CarryError("a negative shift")
@@ -319,7 +315,7 @@ _ROWS: Final[Mapping[ops.Op, Callable[..., BitForm]]] = {
     ops.CONST: lambda node: _number(node.data),
     ops.ADD: _added,
     ops.SUB: _subtracted,
-    ops.BITXOR: _nonnegative(xor),
+    ops.BITXOR: lambda node, a, b: xor(a, b),
     ops.BITOR: _joined,
     ops.BITAND: _by_number(_masked),
     ops.MUL: _by_number(_times),

@@ -70,7 +70,7 @@ def rank(rows: Iterable[int]) -> int:
 
 
 def kernel_vector(rows: Sequence[int], columns: int) -> int | None:
-    """A nonzero assignment of the columns from 1 to `columns` at which all linear parts are 0; `None` if none exists."""
+    """A nonzero assignment of the columns from 1 on at which all linear parts are 0; `None` if none exists."""
     basis = Basis(row & ~1 for row in rows)
     free = next((c for c in range(1, columns + 1) if c not in basis.rows), None)
     if free is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from intset.budgets import BITWISE_NODES
 from intset.expr import ops
 from intset.expr.dag import conjuncts, is_small, postorder, rewrite
-from intset.expr.node import Cond, Expr, PlainVar, make
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
 from intset.expr.range import Range
 from intset.frame import Frame
 from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, speaks_of_bits
@@ -173,8 +173,8 @@ def follows_by_bits(frame: Frame, goal: Cond) -> bool:
     if not tops or not is_small(BITWISE_NODES, (goal,)):
         return False
     columns = columns_of(frame)
-    replaced: dict[Expr, Expr] = {}
-    ranges: dict[PlainVar, Range] = {}
+    replaced: dict[Node, Node] = {}
+    ranges: dict[Var, Range | None] = {}
     for e in tops:
         try:
             whole, low = split(columns.form(e), columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +22,8 @@ from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
+from intset.frame import Frame
+from intset.prover.bits import bit_proof
 from intset.prover.combination import combinations
 from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError
@@ -28,6 +31,7 @@ from intset.prover.smt import SmtSession
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
+    "bits": ("bits", "linear", "isl", "points", "z3"),
     "isl": ("isl", "linear", "points", "z3"),
     "points": ("points", "isl", "linear", "z3"),
     "z3": ("z3", "linear", "isl", "points"),
@@ -178,6 +182,13 @@ def _linear(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[
         yield replace(claim, kind="linear", combinations=solved)
 
 
+def _bits(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
+    frame = Frame(dict(claim.ranges), claim.facts)
+    found = None if claim.vacuous else bit_proof(frame, claim.goal)
+    if found is not None:
+        yield replace(claim, kind="bits", text=json.dumps([[case.literal, case.sums] for case in found.cases]))
+
+
 def _isl(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
     text = emptiness_text(premises_of(claim), None if claim.vacuous else claim.goal)
     if text is not None:
@@ -220,6 +231,7 @@ def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
 
 _FINDERS: Mapping[str, Callable[[Certificate, Basis, SearchBudget], Iterator[Certificate]]] = {
     "linear": _linear,
+    "bits": _bits,
     "isl": _isl,
     "points": _points,
     "z3": _z3,

@@ -376,7 +376,7 @@ def _as_a_whole(root: Any, known: Normalizer) -> Node:
     return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
 
 
-def _by_bits(node: Expr, known: Normalizer) -> Expr | None:
+def _by_bits(node: Expr, known: Normalizer) -> Any:
     """The `^` of shifted and masked terms that an expression is, bit by bit."""
     columns = Columns(lambda term: known.bounds(known.form(term)))
     try:
