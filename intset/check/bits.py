@@ -87,7 +87,10 @@ class BitRows:
         negative = [k for k, arg in enumerate(e.args) if self._known[arg] is None]
         if negative and (len(negative) == 2 or e.op not in _WITH_NEGATIVE or (e.op is ops.SUB and negative == [0])):
             raise _UnreadError
-        return _READ[e.op](e, *(self._known[arg] for arg in e.args))
+        rows, tails = _READ[e.op](e, *(self._known[arg] for arg in e.args))
+        while rows and not rows[-1] and not tails:
+            rows = rows[:-1]
+        return rows, tails
 
     def _variable(self, v: Var) -> tuple[tuple[Row, ...], dict[Expr, int]]:
         low, high = self.low.get(v), self.high.get(v)
@@ -351,7 +354,7 @@ class RankEvidence:
         if any((column in total) != (i == k) for i, total in enumerate(sums) for k, column in enumerate(columns)):
             return False
         depends = dict(self.dependencies)
-        free = [k for k in range(len(rows)) if k not in depends]
+        free = [k for k in range(len(rows)) if linear[k] and k not in depends]
         used = {k for chosen, _ in self.pivots for k in chosen} | {k for ks in depends.values() for k in ks}
         return (
             len(free) == len(self.pivots)
