@@ -1,0 +1,124 @@
+"""Bank conflicts, contiguity and alignment of addresses against enumeration."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import defaultdict
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from intset import Context, InputError, Range, ShapeVar, Var, const, evaluate
+from lowering import alignment, bank_conflicts, contiguity
+from tests.sweeps import daily
+
+i, j, k = (Var(name) for name in "ijk")
+n = ShapeVar("n", lower=1)
+A = i * 128 + j * 2
+SWIZZLED = A ^ ((A >> 3) & 112)
+
+
+@pytest.mark.parametrize("count", [8, 32, 256, n], ids=str)
+def test_a_swizzled_tile(count):
+    ctx = Context({i: Range(0, count), j: Range(0, 64)})
+    assert alignment(SWIZZLED, ctx).value == 2
+    assert contiguity(SWIZZLED, j, ctx, step=2).value == 8
+    if count is not n:
+        rows = Context({i: Range(0, 8), j: Range(0, 64), k: Range(0, count)})
+        chunk = (SWIZZLED + k * 1024).substitute({j: j // 8 * 8})
+        straight = (A + k * 1024).substitute({j: j // 8 * 8})
+        assert bank_conflicts(chunk, [i], rows).value == 1
+        assert bank_conflicts(straight, [i], rows).value == 8
+
+
+def test_lanes_in_two_variables_of_a_tile_of_unknown_height():
+    ctx = Context({i: Range(0, n), k: Range(0, 4), j: Range(0, 8)})
+    found = bank_conflicts((i * 1024 + k * 128 + j * 16) ^ (k * 32), [k, j], ctx)
+    assert (found.value, found.is_exact) == (4, True)
+    assert found.certificate().check()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda ctx: bank_conflicts(i * 12, [i], ctx), "not known: a sum that may carry"),
+        (lambda ctx: bank_conflicts(i * 4, [j], Context({i: Range(0, 8), j: Range.of_extent(0, n)})), ""),
+        (lambda ctx: bank_conflicts(j * 4, [j], Context({j: Range.of_extent(0, n)})), "no constant end"),
+        (lambda ctx: bank_conflicts(i * 4, [i], ctx, banks=12), "power of two"),
+        (lambda ctx: contiguity(i * 4, i, ctx, step=3), "power of two"),
+        (lambda ctx: alignment(const(0), ctx), "always 0"),
+        (lambda ctx: alignment(i - 9, ctx), "may borrow"),
+        (lambda ctx: alignment(i, {}), "a Context"),
+    ],
+)
+def test_what_is_not_made_of_bits_is_refused(asked, message):
+    ctx = Context({i: Range(0, 8)})
+    if not message:
+        assert asked(ctx).value == 1
+        return
+    with pytest.raises(InputError, match=message):
+        asked(ctx)
+
+
+def test_an_answer_is_pickled_and_its_certificate_refuses_a_change():
+    ctx = Context({i: Range(0, 32), j: Range(0, 64)})
+    found = bank_conflicts(SWIZZLED, [i], ctx)
+    copy = pickle.loads(pickle.dumps(found))
+    assert (copy.value, repr(copy)) == (found.value, repr(found)) and copy.certificate().check()
+    cert = found.certificate()
+    assert not replace(cert, value=cert.value * 2).check()
+    words, banks = cert.ranks
+    (chosen, column), *rest = words.pivots
+    broken = replace(words, pivots=(((*chosen, chosen[0]), column), *rest))
+    assert not replace(cert, ranks=(broken, banks)).check()
+
+
+def is_run(length, step, v, addresses, variables):
+    """Whether addresses of blocks of `length` values of `v` are `step` apart."""
+    place = variables.index(v)
+    for point, address in addresses.items():
+        after = (*point[:place], point[place] + 1, *point[place + 1 :])
+        if point[place] % length < length - 1 and addresses.get(after, address + step) - address != step:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("first", daily(range(0, 2_000, 50), 10))
+def test_drawn_addresses_against_enumeration(first):
+    for seed in range(first, first + 50):
+        rng = random.Random(seed)
+        variables = [i, j, k][: rng.randint(1, 3)]
+        powers = rng.random() < 0.7
+        extents = {v: 1 << rng.randint(0, 4) if powers else rng.randint(1, 12) for v in variables}
+        ctx = Context({v: Range(0, extent) for v, extent in extents.items()})
+        e = const(0)
+        for v in variables:
+            e = e + v * (1 << rng.choice([0, 1, 2, 5, 7])) if rng.random() < 0.5 else e ^ (v << rng.choice([1, 2, 6]))
+        if rng.random() < 0.7:
+            e = e ^ ((e >> rng.randint(1, 5)) & rng.choice([112, 7, 96]))
+        points = [dict(zip(variables, at, strict=True)) for at in product(*map(range, extents.values()))]
+        addresses = {tuple(point.values()): int(evaluate(e, point)) for point in points}
+        lanes = rng.sample(variables, rng.randint(1, len(variables)))
+        banks, width = rng.choice([4, 8, 32]), rng.choice([1, 4])
+        try:
+            found = bank_conflicts(e, lanes, ctx, banks, width)
+        except InputError:
+            continue
+        words: dict[tuple[object, ...], set[int]] = defaultdict(set)
+        for point, address in zip(points, addresses.values(), strict=True):
+            others = tuple(point[v] for v in variables if v not in lanes)
+            words[(*others, address // width % banks)].add(address // width)
+        worst = max(map(len, words.values()))
+        assert found.value == worst if found.is_exact else found.value >= worst, (seed, e)
+        if any(addresses.values()):
+            aligned = alignment(e, ctx)
+            assert all(address % aligned.value == 0 for address in addresses.values())
+            assert not aligned.is_exact or any(address % (aligned.value * 2) for address in addresses.values())
+        v, step = rng.choice(variables), rng.choice([1, 2, 4])
+        run = contiguity(e, v, ctx, step)
+
+        assert is_run(run.value, step, v, addresses, variables), (seed, e)
+        if run.is_exact and run.value * 2 <= extents[v]:
+            assert not is_run(run.value * 2, step, v, addresses, variables), (seed, e)
