@@ -32,9 +32,9 @@ from intset.prover.proof import prove_in
 from intset.prover.question import REFUTED, Basis
 from intset.prover.simplex import SearchBudget
 
-KINDS = ("linear", "isl", "points", "z3")
-LISTED = ("points", "linear", "isl", "z3")  # for answers found by enumeration
-LISTED_TIERS = ("linear", "points", "isl", "z3")
+KINDS = ("linear", "bits", "isl", "points", "z3")
+LISTED = ("points", "linear", "bits", "isl", "z3")  # for answers found by enumeration
+LISTED_TIERS = ("linear", "points", "bits", "isl", "z3")
 LARGE = (7, 3, None)  # lower bounds on sizes that make range ends distinguishable; None: unconstrained
 
 
