@@ -10,7 +10,7 @@ from lowering.division import lower_division
 from lowering.errors import AccessError, CheckError, CompilerError, ExplorationError, InterfaceError, LayoutError
 from lowering.explore import Exploration, Footprints, Lowering, Measure, ModelledCost, Timing, explore
 from lowering.interpreter import run
-from lowering.layout import IndexMap
+from lowering.layout import IndexMap, Layout
 from lowering.layout.cache import cache_read, cache_write
 from lowering.layout.constraint import add_constraint
 from lowering.layout.padding_value import element
@@ -75,6 +75,7 @@ __all__ = [
     "Hoisted",
     "IndexMap",
     "InterfaceError",
+    "Layout",
     "LayoutError",
     "Lowering",
     "Measure",

@@ -4,6 +4,7 @@ Guarantee: a transformed function stores the same elements in another layout; pa
 never accessed.
 
 index_map.py      `IndexMap`; packing.py packs numpy arrays by one
+strided.py        `Layout`, shapes and strides with their algebra
 transform.py      `transform_layout`, `with_layouts`
 cache.py          `cache_read`, `cache_write`
 constraint.py     `add_constraint`
@@ -12,5 +13,6 @@ relocation.py     redirection of all accesses of a tensor; nests that store or a
 """
 
 from lowering.layout.index_map import IndexMap
+from lowering.layout.strided import Layout
 
-__all__ = ["IndexMap"]
+__all__ = ["IndexMap", "Layout"]

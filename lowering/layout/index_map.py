@@ -28,6 +28,8 @@ from lowering.layout.packing import packed, unpacked
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from lowering.layout.strided import Layout
+
 Extent = int | Expr
 NewIndices: TypeAlias = "IntLike | Sequence[IntLike]"
 LayoutFunction: TypeAlias = (
@@ -216,6 +218,20 @@ class IndexMap(Configured):
             raise LayoutError(f"the inverse of the map is not known as expressions: {error}") from error
         where = [] if padding.op is ops.BOOL and not padding.data else [logical_not(padding)]
         return _restored(variables, self.ranges, [values[v] for v in self.variables], self._ctx, where, self)
+
+    def layout(self) -> Layout:
+        """The shapes and strides of a map to one index.
+
+        Raises
+        ------
+        LayoutError: the index is no sum of old indices, or of their digits, times strides.
+
+        >>> str(IndexMap(lambda i, j: i % 4 * 8 + i // 4 + j * 32, (8, 2)).layout())
+        '((4,2),2):((8,1),32)'
+        """
+        from lowering.layout.strided import layout_of
+
+        return layout_of(self)
 
     def check_injective(self) -> None:
         """Raise `LayoutError`, with two colliding old points or the reason, unless the map is proved injective."""

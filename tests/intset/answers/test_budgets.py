@@ -126,6 +126,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
         "box",
         "notes",
         "coordinate_bounds",
+        "point",
         "mentioned",
         "base",
         "strides",
