@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from intset.check.bits import AddressCertificate, RankEvidence
+from intset.check.bit_rows import AddressCertificate, RankEvidence
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.arguments import as_count, listed, of_kind
@@ -20,7 +20,7 @@ from intset.expr.node import Expr, IntLike, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.linear.bitforms import BitForm, CarryError, Columns
-from intset.linear.f2 import Basis
+from intset.linear.f2 import RowBasis
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def bank_conflicts(e: IntLike, lanes: Sequence[Var], ctx: Context, banks: int = 
     _refuse_fresh(columns, running)
     mask = sum(1 << column for v in running for column in columns.places.get(v, ()))
     words = [row & mask for row in form.rows[word_bits:]]
-    of_words, of_banks = Basis(words), Basis(words[:bank_bits])
+    of_words, of_banks = RowBasis(words), RowBasis(words[:bank_bits])
     is_exact, notes = _precision(ctx, running)
     value = 1 << of_words.rank - of_banks.rank
     evidence = AddressCertificate(
@@ -195,7 +195,7 @@ def _ranges(ctx: Context, address: Expr) -> tuple[tuple[Var, Range], ...]:
     return tuple((v, ctx.ranges[v]) for v in free_vars(address) if v in ctx.ranges)
 
 
-def _evidence(basis: Basis, columns: Columns) -> RankEvidence:
+def _evidence(basis: RowBasis, columns: Columns) -> RankEvidence:
     def rows(mask: int) -> tuple[int, ...]:
         return tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
 

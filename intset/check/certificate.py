@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from intset.check.bits import check_bits
+from intset.check.bit_rows import check_bits
 from intset.check.evidence import (
     Combination,
     Premise,

@@ -16,7 +16,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, IntLike, as_expr
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import CarryError, Columns
-from intset.linear.f2 import Basis, extreme
+from intset.linear.f2 import RowBasis, extreme
 
 
 class BitSet(IntSet):
@@ -31,10 +31,10 @@ class BitSet(IntSet):
         """An element: the one of all columns 0."""
         return sum((row & 1) << p for p, row in enumerate(self.rows))
 
-    def directions(self) -> Basis:
+    def directions(self) -> RowBasis:
         """The differences of elements, as rows over the bits of the number, from column 1 on."""
         columns = max((row.bit_length() for row in self.rows), default=0)
-        return Basis(
+        return RowBasis(
             sum((row >> column & 1) << p + 1 for p, row in enumerate(self.rows)) for column in range(1, columns)
         )
 

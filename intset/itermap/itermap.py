@@ -19,7 +19,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
-from intset.itermap.bits import BitMap
+from intset.itermap.bit_maps import BitMap
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
 from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
 from intset.prover.proof import REFUTED

@@ -16,7 +16,7 @@ class ReducedRow(NamedTuple):
     made_of: int
 
 
-class Basis:
+class RowBasis:
     """A reduced basis of the space that rows span, by Gauss and Jordan.
 
     Attributes
@@ -66,12 +66,12 @@ class Basis:
 
 def rank(rows: Iterable[int]) -> int:
     """The rank of the linear parts of rows."""
-    return Basis(row & ~1 for row in rows).rank
+    return RowBasis(row & ~1 for row in rows).rank
 
 
 def kernel_vector(rows: Sequence[int], columns: int) -> int | None:
     """A nonzero assignment of the columns from 1 on at which all linear parts are 0; `None` if none exists."""
-    basis = Basis(row & ~1 for row in rows)
+    basis = RowBasis(row & ~1 for row in rows)
     free = next((c for c in range(1, columns + 1) if c not in basis.rows), None)
     if free is None:
         return None

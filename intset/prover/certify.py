@@ -23,7 +23,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
-from intset.prover.bits import bit_proof
+from intset.prover.bit_proofs import bit_proof
 from intset.prover.combination import combinations
 from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError

@@ -37,7 +37,7 @@ from intset.linear.bitforms import speaks_of_bits
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.plain import ends
-from intset.prover.bits import bit_proof, follows_by_bits
+from intset.prover.bit_proofs import bit_proof, follows_by_bits
 from intset.prover.cases import covers_all_values, follows, holds_by_cases
 from intset.prover.question import PROVED, REFUTED, UNKNOWN, Basis, Decided, ProofQuestion
 from intset.prover.smt import SmtSession, effort, nesting
@@ -259,7 +259,7 @@ def _stretched(question: ProofQuestion, form: Linear, side: int) -> Point:
 
 
 def bits_tier(question: ProofQuestion) -> TierVerdict:
-    """Decide by rows over F2 (`intset.prover.bits`)."""
+    """Decide by rows over F2 (`intset.prover.bit_proofs`)."""
     if not speaks_of_bits((question.goal, *question.query.facts)):
         return TierVerdict(UNKNOWN, reason="no bits are spoken of")
     if bit_proof(question.frame, question.goal) is not None or follows_by_bits(question.frame, question.goal):

@@ -33,7 +33,9 @@ def from_cute(text: str, sizes: Mapping[str, IntLike] | None = None, ctx: Contex
     >>> from_cute("((_2,2),8):((1,_2),4)")(5)
     5
     """
-    reader = _Reader(of_kind(str, text, "a layout of CuTe", "a text"), mapped({} if sizes is None else sizes, "sizes"))
+    reader = _TreeReader(
+        of_kind(str, text, "a layout of CuTe", "a text"), mapped({} if sizes is None else sizes, "sizes")
+    )
     shape = reader.tree()
     stride = reader.tree() if reader.take(":") else None
     reader.end()
@@ -49,7 +51,7 @@ def to_cute(layout: Layout) -> str:
     return str(of_kind(Layout, layout, "what is written", "a Layout"))
 
 
-class _Reader:
+class _TreeReader:
     """Reads trees of sizes."""
 
     def __init__(self, text: str, sizes: Mapping[str, Any]) -> None:

@@ -99,7 +99,9 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
     ({'y': [[1, 1], [2, 0]], 'x': [[0, 1]]}, {'dim0': 4, 'dim1': 2})
     """
     source = of_kind(IndexMap, index_map, "what is written", "an IndexMap")
-    known = source.ctx.extended(ranges=dict(zip(source.variables, source._old, strict=True))).frame.known
+    known = source.ctx.extended(
+        ranges={v: Range(0, extent) for v, extent in zip(source.variables, source.shape, strict=True)}
+    ).frame.known
     columns = Columns(lambda term: known.bounds(known.form(term)))
     try:
         inputs = [columns.form(v) for v in source.variables]

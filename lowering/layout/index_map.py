@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bound.dtypes import Array, Numeric
@@ -22,15 +23,14 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.itermap.general import YES, Verdict
 from intset.itermap.itermap import IterMap, iter_map
+from intset.linear.form import factors, spine
 from lowering.errors import LayoutError
 from lowering.layout.packing import packed, unpacked
+from lowering.layout.strided import MAPS, Extent, Layout, Mode
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from lowering.layout.strided import Layout
-
-Extent = int | Expr
 NewIndices: TypeAlias = "IntLike | Sequence[IntLike]"
 LayoutFunction: TypeAlias = (
     Callable[[Var], NewIndices]
@@ -229,9 +229,7 @@ class IndexMap(Configured):
         >>> str(IndexMap(lambda i, j: i % 4 * 8 + i // 4 + j * 32, (8, 2)).layout())
         '((4,2),2):((8,1),32)'
         """
-        from lowering.layout.strided import layout_of
-
-        return layout_of(self)
+        return _layout_of(self)
 
     def check_injective(self) -> None:
         """Raise `LayoutError`, with two colliding old points or the reason, unless the map is proved injective."""
@@ -504,3 +502,61 @@ for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
     _define(_name, IndexNumber)
 for _name in "lt le gt ge eq ne".split():
     _define(f"__{_name}__", truth)
+
+
+def _layout_of(index_map: IndexMap) -> Layout:
+    """The layout of a map to one index: a sum of old indices, or of their digits, times strides."""
+    if len(index_map.exprs) != 1:
+        raise LayoutError(f"a layout has one new index, not {len(index_map.exprs)}")
+    ctx = index_map.ctx.extended(ranges=dict(zip(index_map.variables, index_map._old, strict=True)))
+    offset, terms = spine(ctx.canonical(index_map.exprs[0]))
+    if offset:
+        raise LayoutError(f"a layout maps 0 to 0, not to {offset}")
+    digits: dict[Expr, list[tuple[int, int | None, Extent]]] = {v: [] for v in index_map.variables}
+    for term, number in terms.items():
+        parts = factors(term)
+        (e, *others) = sorted(parts, key=lambda part: not any(v in digits for v in part.free_vars()))
+        factor: Extent = reduce(operator.mul, others, as_expr(number)) if others else number
+        if any(v in digits for part in others for v in part.free_vars()):
+            raise LayoutError(f"{shown(term)} is no digit of an old index")
+        inner, extent = (e.args[0], constant_value(e.args[1])) if e.op is ops.FLOORMOD else (e, None)
+        by: int | None = 1
+        if inner.op is ops.FLOORDIV:
+            inner, by = inner.args[0], constant_value(inner.args[1])
+        if inner not in digits or by is None or (e.op is ops.FLOORMOD and extent is None):
+            raise LayoutError(f"{shown(e)} is no digit of an old index")
+        digits[inner].append((by, extent, factor))
+    shape, stride = [], []
+    for v, whole in zip(index_map.variables, index_map.shape, strict=True):
+        modes: list[Mode] = []
+        below = 1
+        for by, extent, factor in sorted(digits[v], key=lambda digit: digit[0]):
+            if by % below:
+                raise LayoutError(f"the digits of {v} overlap")
+            if by > below:
+                modes.append((by // below, 0))
+                below = by
+            size = extent if extent is not None else _whole_quotient(ctx, whole, below)
+            modes.append((size, factor))
+            below = below * size if isinstance(size, int) else 0
+            if not below:
+                break
+        if not modes:
+            modes = [(_plain(as_expr(whole)), 0)]
+        elif below and not ctx.prove(as_expr(whole).eq(below)):
+            rest = _whole_quotient(ctx, whole, below)
+            modes.append((rest, 0))
+        shape.append(modes[0][0] if len(modes) == 1 else tuple(s for s, _ in modes))
+        stride.append(modes[0][1] if len(modes) == 1 else tuple(d for _, d in modes))
+    if len(shape) == 1:
+        return Layout(shape[0], stride[0], index_map.ctx)
+    return Layout(tuple(shape), tuple(stride), index_map.ctx)
+
+
+def _whole_quotient(ctx: Context, whole: Extent, by: int) -> Extent:
+    if not ctx.prove((as_expr(whole) % by).eq(0)):
+        raise LayoutError(f"{by} is not proved to divide the extent {whole}")
+    return _plain(ctx.simplify(as_expr(whole) // by))
+
+
+MAPS.make = IndexMap

@@ -22,26 +22,38 @@ Source: A Note on the Algebra of CuTe Layouts, 2024.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import mul
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intset.config import Configured, all_as_configured
 from intset.context import Context
-from intset.expr import ops
 from intset.expr.arguments import as_int, of_kind
 from intset.expr.build import ceildiv
 from intset.expr.node import Expr, IntLike, as_expr, constant_value
 from intset.expr.printer import shown
 from intset.itermap.general import Verdict
-from intset.linear.form import factors, spine
 from lowering.errors import LayoutError
-from lowering.layout.index_map import IndexMap
 
-Size: TypeAlias = "int | Expr"
-Tree: TypeAlias = "Size | tuple[Any, ...]"  # a size, or a tuple of trees
-Mode: TypeAlias = tuple[Size, Size]  # extent and stride
+if TYPE_CHECKING:
+    from lowering.layout.index_map import IndexMap
+
+Extent: TypeAlias = "int | Expr"
+Tree: TypeAlias = "int | Expr | tuple[Tree, ...]"
+Coordinate: TypeAlias = "IntLike | Sequence[Coordinate]"  # an index, or one for each mode
+Tiler: TypeAlias = "Layout | IntLike | tuple[Tiler, ...]"
+Mode: TypeAlias = tuple[Extent, Extent]  # extent and stride
+
+
+class MapMaker:
+    """The class `IndexMap`, which stands above this module and is set by it."""
+
+    __slots__ = ("make",)
+    make: Callable[[Callable[..., list[Expr]], tuple[Extent, ...], Context], IndexMap]
+
+
+MAPS = MapMaker()
 
 
 @all_as_configured
@@ -107,11 +119,11 @@ class Layout(Configured):
     # -- the map ------------------------------------------------------------------------------------------------------
 
     @property
-    def size(self) -> Size:
+    def size(self) -> Extent:
         return _short(self._known, reduce(mul, (extent for extent, _ in self.modes), 1))
 
     @property
-    def cosize(self) -> Size:
+    def cosize(self) -> Extent:
         return _short(self._known, sum(((extent - 1) * d for extent, d in self.modes), 1))
 
     @property
@@ -134,14 +146,14 @@ class Layout(Configured):
     def __iter__(self) -> Iterator[Layout]:
         return (self[k] for k in range(self.rank))
 
-    def __call__(self, *index: Any) -> Size:
+    def __call__(self, *index: Coordinate) -> Extent:
         """The offset of a flat index `layout(k)`, or of a coordinate `layout(i, j)` with an index for each mode.
 
         Raises
         ------
         LayoutError: another number of indices than modes.
         """
-        coordinate = index[0] if len(index) == 1 else index
+        coordinate: Coordinate = index[0] if len(index) == 1 else index
         return _offset(coordinate, self.shape, self.stride)
 
     def index_map(self) -> IndexMap:
@@ -152,7 +164,7 @@ class Layout(Configured):
             terms = [i * d for i, d in zip(index, strides, strict=True)]
             return [as_expr(reduce(lambda a, b: a + b, terms))]
 
-        return IndexMap(offset, tuple(extent for extent, _ in self.modes), self._known)
+        return MAPS.make(offset, tuple(extent for extent, _ in self.modes), self._known)
 
     @property
     def injective(self) -> Verdict:
@@ -191,14 +203,14 @@ class Layout(Configured):
         if not after._at_most(self.cosize, after.size):
             raise LayoutError(f"{self} reaches the offset {self.cosize} - 1, beyond the size {after.size} of {other}")
         digits = after.coalesce().modes
-        carried: list[Size] = [0] * len(digits)
+        carried: list[Extent] = [0] * len(digits)
         tree = after._composed(self.shape, self.stride, digits, carried)
         for (extent, _), most in zip(digits[:-1], carried, strict=False):
             if not after._at_most(most, extent - 1):
                 raise LayoutError(f"digits of the extent {extent} of {other} may carry: their sum reaches {most}")
         return Layout(*tree, after.ctx)
 
-    def _composed(self, shape: Tree, stride: Tree, digits: Sequence[Mode], carried: list[Size]) -> tuple[Tree, Tree]:
+    def _composed(self, shape: Tree, stride: Tree, digits: Sequence[Mode], carried: list[Extent]) -> tuple[Tree, Tree]:
         if isinstance(shape, tuple) and isinstance(stride, tuple):
             pairs = [self._composed(s, d, digits, carried) for s, d in zip(shape, stride, strict=True)]
             return tuple(s for s, _ in pairs), tuple(d for _, d in pairs)
@@ -208,7 +220,7 @@ class Layout(Configured):
             return pieces[0]
         return tuple(s for s, _ in pieces), tuple(d for _, d in pieces)
 
-    def _digits_of(self, extent: Size, step: Size, digits: Sequence[Mode], carried: list[Size]) -> Iterator[Mode]:
+    def _digits_of(self, extent: Extent, step: Extent, digits: Sequence[Mode], carried: list[Extent]) -> Iterator[Mode]:
         """The modes of one mode `extent:step` after digits; adds to `carried` what each digit reaches."""
         if self._equal(step, 0) or self._equal(extent, 1):
             yield extent, 0
@@ -243,7 +255,7 @@ class Layout(Configured):
         LayoutError: modes overlap, strides are not ordered, or one is no multiple of the modes below it.
         """
         found: list[Mode] = []
-        filled: Size = 1
+        filled: Extent = 1
         for extent, d in self._ascending():
             if not self._at_most(filled, d):
                 raise LayoutError(f"{self} overlaps itself, or is not proved not to: {filled} is above the stride {d}")
@@ -254,7 +266,7 @@ class Layout(Configured):
             filled = _short(self._known, extent * d)
         whole = _size(size, "the size")
         if self._at_most(whole, filled):
-            rest: Size = 1
+            rest: Extent = 1
         elif isinstance(whole, int) and isinstance(filled, int):
             rest = -(-whole // filled)
         elif (quotient := self._quotient(whole, filled)) is not None:
@@ -263,7 +275,7 @@ class Layout(Configured):
             rest = _short(self._known, ceildiv(as_expr(whole), as_expr(filled)))
         return self._like([*found, (rest, filled)]).coalesce()
 
-    def divide(self, tiler: Layout | IntLike | tuple[Any, ...]) -> Layout:
+    def divide(self, tiler: Tiler) -> Layout:
         """The layout by tiles: first the coordinate in a tile, then the number of the tile.
 
         `tiler` is a layout of a tile within this layout's size, a size, or a tuple of them, one for each mode.
@@ -285,12 +297,12 @@ class Layout(Configured):
     def right_inverse(self) -> Layout:
         """The largest layout found with `self(inverse(k)) == k`."""
         found: list[Mode] = []
-        left: list[tuple[Size, Size, Size]] = []
-        step: Size = 1
+        left: list[tuple[Extent, Extent, Extent]] = []
+        step: Extent = 1
         for extent, d in self.modes:
             left.append((extent, d, step))
             step = _short(self._known, step * extent)
-        now: Size = 1
+        now: Extent = 1
         while hit := next((m for m in left if not self._equal(m[0], 1) and self._equal(m[1], now)), None):
             left.remove(hit)
             found.append((hit[0], hit[2]))
@@ -310,15 +322,15 @@ class Layout(Configured):
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _equal(self, a: Size, b: Size) -> bool:
+    def _equal(self, a: Extent, b: Extent) -> bool:
         if isinstance(a, int) and isinstance(b, int):
             return a == b
         return bool(self._known.prove(as_expr(a).eq(b)))
 
-    def _at_most(self, a: Size, b: Size) -> bool:
+    def _at_most(self, a: Extent, b: Extent) -> bool:
         return a <= b if isinstance(a, int) and isinstance(b, int) else bool(self._known.prove(as_expr(a) <= b))
 
-    def _quotient(self, a: Size, b: Size) -> Size | None:
+    def _quotient(self, a: Extent, b: Extent) -> Extent | None:
         """`a / b` if it is proved to be whole; `None` otherwise."""
         if isinstance(a, int) and isinstance(b, int):
             return a // b if b and a % b == 0 else None
@@ -362,13 +374,13 @@ class Layout(Configured):
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
-def _size(x: object, what: str) -> Size:
+def _size(x: object, what: str) -> Extent:
     e = as_expr(x, what)
     value = constant_value(e)
     return e if value is None else value
 
 
-def _short(ctx: Context, x: Size) -> Size:
+def _short(ctx: Context, x: Extent) -> Extent:
     return x if isinstance(x, int) else _size(ctx.simplify(x), "a size")
 
 
@@ -380,10 +392,10 @@ def _tree(tree: object, what: str) -> Tree:
     return tuple(_tree(part, what) for part in tree)
 
 
-def _compact(shape: Tree, step: Size) -> tuple[Tree, Size]:
+def _compact(shape: Tree, step: Extent) -> tuple[Tree, Extent]:
     """The strides of a dense layout from `step` on, the first mode fastest, and the step after it."""
     if not isinstance(shape, tuple):
-        return step, _size(step * shape, "a stride")
+        return step, shape if isinstance(step, int) and step == 1 else _size(step * shape, "a stride")
     strides = []
     for part in shape:
         stride, step = _compact(part, step)
@@ -401,22 +413,36 @@ def _zipped(shape: Tree, stride: Tree) -> Iterator[Mode]:
         yield shape, stride
 
 
-def _offset(coordinate: Any, shape: Tree, stride: Tree) -> Size:
+def _offset(coordinate: Any, shape: Tree, stride: Tree) -> Extent:
     if isinstance(coordinate, (tuple, list)):
         if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(coordinate) != len(shape):
             modes = len(shape) if isinstance(shape, tuple) else 1
             raise LayoutError(f"{len(coordinate)} indices for {modes} modes: {shown(coordinate)}")
-        parts = [_offset(c, s, d) for c, s, d in zip(coordinate, shape, stride, strict=True)]
-        return _size(reduce(lambda a, b: a + b, parts), "an offset")
-    left: Size = _size(coordinate, "an index")
-    total: Size = 0
+        offset: Extent = 0
+        for c, s, d in zip(coordinate, shape, stride, strict=True):
+            offset = _plus(offset, _offset(c, s, d), 1)
+        return offset
+    left: Extent = _size(coordinate, "an index")
+    total: Extent = 0
     leaves = list(_zipped(shape, stride))
     for k, (extent, d) in enumerate(leaves):
-        if k == len(leaves) - 1:
-            total = total + left * d
-        else:
-            total, left = total + (left % extent) * d, left // extent
+        is_last = k == len(leaves) - 1
+        total = _plus(total, left if is_last else left % extent, d)
+        left = left if is_last else left // extent
     return _size(total, "an offset")
+
+
+def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
+    """`total + index * d`, without terms 0 and factors 1."""
+    if isinstance(d, int) and d < 2:
+        more = index if d else 0
+    elif isinstance(index, int) and index < 2:
+        more = d if index == 1 else index * d
+    else:
+        more = index * d
+    return (
+        more if isinstance(total, int) and not total else total if isinstance(more, int) and not more else total + more
+    )
 
 
 def _joined(layouts: Sequence[Layout], ctx: Context) -> Layout:
@@ -444,66 +470,3 @@ def _text(tree: Tree) -> str:
         return f"({','.join(map(_text, tree))})"
     text = str(tree)
     return text.replace(" ", "") if isinstance(tree, int) or text.isidentifier() else f"{{{text}}}"
-
-
-# -- from maps ---------------------------------------------------------------------------------------------------------
-
-
-def layout_of(index_map: IndexMap) -> Layout:
-    """The layout of a map to one index: a sum of old indices, or of their digits, times strides.
-
-    Raises
-    ------
-    LayoutError: the map is no such sum; the message names the term.
-    """
-    if len(index_map.exprs) != 1:
-        raise LayoutError(f"a layout has one new index, not {len(index_map.exprs)}")
-    ctx = index_map.ctx.extended(ranges=dict(zip(index_map.variables, index_map._old, strict=True)))
-    offset, terms = spine(ctx.canonical(index_map.exprs[0]))
-    if offset:
-        raise LayoutError(f"a layout maps 0 to 0, not to {offset}")
-    digits: dict[Expr, list[tuple[int, int | None, Size]]] = {v: [] for v in index_map.variables}
-    for term, number in terms.items():
-        parts = factors(term)
-        (e, *others) = sorted(parts, key=lambda part: not any(v in digits for v in part.free_vars()))
-        factor: Size = reduce(mul, others, as_expr(number)) if others else number
-        if any(v in digits for part in others for v in part.free_vars()):
-            raise LayoutError(f"{shown(term)} is no digit of an old index")
-        inner, extent = (e.args[0], constant_value(e.args[1])) if e.op is ops.FLOORMOD else (e, None)
-        by: int | None = 1
-        if inner.op is ops.FLOORDIV:
-            inner, by = inner.args[0], constant_value(inner.args[1])
-        if inner not in digits or by is None or (e.op is ops.FLOORMOD and extent is None):
-            raise LayoutError(f"{shown(e)} is no digit of an old index")
-        digits[inner].append((by, extent, factor))
-    shape, stride = [], []
-    for v, whole in zip(index_map.variables, index_map.shape, strict=True):
-        modes: list[Mode] = []
-        below = 1
-        for by, extent, factor in sorted(digits[v], key=lambda digit: digit[0]):
-            if by % below:
-                raise LayoutError(f"the digits of {v} overlap")
-            if by > below:
-                modes.append((by // below, 0))
-                below = by
-            size = extent if extent is not None else _whole_quotient(ctx, whole, below)
-            modes.append((size, factor))
-            below = below * size if isinstance(size, int) else 0
-            if not below:
-                break
-        if not modes:
-            modes = [(_size(whole, "an extent"), 0)]
-        elif below and not ctx.prove(as_expr(whole).eq(below)):
-            rest = _whole_quotient(ctx, whole, below)
-            modes.append((rest, 0))
-        shape.append(modes[0][0] if len(modes) == 1 else tuple(s for s, _ in modes))
-        stride.append(modes[0][1] if len(modes) == 1 else tuple(d for _, d in modes))
-    if len(shape) == 1:
-        return Layout(shape[0], stride[0], index_map.ctx)
-    return Layout(tuple(shape), tuple(stride), index_map.ctx)
-
-
-def _whole_quotient(ctx: Context, whole: Any, by: int) -> Size:
-    if not ctx.prove((as_expr(whole) % by).eq(0)):
-        raise LayoutError(f"{by} is not proved to divide the extent {whole}")
-    return _short(ctx, as_expr(whole) // by)

@@ -184,7 +184,7 @@ def drawn(seed: int) -> dict[str, Made]:
 
 def scheduled(seed: int) -> dict[str, Made]:
     """What is inferred and lowered of a random schedule, by the class."""
-    program = Program(seed, symbolic=bool(seed % 2))
+    program, lane = Program(seed, symbolic=bool(seed % 2)), Var("lane")
     tensor = program.outputs[0]
     bounds = infer_bound(program.schedule)
     f = lowering.lower(program.schedule, program.tensors, bounds=bounds)
@@ -195,6 +195,8 @@ def scheduled(seed: int) -> dict[str, Made]:
         "BoundsMap": bounds,
         "Function": f,
         "Dataflow": lowering.dataflow(f),
+        "Layout": lowering.Layout((4, (2, seed % 3 + 1))),
+        "AddressAnswer": lowering.alignment(lane * 4, Context({lane: Range(0, 8)})),
         "Schedule": program.schedule,
         "Stage": program.schedule[tensor],
         "Tensor": tensor,

@@ -310,7 +310,7 @@ INSIDE: dict[str, str] = {
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         ConeCutter CountByChamber Maximum Search Effort Question Encoder Workbench Account Simplifier Order Table
-        Structure Held StoredQuestion Converter KernelTerms Decisions
+        RowBasis BitMap BitRows Columns Structure Held StoredQuestion Converter KernelTerms Decisions
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
         Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment

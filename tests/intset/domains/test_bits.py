@@ -13,7 +13,7 @@ import pytest
 from intset import Context, Range, ShapeVar, Var, const, evaluate, using
 from intset.errors import UndecidedError
 from intset.expr.node import Expr
-from intset.linear.f2 import Basis, extreme, kernel_vector, rank
+from intset.linear.f2 import RowBasis, extreme, kernel_vector, rank
 from tests.sweeps import daily
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
@@ -41,7 +41,7 @@ def test_bases_kernels_and_extremes_against_all_assignments():
         kernel = kernel_vector(rows, 5)
         assert (kernel is None) == (rank(rows) == 5)
         assert kernel is None or (kernel and all(not (row & kernel & ~1).bit_count() & 1 for row in rows))
-        basis = Basis(rows)
+        basis = RowBasis(rows)
         for mask, constant in basis.relations:
             total = 0
             for p, row in enumerate(rows):

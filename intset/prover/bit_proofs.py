@@ -19,7 +19,7 @@ from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
 from intset.expr.range import Range
 from intset.frame import Frame
 from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, speaks_of_bits
-from intset.linear.f2 import Basis, extreme
+from intset.linear.f2 import RowBasis, extreme
 from intset.prover.cases import follows
 
 RowOfLiteral = tuple[int, int]  # the number of a literal, and a bit
@@ -93,7 +93,7 @@ def disjuncts(cond: Cond) -> list[Cond]:
 
 def _impossible(literals: Sequence[Cond], columns: Columns) -> RowSum | None:
     """Why the literals cannot hold together; `None` if rows do not tell."""
-    basis, given, tails = Basis(), [], []
+    basis, given, tails = RowBasis(), [], []
     differing: list[tuple[int, BitForm, BitForm]] = []
     for k, literal in enumerate(literals):
         try:

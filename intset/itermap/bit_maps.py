@@ -13,7 +13,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
 from intset.itermap.general import YES, Verdict, no
 from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, Diagonal, combined
-from intset.linear.f2 import Basis, kernel_vector
+from intset.linear.f2 import RowBasis, kernel_vector
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -54,8 +54,8 @@ class BitMap:
         return [(row, k, p) for k, form in enumerate(self.forms) for p, row in enumerate(form.rows)]
 
     @cached_property
-    def _basis(self) -> Basis:
-        return Basis(row for row, _, _ in self._rows)
+    def _basis(self) -> RowBasis:
+        return RowBasis(row for row, _, _ in self._rows)
 
     @cached_property
     def _tails(self) -> dict[Expr, tuple[int, int]] | None:
