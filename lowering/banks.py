@@ -40,6 +40,9 @@ class AddressAnswer:
     notes: tuple[str, ...]
     evidence: AddressCertificate
 
+    def __post_init__(self) -> None:
+        of_kind(AddressCertificate, self.evidence, "the evidence", "an AddressCertificate")
+
     def certificate(self) -> AddressCertificate:
         """The certificate of the answer, checked.
 

@@ -19,7 +19,7 @@ from lowering.errors import LayoutError
 if TYPE_CHECKING:
     import numpy as np
 
-    from lowering.layout.index_map import Extent, IndexMap
+    from lowering.layout.strided import Extent, IndexMap
 
 _BITS = 63  # one bit less than numpy's registers, for the sum of two values
 
