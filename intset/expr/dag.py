@@ -157,7 +157,7 @@ class Interned:
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def with_args(self, args: tuple[Any, ...]) -> Self:
+    def with_args(self, args: tuple[Node, ...]) -> Self:
         """The node of this operation and payload with other argument nodes; itself, if they are its own."""
         same = all(map(operator.is_, args, self.args))
         return self if same else intern(type(self), self.op, args, self.data)
@@ -309,7 +309,7 @@ def postorder_beside(root: W, known: Container[W]) -> list[W]:
 
 def postorder_by(roots: Iterable[K], children: Callable[[K], Sequence[K]]) -> list[K]:
     """Every node below `roots`, those that `children` names before the nodes that have them, each node once."""
-    order: list[K] = _postorder(roots, (), children)  # type: ignore[type-var]  # `children` stands for `args`
+    order: list[K] = _postorder(roots, (), children)  # type: ignore[type-var]  # children stand for `args`
     return order
 
 

@@ -44,7 +44,7 @@ class ElementTypes:
 
     __slots__ = ("cast", "of")
     of: Callable[[Any], str]
-    cast: Callable[[str, Any], Any]
+    cast: Callable[[str, Any], Node | Guest]
 
 
 ELEMENT_TYPES: Final = ElementTypes()
@@ -67,7 +67,7 @@ class Node(Typeset, Interned):
         """The element type of a tensor that stores it, where a layer above has such types."""
         return ELEMENT_TYPES.of(self)
 
-    def astype(self, dtype: str) -> Any:
+    def astype(self, dtype: str) -> Node | Guest:
         """It as a number of an element type."""
         return ELEMENT_TYPES.cast(dtype, self)
 

@@ -65,7 +65,7 @@ KINDS = """Bounds Certificate CheckedAccess
 INSIDE = """alone answering checked_column conditions config created decided env fields is_one_loop kind_of learn_sizes
     began ended outermost made new numbers
     owners part place_of point_of position_of range_of remember replace_inputs restored rewritten same
-    substituted tag_of thread_of under values whole_own""".split()  # called by the package alone
+    substituted tag_of thread_of under values whole_own with_args""".split()  # called by the package alone
 
 
 def test_every_public_name_has_a_line() -> None:
