@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import Value
 from intset import EvaluationError, IntSetError, evaluate
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
@@ -68,12 +68,12 @@ def own_work(node: Any) -> Work:
 
 
 def is_choice(node: Any) -> bool:
-    return node.op in (ops.SELECT, ValueOp.SELECT)
+    return node.op is ops.SELECT
 
 
 def is_lazy(node: Any) -> bool:
     """Whether an argument of the node is evaluated only where an earlier one says so."""
-    return is_choice(node) or node.op in (ops.AND, ops.OR, ValueOp.AND, ValueOp.OR)
+    return is_choice(node) or node.op in (ops.AND, ops.OR)
 
 
 def below(root: Any) -> Iterator[Any]:
@@ -182,7 +182,7 @@ class Counter:
         total = own_work(node).plus(self._lazily(first, point))
         if is_choice(node):
             return total.plus(self._lazily(others[0 if value is None or value else 1], point))
-        goes_on = value is None or bool(value) is (node.op in (ops.AND, ValueOp.AND))
+        goes_on = value is None or bool(value) is (node.op is ops.AND)
         return total.plus(self._lazily(others[0], point)) if goes_on else total
 
     def value(self, e: Expr | Cond, point: dict[Any, int]) -> int | bool | None:

@@ -16,12 +16,13 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Var
+from intset.expr.ops import Op
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 
@@ -69,16 +70,16 @@ class ArrayEvaluator:
         op = node.op
         if op is ops.LOAD:
             return self._function(node, args)
-        if op is ops.VAR or op is ValueOp.PARAM:
+        if op is ops.VAR or op is PARAM:
             name = node.name if isinstance(node, Var) else node.data[0]
             raise InputError(f"{name} has no value")
         values = [arg.value for arg in args]
-        if op is ops.SELECT or op is ValueOp.SELECT:
+        if op is ops.SELECT:
             cond = values[0]
             taken = _either(cond, args[1].bad, args[2].bad)
             return Cells(np.where(cond, values[1], values[2]), _union(args[0].bad, taken))
-        if op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
-            is_and = op in (ops.AND, ValueOp.AND)
+        if op in (ops.AND, ops.OR):
+            is_and = op is ops.AND
             reached = values[0] if is_and else np.logical_not(values[0])
             joined = np.logical_and(*values) if is_and else np.logical_or(*values)
             return Cells(joined, _union(args[0].bad, _both(args[1].bad, reached)))
@@ -87,12 +88,12 @@ class ArrayEvaluator:
         bad = None
         for arg in args:
             bad = _union(bad, arg.bad)
-        if op is ValueOp.CALL and node.data in TRAPPING:
+        if op is CALL and node.data in TRAPPING:
             function, (a, b) = Trapping(node.data), values
             outside = _has_no_value(function, node.dtype, a, b)
             result = _elementwise()[function.op](a, np.where(outside, 1, b))
             return Cells(wrap(result, *dtypes.register(node.dtype)), _union(bad, _some(outside)))
-        if op is ValueOp.CAST and dtypes.is_int(node.dtype):
+        if op is CONVERT and dtypes.is_int(node.dtype):
             whole, outside = _whole(np.asarray(np.trunc(values[0])), node.dtype)
             return Cells(whole, _union(bad, _some(outside)))
         if isinstance(node, Value):
@@ -126,7 +127,7 @@ class ArrayEvaluator:
         if not isinstance(symbol, IntFunction):
             raise InputError(f"the opaque symbol {symbol.name} has no value")
         env = dict(zip(symbol.params, (arg.value for arg in args), strict=True))
-        outer = {var: cells.value for var, cells in self.known.items() if getattr(var, "op", None) is ValueOp.PARAM}
+        outer = {var: cells.value for var, cells in self.known.items() if getattr(var, "op", None) is PARAM}
         inner = ArrayEvaluator({**outer, **env}, self.tensors, self.functions)(symbol.body)
         bad = inner.bad
         for arg in args:
@@ -164,47 +165,49 @@ def _integer_step(node: Any, a: list[Any]) -> Any:
 
 
 @cache
-def _elementwise() -> dict[Any, Any]:
+def _elementwise() -> dict[Op, Any]:
     """The numpy function of each operation of integers and of values."""
     import numpy as np
 
     def truncdiv(a: Any, b: Any) -> Any:
         return a // b + ((a % b != 0) & ((a < 0) != (b < 0)))
 
-    of_both = {
-        "ADD": np.add,
-        "SUB": np.subtract,
-        "MUL": np.multiply,
-        "NEG": np.negative,
-        "ABS": np.abs,
-        "FLOORDIV": np.floor_divide,
-        "FLOORMOD": np.mod,
-        "MIN": np.minimum,
-        "MAX": np.maximum,
-        "LT": np.less,
-        "LE": np.less_equal,
-        "GT": np.greater,
-        "GE": np.greater_equal,
-        "EQ": np.equal,
-        "NE": np.not_equal,
-        "NOT": np.logical_not,
-    }
     return {
-        **{getattr(ops, name): function for name, function in of_both.items()},
-        **{ValueOp[name]: function for name, function in of_both.items()},
+        ops.ADD: np.add,
+        ops.SUB: np.subtract,
+        ops.MUL: np.multiply,
+        ops.NEG: np.negative,
+        ops.ABS: np.abs,
+        ops.FLOORDIV: np.floor_divide,
+        ops.FLOORMOD: np.mod,
         ops.CEILDIV: lambda a, b: -(-a // b),
         ops.TRUNCDIV: truncdiv,
         ops.TRUNCMOD: lambda a, b: a - b * truncdiv(a, b),
-        ValueOp.TRUNCMOD: np.fmod,
+        ops.MIN: np.minimum,
+        ops.MAX: np.maximum,
         ops.BITAND: np.bitwise_and,
         ops.BITOR: np.bitwise_or,
         ops.BITXOR: np.bitwise_xor,
         ops.BITNOT: np.invert,
         ops.SHL: np.left_shift,
         ops.SHR: np.right_shift,
-        ValueOp.DIV: np.divide,
-        ValueOp.TRUNCDIV: lambda a, b: np.trunc(a / b),
+        ops.LT: np.less,
+        ops.LE: np.less_equal,
+        ops.GT: np.greater,
+        ops.GE: np.greater_equal,
+        ops.EQ: np.equal,
+        ops.NE: np.not_equal,
+        ops.NOT: np.logical_not,
+        DIV: np.divide,
     }
+
+
+@cache
+def _of_floats() -> dict[Op, Any]:
+    """The same of floats, where it is another one."""
+    import numpy as np
+
+    return {**_elementwise(), ops.TRUNCDIV: lambda a, b: np.trunc(a / b), ops.TRUNCMOD: np.fmod}
 
 
 def wrap(value: Any, bits: int, signed: bool) -> Any:
@@ -241,15 +244,15 @@ def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
     import numpy as np
 
     op, dtype = node.op, node.dtype
-    if op is ValueOp.CONST:
+    if op is NUMBER:
         return np.asarray(node.data, dtype)
-    if op is ValueOp.CAST:
+    if op is CONVERT:
         number = np.asarray(a[0])
         is_large = number.dtype == object
         return (number.astype(np.uint64 if np.all(number >= 0) else np.int64) if is_large else number).astype(dtype)
-    if op is ValueOp.CALL and node.data == "popcount":
+    if op is CALL and node.data == "popcount":
         return _ones(a[0], dtypes.bits(dtype))
-    if op is ValueOp.CALL:
+    if op is CALL:
         table = call_table()
         function = functions.get(node.data) or table.get(node.data)
         if function is None:
@@ -258,9 +261,9 @@ def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
         if not dtypes.is_int(dtype):
             return result.astype(dtype)
         return wrap(result.astype(object if dtype == "uint64" else np.int64), *dtypes.register(dtype))
-    if op is ValueOp.REDUCE:
+    if op is REDUCE:
         raise InputError("a reduction stands inside a larger formula")
-    return _elementwise()[op](*a)
+    return _of_floats()[op](*a)
 
 
 def _whole(value: Any, dtype: str) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from bound.tir import build, walk
 from bound.tir.calls import Buffer
 from bound.tir.machine import in_types
 from bound.tir.reduce import condition, reduction_of, with_condition
-from bound.tir.value import Operand, Truth, Value, ValueLike, ValueOp, parameter
+from bound.tir.value import REDUCE, Operand, Truth, Value, ValueLike, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
@@ -373,7 +373,7 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
     InputError: such a range is unbounded.
     """
     top = body[0]
-    if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
+    if not isinstance(top, Value) or top.op is not REDUCE:
         return tuple(body)
     around: list[IterVar] = list(axis)
     conditions: list[Truth] = []
@@ -404,7 +404,7 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
 
 def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:
     """Add conditions to a REDUCE value."""
-    assert isinstance(value, Value) and value.op is ValueOp.REDUCE
+    assert isinstance(value, Value) and value.op is REDUCE
     return with_condition(value, build.together(condition(value), *conditions))
 
 

@@ -16,7 +16,7 @@ from bound.tir import build, walk
 from bound.tir.build import dtype_of
 from bound.tir.calls import Buffer
 from bound.tir.reduce import Parameter, Reduction, computed_range
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import REDUCE, Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, a_name, listed
@@ -217,8 +217,8 @@ def extent_of(iv: IterVar) -> Expr:
 
 
 def _checked_reduction(name: str, body: tuple[Operand, ...]) -> Reduction | None:
-    tops = [v for v in body if isinstance(v, Value) and v.op is ValueOp.REDUCE]
-    inner = {node for node in walk.nodes(*body) if node.op is ValueOp.REDUCE} - set(tops)
+    tops = [v for v in body if isinstance(v, Value) and v.op is REDUCE]
+    inner = {node for node in walk.nodes(*body) if node.op is REDUCE} - set(tops)
     if inner:
         raise InputError(f"in {name} a reduction stands inside a larger formula: make it a tensor of its own")
     if not tops:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, SupportsIndex, TypeAlias, cast
 from bound import dtypes
 from bound.itervar import IterVar
 from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp, make
+from bound.tir.value import READ, Number, Operand, Truth, Value, ValueLike, make
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
@@ -274,7 +274,7 @@ else:
 
 def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
     """Return an element of a tensor of non-integers."""
-    return make(ValueOp.LOAD, indices, tensor.dtype, tensor)
+    return make(READ, indices, tensor.dtype, tensor)
 
 
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:

@@ -18,7 +18,7 @@ from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.dag import postorder
+from intset.expr.dag import postorder, postorder_by
 from intset.expr.node import Node, PlainVar, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
@@ -659,16 +659,7 @@ def _listed(
 
 def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:
     """The nodes whose values the roots need, operands first. Leaves and constants need none."""
-    order: dict[Node, None] = {}
-    stack = [(root, False) for root in roots]
-    while stack:
-        node, entered = stack.pop()
-        if entered or node in leaves or not rows[node][3]:
-            order[node] = None
-        elif node not in order:
-            stack.append((node, True))
-            stack.extend([(arg, False) for arg in node.args])
-    return list(order)
+    return postorder_by(roots, lambda node: () if node in leaves or not rows[node][3] else node.args)
 
 
 def _meanings(np: Any) -> Mapping[Op, Callable[..., Any]]:

@@ -20,7 +20,7 @@ from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import condition, initial, reduction_of
-from bound.tir.value import Operand, Truth, Value, ValueOp
+from bound.tir.value import REDUCE, Operand, Truth, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.dag import conjuncts, opaque_terms
@@ -202,17 +202,17 @@ def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEd
 def _edges(node: Any) -> Iterator[OperandEdge]:
     """The operands of a node; selections, conjunctions and reductions evaluate theirs lazily."""
     op, args = node.op, node.args
-    if op is ops.SELECT or op is ValueOp.SELECT:
+    if op is ops.SELECT:
         yield OperandEdge(args[0])
         yield OperandEdge(args[1], args[0])
         yield OperandEdge(args[2], args[0], False)
-    elif op in (ops.AND, ValueOp.AND, ops.OR, ValueOp.OR):
+    elif op in (ops.AND, ops.OR):
         yield OperandEdge(args[0])
-        yield OperandEdge(args[1], args[0], op in (ops.AND, ValueOp.AND))
+        yield OperandEdge(args[1], args[0], op is ops.AND)
     elif op is ops.ASSERTING:
         yield OperandEdge(args[0])
         yield OperandEdge(args[1], args[0])
-    elif op is ValueOp.REDUCE:
+    elif op is REDUCE:
         arity, where = reduction_of(node).arity, condition(node)
         yield OperandEdge(where)
         for source in args[:arity]:
@@ -238,9 +238,9 @@ def implied(truth: Any, holds: bool) -> tuple[Cond, ...]:
             return (*implied(truth.args[0], False), *implied(truth.args[1], False))
         return implied(truth.args[0], True) if truth.op is ops.NOT else (~truth,)
     assert isinstance(truth, Value)
-    if truth.op is (ValueOp.AND if holds else ValueOp.OR):
+    if truth.op is (ops.AND if holds else ops.OR):
         return (*implied(truth.args[0], holds), *implied(truth.args[1], holds))
-    return implied(truth.args[0], not holds) if truth.op is ValueOp.NOT else ()
+    return implied(truth.args[0], not holds) if truth.op is ops.NOT else ()
 
 
 def reads(op: Operation, outputs: Iterable[Tensor]) -> tuple[TensorAccess, ...]:

@@ -30,7 +30,7 @@ from bound.schedule.dataflow import insert_after, redirect
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Reduction
-from bound.tir.value import Value, ValueOp, make
+from bound.tir.value import REDUCE, Value, make
 from intset.errors import IntSetError
 from intset.expr.printer import shown
 
@@ -404,7 +404,7 @@ def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, di
 def _over(value: Any, axes: Mapping[IterVar, IterVar]) -> Any:
     """Replace axes in a value, including the axes of a reduction."""
     new = walk.substitute(value, axes)
-    if isinstance(new, Value) and new.op is ValueOp.REDUCE:
+    if isinstance(new, Value) and new.op is REDUCE:
         data: Reduction = new.data
         reduced = Reduction(data.combiner, tuple(axes[iv] for iv in data.axis), data.index)
         return make(new.op, new.args, new.dtype, reduced)

@@ -10,6 +10,7 @@ from bound.operation import Operation
 from bound.schedule.attach import AttachType, is_inside
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
+from intset.expr.dag import postorder_by
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -22,19 +23,11 @@ def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> l
     ----------
     until: tensors whose producers are not visited.
     """
-    order: dict[Operation, None] = {}
-    # Entries: (operation, whether its inputs are on the stack already).
-    stack = [(op, False) for op in reversed(list(outputs))]
-    while stack:
-        op, ready = stack.pop()
-        if op in order:
-            continue
-        if ready or any(tensor in until for tensor in op.outputs):
-            order[op] = None
-            continue
-        stack.append((op, True))
-        stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors) if tensor.op not in order)
-    return list(order)
+
+    def inputs(op: Operation) -> list[Operation]:
+        return [] if any(tensor in until for tensor in op.outputs) else [tensor.op for tensor in op.input_tensors]
+
+    return postorder_by(outputs, inputs)
 
 
 class Reach:

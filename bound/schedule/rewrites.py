@@ -28,7 +28,7 @@ from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_condition
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import REDUCE, Operand, Value, make
 from bound.tir.walk import substitute
 from intset.expr.node import Cond, Expr, as_expr, as_int, truth
 from intset.expr.printer import shown
@@ -157,7 +157,7 @@ def guarded(value: Operand, guards: list[Cond]) -> Operand:
     """Guard a value: outside of the guards a reduction skips elements, any other value is 0."""
     if not guards:
         return value
-    if isinstance(value, Value) and value.op is ValueOp.REDUCE:
+    if isinstance(value, Value) and value.op is REDUCE:
         return with_condition(value, build.together(condition(value), *guards))
     return build.select(build.all_of(*guards), value, build.const(0, build.dtype_of(value)))
 
@@ -268,9 +268,7 @@ def _reductions(
         pairs = zip(terms, combiner.identity, strict=True)
         return tuple(term if always else build.select(where, term, identity) for term, identity in pairs)
     types = [t.dtype for t in op.outputs]
-    return tuple(
-        make(ValueOp.REDUCE, (*terms, where), dtype, Reduction(combiner, axis, k)) for k, dtype in enumerate(types)
-    )
+    return tuple(make(REDUCE, (*terms, where), dtype, Reduction(combiner, axis, k)) for k, dtype in enumerate(types))
 
 
 def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> ComputeOp:
@@ -287,7 +285,7 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> 
     starts = first.args[op.reduction.arity + 1 :]
     if starts:
         moved = tuple(substitute(s, renamed) for s in starts)
-        body = [make(ValueOp.REDUCE, (*b.args, *moved), b.dtype, b.data) for b in body if isinstance(b, Value)]
+        body = [make(REDUCE, (*b.args, *moved), b.dtype, b.data) for b in body if isinstance(b, Value)]
     if not op.reduction.combiner.is_closed:
         body = [substitute(b, renamed) for b in body]
     return ComputeOp(f"{op.name}.repl", outer, tuple(body), op.tag, op.attrs)

@@ -24,9 +24,10 @@ from bound.tir.calls import (
 )
 from bound.tir.calls import absolute as abs
 from bound.tir.reduce import CommReducer, Reduction, comm_reducer
-from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp
+from bound.tir.value import DIV, Number, Operand, Truth, Value, ValueLike
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.build import ceildiv
 from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
 from intset.expr.printer import shown
@@ -54,48 +55,48 @@ isnan, isfinite, isinf = FUNCTIONS["isnan"], FUNCTIONS["isfinite"], FUNCTIONS["i
 
 def floordiv(a: ValueLike, b: ValueLike) -> Number:
     """The quotient rounded to minus infinity."""
-    return arithmetic(ValueOp.FLOORDIV, a, b)
+    return arithmetic(ops.FLOORDIV, a, b)
 
 
 def floormod(a: ValueLike, b: ValueLike) -> Number:
     """The remainder with the sign of `b`."""
-    return arithmetic(ValueOp.FLOORMOD, a, b)
+    return arithmetic(ops.FLOORMOD, a, b)
 
 
 def truncdiv(a: ValueLike, b: ValueLike) -> Number:
     """C's quotient, rounded to 0."""
-    return arithmetic(ValueOp.TRUNCDIV, a, b)
+    return arithmetic(ops.TRUNCDIV, a, b)
 
 
 def truncmod(a: ValueLike, b: ValueLike) -> Number:
     """C's remainder, with the sign of `a`."""
-    return arithmetic(ValueOp.TRUNCMOD, a, b)
+    return arithmetic(ops.TRUNCMOD, a, b)
 
 
 def indexdiv(a: ValueLike, b: ValueLike) -> Number:
     """The quotient of two indices: as in TVM, `floordiv` of values the script takes to be nonnegative."""
-    return arithmetic(ValueOp.FLOORDIV, a, b)
+    return arithmetic(ops.FLOORDIV, a, b)
 
 
 def indexmod(a: ValueLike, b: ValueLike) -> Number:
     """The remainder of two indices: as in TVM, `floormod`."""
-    return arithmetic(ValueOp.FLOORMOD, a, b)
+    return arithmetic(ops.FLOORMOD, a, b)
 
 
 def div(a: ValueLike, b: ValueLike) -> Number:
     """C's `a / b`: of integers `truncdiv`, of floats the quotient."""
     whole = isinstance(operand(a), Expr) and isinstance(operand(b), Expr)
-    return arithmetic(ValueOp.TRUNCDIV if whole else ValueOp.DIV, a, b)
+    return arithmetic(ops.TRUNCDIV if whole else DIV, a, b)
 
 
 def min(*values: ValueLike) -> Number:
     """The smallest of one or more values."""
-    return fold(ValueOp.MIN, "tir.min", values)
+    return fold(ops.MIN, "tir.min", values)
 
 
 def max(*values: ValueLike) -> Number:
     """The largest of one or more values."""
-    return fold(ValueOp.MAX, "tir.max", values)
+    return fold(ops.MAX, "tir.max", values)
 
 
 def likely(condition: Truth) -> Truth:
@@ -181,7 +182,6 @@ __all__ = [
     "Select",
     "SizeVar",
     "Value",
-    "ValueOp",
     "Var",
     "abs",
     "acos",

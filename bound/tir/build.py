@@ -9,25 +9,22 @@ operators of `Expr` and `Cond` defer. Every operand of a tensor program has `dty
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from functools import reduce
 from math import isfinite
-from typing import Final, SupportsFloat, TypeGuard
+from typing import SupportsFloat, TypeGuard
 
 from bound import dtypes
 from bound.tir.opaque import integer
 from bound.tir.value import (
-    ARITHMETIC,
-    COMPARISONS,
-    INFIX,
+    CONVERT,
+    DIV,
+    NUMBER,
     OPERATORS,
     Number,
     Operand,
     Truth,
     Value,
     ValueLike,
-    ValueOp,
     constant,
     make,
 )
@@ -36,26 +33,10 @@ from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.dag import postorder
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
+from intset.expr.node import ELEMENT_TYPES, Cond, Expr, Node, Var, as_expr, divide, truth
+from intset.expr.node import make as make_node
+from intset.expr.ops import Op
 from intset.expr.printer import shown
-
-_INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {
-    ValueOp.ADD: operator.add,
-    ValueOp.SUB: operator.sub,
-    ValueOp.MUL: operator.mul,
-    ValueOp.FLOORDIV: ints.floordiv,
-    ValueOp.FLOORMOD: ints.floormod,
-    ValueOp.TRUNCDIV: ints.truncdiv,
-    ValueOp.TRUNCMOD: ints.truncmod,
-    ValueOp.MIN: ints.minimum,
-    ValueOp.MAX: ints.maximum,
-    ValueOp.LT: lambda a, b: compare(ops.LT, a, b),
-    ValueOp.LE: lambda a, b: compare(ops.LE, a, b),
-    ValueOp.GT: lambda a, b: compare(ops.GT, a, b),
-    ValueOp.GE: lambda a, b: compare(ops.GE, a, b),
-    ValueOp.EQ: lambda a, b: compare(ops.EQ, a, b),
-    ValueOp.NE: lambda a, b: compare(ops.NE, a, b),
-}
 
 
 def dtype_of(operand: Operand) -> str:
@@ -143,18 +124,18 @@ def cast(dtype: str, value: ValueLike) -> Operand:
     if is_truth(x):
         return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))
     if dtype == "bool":
-        return binary(ValueOp.NE, x, 0)
+        return binary(ops.NE, x, 0)
     if isinstance(x, Expr):
         return _cast_integer(dtype, x)
     if not isinstance(x, Value) or x.dtype == dtype:
         return x
     if dtypes.is_int(dtype):
-        if x.op is ValueOp.CONST:
+        if x.op is NUMBER:
             if not isfinite(x.data):
                 raise InputError(f"{x.data} is no integer: it has no value as {dtype}")
             return _cast_integer(dtype, as_expr(int(x.data)))
-        return integer(make(ValueOp.CAST, (x,), dtype))
-    return constant(x.data, dtype) if x.op is ValueOp.CONST else make(ValueOp.CAST, (x,), dtype)
+        return integer(make(CONVERT, (x,), dtype))
+    return constant(x.data, dtype) if x.op is NUMBER else make(CONVERT, (x,), dtype)
 
 
 def as_float(number: float, dtype: str = "float64") -> float:
@@ -172,7 +153,7 @@ def as_float(number: float, dtype: str = "float64") -> float:
 
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        return constant(as_float(e.data, dtype), dtype) if e.is_const else make(ValueOp.CAST, (e,), dtype)
+        return constant(as_float(e.data, dtype), dtype) if e.is_const else make(CONVERT, (e,), dtype)
     low, high = dtypes.int_range(dtype)
     if e.is_const and low <= e.data <= high:
         return e
@@ -195,20 +176,22 @@ def matched(*values: object) -> tuple[Value, ...]:
     return tuple(x for x in cast_values if isinstance(x, Value))
 
 
-def binary(op: ValueOp, a: object, b: object) -> Operand:
+def binary(op: Op, a: object, b: object) -> Operand:
     """Return `a op b`: an `Expr` or `Cond` for integers, a `Value` otherwise."""
     if is_integer(a) and is_integer(b):
-        if op is ValueOp.DIV:
+        if op is DIV:
             raise InputError("'/' of two integers: use tir.floordiv (floor), tir.truncdiv (C), or cast one to a float")
-        return _INTEGER[op](as_expr(a), as_expr(b))
-    if op in (ValueOp.EQ, ValueOp.NE) and is_truth(a) and is_truth(b):
-        same = make(ValueOp.EQ, (a, b), "bool")
-        return same if op is ValueOp.EQ else negation(same)
+        whole = as_expr(a), as_expr(b)
+        made: Expr | Cond = divide(op, *whole) if op in ops.DIVISIONS else make_node(op, whole)
+        return made
+    if op in (ops.EQ, ops.NE) and is_truth(a) and is_truth(b):
+        same = make(ops.EQ, (a, b), "bool")
+        return same if op is ops.EQ else negation(same)
     x, y = matched(a, b)
-    return make(op, (x, y), "bool" if op in COMPARISONS else x.dtype)
+    return make(op, (x, y), "bool" if op in ops.COMPARISONS else x.dtype)
 
 
-def arithmetic(op: ValueOp, a: object, b: object) -> Number:
+def arithmetic(op: Op, a: object, b: object) -> Number:
     """Return `a op b` for an operation that yields a number."""
     return _number(binary(op, a, b))
 
@@ -219,12 +202,12 @@ def _number(x: Operand) -> Number:
     return x
 
 
-def unary(op: ValueOp, a: object) -> Number:
+def unary(op: Op, a: object) -> Number:
     """Return the negation or the absolute value."""
     if is_integer(a):
-        return -as_expr(a) if op is ValueOp.NEG else abs(as_expr(a))
+        return -as_expr(a) if op is ops.NEG else abs(as_expr(a))
     (x,) = matched(operand(a))
-    if op is ValueOp.NEG and x.op is ValueOp.CONST:
+    if op is ops.NEG and x.op is NUMBER:
         return constant(-x.data, x.dtype)
     return make(op, (x,), x.dtype)
 
@@ -241,31 +224,31 @@ def truth_value(x: object, what: str = "a condition") -> Truth:
     raise InputError(f"{what} must be a truth value such as i < 8 or A[i] > 0, not {shown(x)}")
 
 
-def logical(op: ValueOp, a: object, b: object) -> Truth:
+def logical(op: Op, a: object, b: object) -> Truth:
     """Return `a and b`, or `a or b`; a `Cond` if both are."""
-    x, y = truth_value(a, f"an operand of {op}"), truth_value(b, f"an operand of {op}")
+    x, y = truth_value(a, f"an operand of {op.name}"), truth_value(b, f"an operand of {op.name}")
     if isinstance(x, Cond) and isinstance(y, Cond):
-        return x & y if op is ValueOp.AND else x | y
+        return x & y if op is ops.AND else x | y
     return make(op, (x, y), "bool")
 
 
 def negation(a: object) -> Truth:
     """`not a`."""
     x = truth_value(a, "the operand of not")
-    return ~x if isinstance(x, Cond) else make(ValueOp.NOT, (x,), "bool")
+    return ~x if isinstance(x, Cond) else make(ops.NOT, (x,), "bool")
 
 
 def all_of(*conditions: object) -> Truth:
     """Return the conjunction of one or more conditions."""
-    return _joined(ValueOp.AND, "tir.all", conditions)
+    return _joined(ops.AND, "tir.all", conditions)
 
 
 def any_of(*conditions: object) -> Truth:
     """Return the disjunction of one or more conditions."""
-    return _joined(ValueOp.OR, "tir.any", conditions)
+    return _joined(ops.OR, "tir.any", conditions)
 
 
-def _joined(op: ValueOp, what: str, conditions: tuple[object, ...]) -> Truth:
+def _joined(op: Op, what: str, conditions: tuple[object, ...]) -> Truth:
     if not conditions:
         raise InputError(f"{what} needs at least one condition")
     return reduce(lambda a, b: logical(op, a, b), [truth_value(c, f"an argument of {what}") for c in conditions])
@@ -284,14 +267,14 @@ def select(condition: object, if_true: object, if_false: object) -> Operand:
         a, b = as_expr(if_true), as_expr(if_false)
         if isinstance(cond, Cond):
             return ints.select(cond, a, b)
-        return integer(make(ValueOp.SELECT, (cond, a, b), dtypes.promote(dtype_of(a), dtype_of(b))))
+        return integer(make(ops.SELECT, (cond, a, b), dtypes.promote(dtype_of(a), dtype_of(b))))
     if is_truth(if_true) and is_truth(if_false):
         return any_of(all_of(cond, if_true), all_of(negation(cond), if_false))
     x, y = matched(if_true, if_false)
-    return make(ValueOp.SELECT, (cond, x, y), x.dtype)
+    return make(ops.SELECT, (cond, x, y), x.dtype)
 
 
-def fold(op: ValueOp, what: str, values: tuple[object, ...]) -> Number:
+def fold(op: Op, what: str, values: tuple[object, ...]) -> Number:
     """Return the minimum or maximum of one or more values."""
     if not values:
         raise InputError(f"{what} needs at least one value")
@@ -299,65 +282,9 @@ def fold(op: ValueOp, what: str, values: tuple[object, ...]) -> Number:
     return reduce(lambda a, b: arithmetic(op, a, b), others, _number(first))
 
 
-_LIMIT: Final = 2000
-_INFIX: Final = INFIX | COMPARISONS | {ValueOp.AND, ValueOp.OR}
-
-
-def to_text(value: Value) -> str:
-    """Print a value in Python's syntax; parts longer than about 2,000 characters are cut to `...`."""
-    texts: dict[Operand, str] = {}
-    roots: tuple[Operand, ...] = (value,)
-    for node in postorder(roots):
-        if isinstance(node, Value):
-            text = _node_text(node, [texts.get(arg) or str(arg) for arg in node.args])
-            texts[node] = text if len(text) <= _LIMIT else "..."
-    return texts[value]
-
-
-def _node_text(node: Value, args: list[str]) -> str:
-    op = node.op
-    if op is ValueOp.CONST:
-        return str(node.data) if node.dtype == "bool" else dtypes.decimal(node.data, node.dtype)
-    if op is ValueOp.PARAM:
-        return str(node.data[0])
-    if op is ValueOp.UNDEF:
-        return "undef()"
-    if op is ValueOp.LOAD:
-        return f"{node.data.name}[{', '.join(args)}]"
-    if op in _INFIX:
-        return f"({args[0]} {op} {args[1]})"
-    if op in ARITHMETIC or op is ValueOp.ABS or op is ValueOp.NOT:
-        return f"{op}({', '.join(args)})"
-    if op is ValueOp.NEG:
-        return f"-{args[0]}"
-    if op is ValueOp.CALL:
-        return f"{node.data}({', '.join(args)})"
-    if op is ValueOp.CAST:
-        return f"{node.dtype}({args[0]})"
-    if op is ValueOp.SELECT:
-        return f"({args[1]} if {args[0]} else {args[2]})"
-    reduction = node.data
-    axes = ", ".join(axis.name for axis in reduction.axis)
-    source = ", ".join(args[: reduction.arity])
-    where = args[reduction.arity]
-    chosen = f"[{reduction.index}]" if reduction.arity > 1 else ""
-    return f"{reduction.combiner.name}({source}, axis=[{axes}]{'' if where == 'True' else ', where=' + where}){chosen}"
-
-
-def _dtype(self: Operand) -> str:
-    return dtype_of(self)
-
-
-def _astype(self: Operand, dtype: str) -> Operand:
-    return cast(dtype, self)
-
-
 OPERATORS.binary = binary
 OPERATORS.cast = cast
 OPERATORS.logical = logical
 OPERATORS.negation = negation
-OPERATORS.text = to_text
 OPERATORS.unary = unary
-for cls in (Expr, Cond):
-    for name, member in (("dtype", property(_dtype)), ("astype", _astype)):
-        setattr(cls, name, member)
+ELEMENT_TYPES.of, ELEMENT_TYPES.cast = dtype_of, cast

@@ -9,9 +9,10 @@ from typing import Final
 from bound import dtypes
 from bound.tir import build
 from bound.tir.opaque import integer
-from bound.tir.value import Number, Operand, Value, ValueLike, ValueOp, make
+from bound.tir.value import CALL, Number, Operand, Value, ValueLike, make
 from intset.errors import InputError
 from intset.expr import build as ints
+from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.node import Cond, Expr, IntLike, as_expr, truth
 from intset.expr.printer import shown
@@ -69,7 +70,7 @@ def _function(name: str, doc: str, of_integer: Callable[[Expr], Operand] | None 
                 return of_integer(as_expr(x))
             x = build.cast(dtypes.DEFAULT, as_expr(x))
         (value,) = build.matched(x)
-        return make(ValueOp.CALL, (value,), dtype or value.dtype, name)
+        return make(CALL, (value,), dtype or value.dtype, name)
 
     return _named(function, name, doc)
 
@@ -84,7 +85,7 @@ def _predicate(name: str, of_integer: Cond) -> Function:
 def _float_pair(name: str) -> Function:
     def function(x: object, y: object) -> Operand:
         a, b = build.matched(*(build.cast(dtypes.DEFAULT, as_expr(v)) if build.is_integer(v) else v for v in (x, y)))
-        return make(ValueOp.CALL, (a, b), a.dtype, name)
+        return make(CALL, (a, b), a.dtype, name)
 
     return _named(function, name, f"`{name}` of two floats.")
 
@@ -105,7 +106,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
 
 def absolute(x: ValueLike, y: object = None) -> Number:
     """Return the absolute value."""
-    return build.unary(ValueOp.ABS, x)
+    return build.unary(ops.ABS, x)
 
 
 def power(x: ValueLike, y: ValueLike) -> Number:
@@ -124,14 +125,14 @@ def power(x: ValueLike, y: ValueLike) -> Number:
             result = base if k == 0 else result * base
         return result
     a, b = build.matched(x, y)
-    return make(ValueOp.CALL, (a, b), a.dtype, "pow")
+    return make(CALL, (a, b), a.dtype, "pow")
 
 
 def popcount(x: IntLike) -> Expr:
     """Return the number of 1 bits in the machine representation of an integer, between 0 and its width."""
     e = as_expr(x)
     dtype = build.dtype_of(e)
-    call = integer(make(ValueOp.CALL, (e,), dtype, "popcount"))
+    call = integer(make(CALL, (e,), dtype, "popcount"))
     return ints.bounded(call, 0, dtypes.bits(dtype))
 
 
@@ -166,5 +167,5 @@ def _opaque_call(kind: str, dtype: str, name: str, args: tuple[object, ...]) -> 
     a_name(name, "the name of a function")
     if not all(isinstance(a, Value) or build.is_truth(a) or isinstance(a, (int, float, Expr)) for a in args):
         return ExternCall(kind, name, args)
-    call = make(ValueOp.CALL, tuple(build.operand(a) for a in args), dtypes.check(dtype), name)
+    call = make(CALL, tuple(build.operand(a) for a in args), dtypes.check(dtype), name)
     return integer(call) if dtypes.is_int(dtype) else call

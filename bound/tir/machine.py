@@ -22,13 +22,12 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tir import build
 from bound.tir.opaque import OF_LOW_BITS, IntFunction, integer, span_of
-from bound.tir.value import Operand, Value, ValueOp, make
+from bound.tir.value import CALL, REDUCE, Operand, Value, make
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.dag import operations
 from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.node import make as make_node
 from intset.linear.bounds import Interval
 
 _QUOTIENTS: Final = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
@@ -97,7 +96,7 @@ TRAPPING: Final = frozenset(map(str, Trapping))
 
 def trapping(function: Trapping, a: Expr, b: Expr, dtype: str) -> Expr:
     """A call of a partial function on two integers of a type."""
-    return integer(make(ValueOp.CALL, (a, b), dtype, str(function)))
+    return integer(make(CALL, (a, b), dtype, str(function)))
 
 
 class _Typing:
@@ -186,22 +185,17 @@ class _Typing:
         if node.op is ops.CAST:
             return self._cast(node)
         if node.op in ops.COMPARISONS:
-            return self._rebuilt(node, self._converted(node.args))
+            return node.with_args(tuple(self._converted(node.args)))
         if isinstance(node, Cond) or node.op is ops.ASSERTING or node not in self.data:
-            return self._rebuilt(node, [self.exact_of[arg] for arg in node.args])
+            return node.with_args(tuple([self.exact_of[arg] for arg in node.args]))
         if node.op in _SHIFTS:
             return self._shift(node)
         if node.op in OF_LOW_BITS:
             dtype = self.types[node]
-            return self._rebuilt(node, self._plain([self._widened(arg, dtype) for arg in node.args], dtype))
+            return node.with_args(tuple(self._plain([self._widened(arg, dtype) for arg in node.args], dtype)))
         args = self._converted(node.args)
-        made = self._rebuilt(node, args)
+        made = node.with_args(tuple(args))
         return self._untrapped(made) if node.op in _QUOTIENTS else made
-
-    @staticmethod
-    def _rebuilt(node: Any, args: Iterable[Any]) -> Any:
-        new = tuple(args)
-        return node if all(a is b for a, b in zip(new, node.args, strict=True)) else make_node(node.op, new, node.data)
 
     def _widened(self, arg: Any, dtype: str | None) -> Any:
         """An operand of which a type takes the low bits."""
@@ -232,7 +226,7 @@ class _Typing:
         inner = self.exact_of[arg]
         if arg in self.data and not (self._low_bits(inner) and node.data[0] <= dtypes.bits(self.types[arg] or "")):
             inner = self.value(arg)
-        return self._rebuilt(node, (inner,))
+        return node.with_args((inner,))
 
     @staticmethod
     def _low_bits(e: Any) -> bool:
@@ -244,7 +238,7 @@ class _Typing:
         a = self._widened(node.args[0], dtype) if node.op is ops.SHL else self.value(node.args[0], dtype)
         by: Expr = self.value(node.args[1])
         by = as_expr(build.plain_constant(by)) if self.types[node.args[0]] == dtype else by
-        made = self._rebuilt(node, (a, by))
+        made = node.with_args((a, by))
         low, high = self.span(by)
         if low is not None and high is not None and low >= 0 and high < width:
             return made
@@ -262,15 +256,13 @@ class _Typing:
         return trapping(Trapping.of(quotient.op), a, b, dtype)
 
     def _value(self, node: Value) -> Any:
-        dtype = node.dtype if node.op is ValueOp.SELECT and dtypes.is_int(node.dtype) else None
+        dtype = node.dtype if node.op is ops.SELECT and dtypes.is_int(node.dtype) else None
         args: list[Any] = [self.value(arg, dtype) if isinstance(arg, Expr) else self.exact_of[arg] for arg in node.args]
-        if node.op is ValueOp.REDUCE:
+        if node.op is REDUCE:
             combiner = node.data.combiner
             if all(_takes_low_bits(result, combiner.rhs) for result in combiner.results):
                 args[: node.data.arity] = [self.exact_of[arg] for arg in node.args[: node.data.arity]]
-        if all(a is b for a, b in zip(args, node.args, strict=True)):
-            return node
-        return make(node.op, tuple(args), node.dtype, node.data)
+        return node.with_args(tuple(args))
 
     # -- types ------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import CALL, Value
 from intset.expr import ops
 from intset.expr.build import Opaque
 from intset.expr.dag import LOCK, WeakTable, leaf_vars, postorder, postorder_beside
@@ -115,9 +115,9 @@ def function_range(body: Value) -> tuple[int | None, int | None]:
     """Return the known ends of an integer computed from data: the hull of a selection's branches, or the range of its
     type.
     """
-    if body.op is ValueOp.CALL and body.data == "popcount":
+    if body.op is CALL and body.data == "popcount":
         return (0, dtypes.bits(body.dtype))
-    if body.op is not ValueOp.SELECT:
+    if body.op is not ops.SELECT:
         return dtypes.int_range(body.dtype) if dtypes.bits(body.dtype) <= 16 else iv.EVERYTHING
     choices = [range_of(choice, {}) if isinstance(choice, Expr) else None for choice in body.args[1:]]
     first, second = choices

@@ -12,7 +12,7 @@ from bound.itervar import IterType, IterVar
 from bound.tir import build, walk
 from bound.tir.machine import in_types
 from bound.tir.opaque import Ends, IntFunction, range_of
-from bound.tir.value import Number, Operand, Truth, Value, ValueLike, ValueOp, make, parameter
+from bound.tir.value import PARAM, READ, REDUCE, Number, Operand, Truth, Value, ValueLike, make, parameter
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
@@ -45,7 +45,7 @@ class CommReducer:
         """Whether it refers to no axis, size or tensor of the program."""
         own = {*self.lhs, *self.rhs}
         found = nodes(*self.results, *self.identity)
-        return all(node in own or node.op not in (ops.VAR, ops.LOAD, ValueOp.PARAM, ValueOp.LOAD) for node in found)
+        return all(node in own or node.op not in (ops.VAR, ops.LOAD, PARAM, READ) for node in found)
 
     def same(self, other: CommReducer) -> bool:
         """Return whether both reducers are structurally equal."""
@@ -82,7 +82,7 @@ class Reduction:
 
 def reduction_of(value: Value) -> Reduction:
     """Return the payload of a REDUCE value."""
-    assert value.op is ValueOp.REDUCE
+    assert value.op is REDUCE
     answer: Reduction = value.data
     return answer
 
@@ -105,7 +105,7 @@ def initial(value: Value) -> tuple[Operand, ...]:
 def with_condition(value: Value, where: Operand) -> Value:
     """Replace the condition of a REDUCE value."""
     arity = reduction_of(value).arity
-    return make(ValueOp.REDUCE, (*value.args[:arity], where, *value.args[arity + 1 :]), value.dtype, value.data)
+    return make(REDUCE, (*value.args[:arity], where, *value.args[arity + 1 :]), value.dtype, value.data)
 
 
 def _parameter(name: str, dtype: str) -> Parameter:
@@ -148,7 +148,7 @@ def reduction(
         raise InputError("axis of a reduction must be one or more different axes")
     values = tuple(build.operand(e, "the reduced expression") for e in _as_tuple(expr, "a reduction"))
     for value in values:
-        if isinstance(value, Value) and value.op is ValueOp.REDUCE:
+        if isinstance(value, Value) and value.op is REDUCE:
             raise InputError("a reduction of a reduction: name the inner one as a tensor of its own")
     cond = truth(True) if where is None else build.truth_value(where, "where of a reduction")
     types = tuple(build.dtype_of(v) for v in values)
@@ -158,7 +158,7 @@ def reduction(
     initial_values = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
     starts = tuple(build.cast(t, build.plain_constant(build.operand(v))) for t, v in initial_values)
     args = (*values, cond, *starts)
-    results = tuple(make(ValueOp.REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
+    results = tuple(make(REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
     return results if isinstance(expr, (tuple, list)) else results[0]
 
 
@@ -265,8 +265,8 @@ def _of_type(result: object, dtype: str, types: Mapping[Any, str]) -> Operand:
 
 sum_of = comm_reducer(lambda x, y: x + y, lambda t: build.const(0, t), "sum")
 product_of = comm_reducer(lambda x, y: x * y, lambda t: build.const(1, t), "prod")
-max_of = comm_reducer(lambda x, y: build.binary(ValueOp.MAX, x, y), lambda t: build.cast(t, dtypes.least(t)), "max")
-min_of = comm_reducer(lambda x, y: build.binary(ValueOp.MIN, x, y), lambda t: build.cast(t, dtypes.greatest(t)), "min")
+max_of = comm_reducer(lambda x, y: build.binary(ops.MAX, x, y), lambda t: build.cast(t, dtypes.least(t)), "max")
+min_of = comm_reducer(lambda x, y: build.binary(ops.MIN, x, y), lambda t: build.cast(t, dtypes.greatest(t)), "min")
 
 
 def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finished: bool = True) -> Ends | None:
@@ -282,7 +282,7 @@ def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finish
     ranges = {iv: _ends(iv) for iv in axis}
     if isinstance(body, Expr):
         ends = range_of(body, ranges)
-    elif isinstance(body, Value) and body.op is ValueOp.REDUCE:
+    elif isinstance(body, Value) and body.op is REDUCE:
         ends = _reduced(body, ranges, is_finished)
     else:
         ends = None
@@ -340,7 +340,11 @@ def _hull(a: Ends | None, b: Ends | None) -> Ends | None:
 
 def _is_sum(combiner: CommReducer, index: int) -> bool:
     result = combiner.results[index]
-    return result.op is ops.ADD and set(result.args) == {combiner.lhs[index], combiner.rhs[index]}
+    return (
+        isinstance(result, Expr)
+        and result.op is ops.ADD
+        and set(result.args) == {combiner.lhs[index], combiner.rhs[index]}
+    )
 
 
 def _most(spans: Iterable[Interval]) -> int | None:
@@ -384,7 +388,7 @@ def _choices(root: Operand) -> Iterator[Operand]:
     waiting = [root]
     while waiting:
         e = waiting.pop()
-        if e.op is ops.LOAD and isinstance(e.data, IntFunction) and e.data.body.op is ValueOp.SELECT:
+        if e.op is ops.LOAD and isinstance(e.data, IntFunction) and e.data.body.op is ops.SELECT:
             arguments = dict(zip(e.data.params, e.args, strict=True))
             waiting += [walk.substitute(choice, arguments) for choice in e.data.body.args[1:]]
         else:

@@ -13,15 +13,15 @@ whole DAG, indices included.
 ===========  ======================================  ==================================
 op           args                                    data
 ===========  ======================================  ==================================
-CONST                                                `float` of the type, or `bool`
+NUMBER                                               `float` of the type, or `bool`
 PARAM                                                `(name, number)`, a scalar argument
 UNDEF                                                identity of an undefined value
-LOAD         the indices, each an Expr               the `Tensor`
+READ         the indices, each an Expr               the `Tensor`
 ADD ... ABS  the operands, Values of one dtype
 LT ... NE    two operands
 AND OR NOT   truth values: Values of `bool`, Conds
 CALL         the arguments                           the name of the function
-CAST         one Value, Expr or Cond
+CONVERT      one Value, Expr or Cond
 SELECT       condition, value if true, if false; the branch that is not taken is not evaluated
 REDUCE       sources, condition (then initial values) the `Reduction`
 ===========  ======================================  ==================================
@@ -29,16 +29,19 @@ REDUCE       sources, condition (then initial values) the `Reduction`
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, Final, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
 
 from bound import dtypes
 from bound.itervar import IterVar
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.dag import LOCK, WeakTable
-from intset.expr.node import Cond, Expr, Guest
-from intset.expr.printer import shown
+from intset.expr.node import Cond, Expr, Guest, truth
+from intset.expr.ops import REGISTERED, Op
+from intset.expr.printer import INFIX as WHOLE_INFIX
+from intset.expr.printer import Placed, Precedence, TextPiece, abbreviated, layout_of, listed, shown
 
 Operand: TypeAlias = "Value | Expr | Cond"
 Number: TypeAlias = "Value | Expr"
@@ -49,56 +52,32 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 class OperatorTable:
     """Functions of modules above this one, which operators of values call; `tir.build` sets them."""
 
-    __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
-    binary: Callable[[ValueOp, object, object], Operand]
+    __slots__ = ("binary", "cast", "logical", "negation", "unary")
+    binary: Callable[[Op, object, object], Operand]
     cast: Callable[[str, ValueLike], Operand]
-    logical: Callable[[ValueOp, Operand, Operand], Operand]
+    logical: Callable[[Op, Operand, Operand], Operand]
     negation: Callable[[Operand], Operand]
-    text: Callable[[Value], str]
-    unary: Callable[[ValueOp, ValueLike], Operand]
+    unary: Callable[[Op, ValueLike], Operand]
 
 
 OPERATORS = OperatorTable()
 
 
-class ValueOp(StrEnum):
-    """The operations of values; `repr` and error messages show the value of the enum."""
-
-    CONST = "const"
-    PARAM = "param"
-    UNDEF = "undef"
-    LOAD = "load"
-    ADD = "+"
-    SUB = "-"
-    MUL = "*"
-    DIV = "/"
-    FLOORDIV = "floordiv"
-    FLOORMOD = "floormod"
-    TRUNCDIV = "truncdiv"
-    TRUNCMOD = "truncmod"
-    MIN = "min"
-    MAX = "max"
-    NEG = "neg"
-    ABS = "abs"
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    EQ = "=="
-    NE = "!="
-    AND = "and"
-    OR = "or"
-    NOT = "not"
-    CALL = "call"
-    CAST = "cast"
-    SELECT = "select"
-    REDUCE = "reduce"
+def _row(name: str, operands: str | None, doc: str) -> Op:
+    return Op(name, operands, doc, table=REGISTERED)
 
 
-INFIX = frozenset((ValueOp.ADD, ValueOp.SUB, ValueOp.MUL, ValueOp.DIV))
-DIVISIONS = frozenset((ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD))
-ARITHMETIC = INFIX | DIVISIONS | {ValueOp.MIN, ValueOp.MAX}
-COMPARISONS = frozenset((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp.EQ, ValueOp.NE))
+# what only values have; their other operations are those of integers
+NUMBER: Final = _row("number", "", "the float or truth value data")
+PARAM: Final = _row("param", "", "a scalar argument; data is (name, number)")
+UNDEF: Final = _row("undef", "", "an undefined value; data is its identity")
+READ: Final = _row("read", None, "the element of the tensor data at the indices")
+DIV: Final = _row("div", "vv", "the quotient of floats")
+CALL: Final = _row("call", None, "the result of the function named data")
+CONVERT: Final = _row("convert", "v", "a as a number of the type of the node")
+REDUCE: Final = _row("reduce", None, "the combination of the sources; data is the Reduction")
+
+INFIX = frozenset((ops.ADD, ops.SUB, ops.MUL, DIV))
 
 _TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
 
@@ -113,7 +92,7 @@ class Value(Guest):
     """
 
     __slots__ = ("__weakref__", "_below", "_operations", "args", "data", "dtype", "op")
-    op: ValueOp
+    op: Op
     args: tuple[Operand, ...]
     data: Any
     dtype: str
@@ -124,81 +103,86 @@ class Value(Guest):
     remember = object.__setattr__  # as of `intset` nodes: a slot for what follows from the structure alone
     __hash__ = object.__hash__
 
+    def with_args(self, args: tuple[Operand, ...]) -> Value:
+        """The value of this operation, type and payload with other operands; itself, if they are its own."""
+        same = all(map(operator.is_, args, self.args))
+        return self if same else make(self.op, args, self.dtype, self.data)
+
     def __add__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.ADD, self, other)
+        return _binary(ops.ADD, self, other)
 
     def __radd__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.ADD, other, self)
+        return _binary(ops.ADD, other, self)
 
     def __sub__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.SUB, self, other)
+        return _binary(ops.SUB, self, other)
 
     def __rsub__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.SUB, other, self)
+        return _binary(ops.SUB, other, self)
 
     def __mul__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.MUL, self, other)
+        return _binary(ops.MUL, self, other)
 
     def __rmul__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.MUL, other, self)
+        return _binary(ops.MUL, other, self)
 
     def __truediv__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.DIV, self, other)
+        return _binary(DIV, self, other)
 
     def __rtruediv__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.DIV, other, self)
+        return _binary(DIV, other, self)
 
     def __floordiv__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.FLOORDIV, self, other)
+        return _binary(ops.FLOORDIV, self, other)
 
     def __rfloordiv__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.FLOORDIV, other, self)
+        return _binary(ops.FLOORDIV, other, self)
 
     def __mod__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.FLOORMOD, self, other)
+        return _binary(ops.FLOORMOD, self, other)
 
     def __rmod__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.FLOORMOD, other, self)
+        return _binary(ops.FLOORMOD, other, self)
 
     def __neg__(self) -> Value:
-        return _own(OPERATORS.unary(ValueOp.NEG, self))
+        return _own(OPERATORS.unary(ops.NEG, self))
 
     def __abs__(self) -> Value:
-        return _own(OPERATORS.unary(ValueOp.ABS, self))
+        return _own(OPERATORS.unary(ops.ABS, self))
 
     def __lt__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.LT, self, other)
+        return _binary(ops.LT, self, other)
 
     def __le__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.LE, self, other)
+        return _binary(ops.LE, self, other)
 
     def __gt__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.GT, self, other)
+        return _binary(ops.GT, self, other)
 
     def __ge__(self, other: ValueLike) -> Value:
-        return _binary(ValueOp.GE, self, other)
+        return _binary(ops.GE, self, other)
 
     def __eq__(self, other: object) -> Any:
-        return _binary(ValueOp.EQ, self, other) if _is_operand(other) else NotImplemented
+        return _binary(ops.EQ, self, other) if _is_operand(other) else NotImplemented
 
     def __ne__(self, other: object) -> Any:
-        return _binary(ValueOp.NE, self, other) if _is_operand(other) else NotImplemented
+        return _binary(ops.NE, self, other) if _is_operand(other) else NotImplemented
 
     def equal(self, other: ValueLike) -> Value:
         """Return the truth value of equality."""
-        return _binary(ValueOp.EQ, self, other)
+        return _binary(ops.EQ, self, other)
 
     def __and__(self, other: Operand) -> Value:
-        return _own(OPERATORS.logical(ValueOp.AND, self, other))
+        return _own(OPERATORS.logical(ops.AND, self, other))
 
     def __rand__(self, other: Operand) -> Value:
-        return _own(OPERATORS.logical(ValueOp.AND, other, self))
+        return _own(OPERATORS.logical(ops.AND, other, self))
 
     def __or__(self, other: Operand) -> Value:
-        return _own(OPERATORS.logical(ValueOp.OR, self, other))
+        return _own(OPERATORS.logical(ops.OR, self, other))
 
     def __ror__(self, other: Operand) -> Value:
-        return _own(OPERATORS.logical(ValueOp.OR, other, self))
+        return _own(OPERATORS.logical(ops.OR, other, self))
 
     def __invert__(self) -> Value:
         return _own(OPERATORS.negation(self))
@@ -206,7 +190,7 @@ class Value(Guest):
     @property
     def axis(self) -> tuple[IterVar, ...]:
         """The axes of a reduction, as in TVM's `Reduce`; other values have none."""
-        if self.op is not ValueOp.REDUCE:
+        if self.op is not REDUCE:
             raise AttributeError(f"{self!r} is no reduction and has no axis")
         answer: tuple[IterVar, ...] = self.data.axis
         return answer
@@ -216,8 +200,8 @@ class Value(Guest):
         return OPERATORS.cast(dtype, self)
 
     def __bool__(self) -> bool:
-        if self.op is ValueOp.EQ or self.op is ValueOp.NE:
-            return (self.args[0] is self.args[1]) is (self.op is ValueOp.EQ)
+        if self.op is ops.EQ or self.op is ops.NE:
+            return (self.args[0] is self.args[1]) is (self.op is ops.EQ)
         raise InputError(f"the truth value of {self!r} is not known here: use tir.Select, tir.all, tir.any, or & | ~")
 
     def __iter__(self) -> NoReturn:
@@ -233,12 +217,12 @@ class Value(Guest):
         return make, (self.op, self.args, self.dtype, self.data)
 
     def __repr__(self) -> str:
-        return OPERATORS.text(self)
+        return abbreviated(self, 2000, layout)
 
 
-def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
+def make(op: Op, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
     """Return the interned value with these fields, unchecked."""
-    key = (op, args, float(data).hex() if op is ValueOp.CONST else data, dtype)
+    key = (op, args, float(data).hex() if op is NUMBER else data, dtype)
     with LOCK:
         value = _TABLE.get(key)
         if value is None:
@@ -252,7 +236,43 @@ def make(op: ValueOp, args: tuple[Operand, ...], dtype: str, data: Any = None) -
 
 def constant(value: float | bool, dtype: str) -> Value:
     """Return a float or truth constant, rounded to its type."""
-    return make(ValueOp.CONST, (), dtype, bool(value) if dtype == "bool" else dtypes.rounded(value, dtype))
+    return make(NUMBER, (), dtype, bool(value) if dtype == "bool" else dtypes.rounded(value, dtype))
+
+
+SPELLED: Final[dict[Op, str]] = {  # between operands
+    **{op: WHOLE_INFIX[op][0] for op in (ops.ADD, ops.SUB, ops.MUL, *ops.COMPARISONS)},
+    DIV: "/",
+    ops.AND: "and",
+    ops.OR: "or",
+}
+SHORT: Final = {ops.MIN: "min", ops.MAX: "max"}
+
+
+def layout(node: Operand) -> Placed:
+    """The pieces of the text of an operand, in Python's syntax; every operation between operands has parentheses."""
+    if not isinstance(node, Value):
+        return layout_of(node)
+    op, args, data = node.op, node.args, node.data
+    if op in SPELLED:
+        return Precedence.ATOM, ["(", (args[0], 0), f" {SPELLED[op]} ", (args[1], 0), ")"]
+    if op is NUMBER:
+        return Precedence.ATOM, [str(data) if node.dtype == "bool" else dtypes.decimal(data, node.dtype)]
+    if op is PARAM:
+        return Precedence.ATOM, [str(data[0])]
+    if op is ops.NEG:
+        return Precedence.ATOM, ["-", (args[0], 0)]
+    if op is ops.SELECT:
+        return Precedence.ATOM, ["(", (args[1], 0), " if ", (args[0], 0), " else ", (args[2], 0), ")"]
+    if op is READ:
+        return Precedence.ATOM, listed(f"{data.name}[", args, "]")
+    if op is REDUCE:
+        count = data.arity
+        axes = ", ".join(axis.name for axis in data.axis)
+        where: list[TextPiece] = [] if args[count] is truth(True) else [", where=", (args[count], 0)]
+        chosen = f")[{data.index}]" if count > 1 else ")"
+        return Precedence.ATOM, [*listed(f"{data.combiner.name}(", args[:count], f", axis=[{axes}]"), *where, chosen]
+    name = data if op is CALL else node.dtype if op is CONVERT else SHORT.get(op, op.name)
+    return Precedence.ATOM, listed(f"{name}(", args, ")")
 
 
 _serial = iter(range(1 << 62))
@@ -264,10 +284,10 @@ def parameter(name: str, dtype: str) -> Value:
         raise InputError(f"a parameter's name is a non-empty text, not {shown(name)}")
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
-    return make(ValueOp.PARAM, (), dtype, (name, next(_serial)))
+    return make(PARAM, (), dtype, (name, next(_serial)))
 
 
-def _binary(op: ValueOp, a: object, b: object) -> Value:
+def _binary(op: Op, a: object, b: object) -> Value:
     return _own(OPERATORS.binary(op, a, b))
 
 

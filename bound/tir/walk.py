@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from bound.tir.opaque import IntFunction, TensorElement, integer
-from bound.tir.value import Operand, Truth, Value, ValueOp, make
+from bound.tir.value import READ, REDUCE, Operand, Truth, Value, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
-from intset.expr.dag import no_node, postorder
+from intset.expr.dag import no_node, postorder, postorder_by
 from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.node import make as make_node
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
@@ -30,7 +29,7 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     order: list[Operand] = postorder(roots)
     if all(_ENTERED.isdisjoint(operations_of_node(root)) for root in roots) or not any(map(_is_entered, order)):
         return iter(order)
-    return _nodes(roots)
+    return iter(postorder_by(roots, _entered))
 
 
 def operations(*roots: Operand) -> frozenset[Any]:
@@ -41,9 +40,9 @@ def operations(*roots: Operand) -> frozenset[Any]:
     return frozenset([node.op for node in nodes(*roots)])
 
 
-_ENTERED: Final = frozenset((ops.LOAD, ValueOp.REDUCE))
-_READING: Final = frozenset((ops.LOAD, ValueOp.LOAD, ValueOp.REDUCE))
-_LOADS: Final = frozenset((ops.LOAD, ValueOp.LOAD))
+_ENTERED: Final = frozenset((ops.LOAD, REDUCE))
+_READING: Final = frozenset((ops.LOAD, READ, REDUCE))
+_LOADS: Final = frozenset((ops.LOAD, READ))
 
 
 def _is_entered(node: Operand) -> bool:
@@ -53,37 +52,20 @@ def _is_entered(node: Operand) -> bool:
     return _is_open(node)
 
 
-def _nodes(roots: tuple[Operand, ...]) -> Iterator[Operand]:
-    done: set[Operand] = set()
-    stack: list[Operand] = list(reversed(roots))
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        waiting: list[Operand] = [arg for arg in node.args if arg not in done]
-        if _is_entered(node):
-            waiting += [part for part in _entered(node) if part not in done]
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        done.add(node)
-        stack.pop()
-        yield node
-
-
 def _entered(node: Operand) -> tuple[Operand, ...]:
-    """Return the children of an entered node beside its arguments."""
+    """Return the children of a node, also those beside its arguments."""
+    if not _is_entered(node):
+        return node.args
     if node.op is ops.LOAD:
-        return (node.data.body,)
-    return (*node.data.combiner.identity, *node.data.combiner.results)
+        return (*node.args, node.data.body)
+    return (*node.args, *node.data.combiner.identity, *node.data.combiner.results)
 
 
 def loaded_tensor(node: Node | Value) -> Tensor | None:
     """Return the tensor that a node reads an element of, or `None`; its `args` are the indices."""
     if not isinstance(node, (Node, Value)):
         raise no_node(node)
-    if node.op is ValueOp.LOAD:
+    if node.op is READ:
         answer: Tensor | None = node.data
         return answer
     if node.op is ops.LOAD and isinstance(node.data, TensorElement):
@@ -131,10 +113,11 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
             raise no_node(operand)
     present = operations_of_node(root)
     is_called = on_load is not None and not _LOADS.isdisjoint(present)
-    may_stay = not is_called and ValueOp.REDUCE not in present
+    may_stay = not is_called and REDUCE not in present
     if may_stay and not new:
         return root
-    order = postorder((root,))
+    roots: tuple[Operand, ...] = (root,)
+    order = postorder(roots)
     if may_stay and new.keys().isdisjoint(order):
         return root
     for node in order:
@@ -147,7 +130,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
                 break
         else:
             args = node.args
-            if on_load is not None and (node.op is ValueOp.LOAD or node.op is ops.LOAD):
+            if on_load is not None and (node.op is READ or node.op is ops.LOAD):
                 new[node] = _rebuilt(node, args, on_load)
         if isinstance(node, Value) and _is_open(node):
             data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
@@ -159,10 +142,10 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
 
 def _is_open(node: Any) -> bool:
     """Whether a node is a reduction by a combiner that refers to the program."""
-    return node.op is ValueOp.REDUCE and not node.data.combiner.is_closed
+    return node.op is REDUCE and not node.data.combiner.is_closed
 
 
-def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
+def _as_finished_as(old: Operand, new: Operand) -> Operand:
     """Return the replacement of an element as a finished or unfinished element, like the replaced one."""
     for symbol in (old.data, new.data):
         if not isinstance(symbol, TensorElement):
@@ -172,7 +155,7 @@ def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
     return unfinished
 
 
-def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: LoadRewrite | None) -> Operand:
+def _rebuilt(node: Operand, args: tuple[Any, ...], on_load: LoadRewrite | None) -> Operand:
     if on_load is not None:
         tensor = loaded_tensor(node)
         replaced = None if tensor is None else on_load(tensor, args)
@@ -184,9 +167,5 @@ def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: LoadRewrite | N
             assert isinstance(body, Value)
             if body is not function.body:
                 return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
-    if isinstance(node, Value):
-        return node if args is node.args else make(node.op, args, node.dtype, node.data)
-    if isinstance(node, (Expr, Cond)) and args is node.args:
-        return node
-    made: Operand = make_node(node.op, args, node.data)
+    made: Operand = node.with_args(args)
     return made

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from intset.budgets import CHECK_CASES, CHECK_POINTS, CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
@@ -100,26 +100,10 @@ Literals = tuple[Cond, ...]
 def cases(cond: Cond, holds: bool) -> list[Literals] | None:
     """Disjunctive normal form of `cond` (or its negation) without `!=`; None beyond `CHECK_CASES` cases."""
     ways: dict[tuple[Cond, bool], list[Literals] | None] = {}
-    for node in _boolean_postorder(cond):
+    for node in postorder_by((cond,), lambda node: node.args if node.op in _CONNECTIVES else ()):
         for side in (True, False):
             ways[node, side] = _ways(node, side, ways)
     return ways[cond, holds]
-
-
-def _boolean_postorder(root: Cond) -> Iterator[Cond]:
-    """Boolean structure of `root` in postorder, down to comparisons."""
-    done: set[Cond] = set()
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        waiting = [arg for arg in node.args if arg not in done] if node.op in _CONNECTIVES else []
-        if waiting:
-            stack.extend(waiting)
-            continue
-        stack.pop()
-        if node not in done:
-            done.add(node)
-            yield node
 
 
 _CONNECTIVES = (ops.NOT, ops.AND, ops.OR)

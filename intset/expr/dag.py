@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, NoReturn, Protocol, Self, TypeAlias, TypeVar, overload
 
 from intset.errors import InputError
@@ -156,6 +156,11 @@ class Interned:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def with_args(self, args: tuple[Node, ...]) -> Self:
+        """The node of this operation and payload with other argument nodes; itself, if they are its own."""
+        same = all(map(operator.is_, args, self.args))
+        return self if same else intern(type(self), self.op, args, self.data)
 
     def free_vars(self) -> tuple[Var, ...]:
         """The variables that occur, in the order of their first occurrence."""
@@ -302,7 +307,13 @@ def postorder_beside(root: W, known: Container[W]) -> list[W]:
     return [node for node in (*below, root) if node not in known]
 
 
-def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
+def postorder_by(roots: Iterable[K], children: Callable[[K], Sequence[K]]) -> list[K]:
+    """Every node below `roots`, those that `children` names before the nodes that have them, each node once."""
+    order: list[K] = _postorder(roots, (), children)  # type: ignore[type-var]  # children stand for `args`
+    return order
+
+
+def _postorder(roots: Iterable[W], known: Container[W], children: Callable[[W], Sequence[W]] | None = None) -> list[W]:
     order: list[W] = []
     done: set[W] = set()
     stack: list[W] = []
@@ -315,7 +326,7 @@ def _postorder(roots: Iterable[W], known: Container[W]) -> list[W]:
                     stack.pop()
                     continue
                 depth = len(stack)
-                for arg in reversed(node.args):
+                for arg in reversed(node.args if children is None else children(node)):
                     if arg not in done and arg not in known:
                         stack.append(arg)  # noqa: PERF401  # hot
             except (AttributeError, TypeError):
@@ -396,8 +407,7 @@ def rewrite(root: Kind, new: dict[Node, Node]) -> Kind:
     """`root` with the nodes in `new` replaced; adds an entry to `new` for every visited node."""
     for node in postorder_until(root, new):
         args = tuple([new[arg] for arg in node.args])
-        same = all(map(operator.is_, args, node.args))
-        new[node] = node if same else intern(type(node), node.op, args, node.data)
+        new[node] = node.with_args(args)
     answer: Any = new[root]
     rewritten: Kind = answer
     return rewritten
@@ -428,8 +438,7 @@ def without_assertions(root: Kind) -> Kind:
         if node.op is ops.ASSERTING:
             new[node] = args[1]
         else:
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            new[node] = node if same else intern(type(node), node.op, args, node.data)
+            new[node] = node.with_args(args)
     rewritten: Kind = new[root]
     return rewritten
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -39,6 +39,17 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     return intern(Cond if op.boolean else Term, op, args, data)
 
 
+class ElementTypes:
+    """What element types mean. Expressions have none of their own: a layer above sets both functions."""
+
+    __slots__ = ("cast", "of")
+    of: Callable[[Any], str]
+    cast: Callable[[str, Any], Node | Guest]
+
+
+ELEMENT_TYPES: Final = ElementTypes()
+
+
 class Node(Typeset, Interned):
     """Base of expressions and conditions: text, pickling, substitution."""
 
@@ -50,6 +61,15 @@ class Node(Typeset, Interned):
     def substitute(self, replacements: Mapping[Old, IntLike]) -> Node:
         """This node with every occurrence of a key replaced by its value, simultaneously."""
         return substituted(self, replacements)
+
+    @property
+    def dtype(self) -> str:
+        """The element type of a tensor that stores it, where a layer above has such types."""
+        return ELEMENT_TYPES.of(self)
+
+    def astype(self, dtype: str) -> Node | Guest:
+        """It as a number of an element type."""
+        return ELEMENT_TYPES.cast(dtype, self)
 
     def __str__(self) -> str:
         return to_text(self)

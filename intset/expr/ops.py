@@ -25,6 +25,8 @@ class Op:
     doc: what it denotes, of operands a, b, c and the payload `data`.
     boolean: whether it makes a condition.
     meaning: the result as a function of operand values; `None` for leaves and lazy operations.
+
+    A row with a `table` of its own is an operation of another layer: expressions do not have it.
     """
 
     __slots__ = ("boolean", "doc", "meaning", "name", "operands")
@@ -36,13 +38,14 @@ class Op:
         doc: str,
         meaning: Callable[..., int] | None = None,
         boolean: bool = False,
+        table: dict[str, Op] | None = None,
     ) -> None:
         self.name: Final = name
         self.operands: Final = operands
         self.doc: Final = doc
         self.meaning: Final = meaning
         self.boolean: Final = boolean
-        OPS[name] = self
+        (OPS if table is None else table)[name] = self
 
     @property
     def arity(self) -> int | None:
@@ -57,10 +60,11 @@ class Op:
 
 
 OPS: Final[dict[str, Op]] = {}
+REGISTERED: Final[dict[str, Op]] = {}  # rows of other layers, which no expression has
 
 
 def op_named(name: str) -> Op:
-    return OPS[name]
+    return OPS.get(name) or REGISTERED[name]
 
 
 def trunc_div(a: int, b: int) -> int:

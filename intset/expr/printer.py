@@ -232,7 +232,7 @@ def to_text(node: Node, limit: int | None = None, names: Mapping[Any, str] | Non
     names: labels to use instead of the variables' own names.
     """
     layout = layout_of if names is None else _renaming(names)
-    return composed(node, layout) if limit is None else _abbreviated(node, limit, layout)
+    return composed(node, layout) if limit is None else abbreviated(node, limit, layout)
 
 
 def _renaming(names: Mapping[Any, str]) -> Callable[[Any], Placed]:
@@ -263,7 +263,8 @@ def composed(root: Any, layout: Callable[[Any], Placed]) -> str:
     return "".join(_write(root, layouts.__getitem__, _shared(root, layouts), _names(layouts)))
 
 
-def _abbreviated(node: Node, limit: int, layout: Callable[[Any], Placed]) -> str:
+def abbreviated(node: Any, limit: int, layout: Callable[[Any], Placed]) -> str:
+    """The text of a node by `layout`, cut at `limit` characters; it binds no names."""
     texts: list[str] = []
     length = 0
     for text in _write(node, layout, (), iter(()), deepest=2 * limit):

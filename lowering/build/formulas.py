@@ -10,7 +10,7 @@ from bound.operation import ComputeOp, TensorComputeOp
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
-from bound.tir.value import Operand, Value, ValueOp, make, parameter
+from bound.tir.value import REDUCE, Operand, Value, make, parameter
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Expr, Var, as_expr
@@ -56,7 +56,7 @@ def _formula(
 ) -> Formula:
     top = body[0]
     place = tuple(axis)
-    if not isinstance(top, Value) or top.op is not ValueOp.REDUCE:
+    if not isinstance(top, Value) or top.op is not REDUCE:
         stores = [Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in kept]
         return Formula(axis, extra, reduce_extra, None, seq(*stores))
     reduction: Reduction = top.data
@@ -115,7 +115,7 @@ def _tile_formula(op: TensorComputeOp, kept: Container[Tensor]) -> Formula:
     top = bodies[0]
     assert isinstance(top, Value)
     whole = Reduction(top.data.combiner, (*op.reduce_axis, *top.data.axis), 0)
-    bodies = tuple(make(ValueOp.REDUCE, b.args, b.dtype, whole) for b in bodies if isinstance(b, Value))
+    bodies = tuple(make(REDUCE, b.args, b.dtype, whole) for b in bodies if isinstance(b, Value))
     return _formula(op.axis, op.outputs, bodies, kept, extra, inner.reduce_axis)
 
 

@@ -12,7 +12,7 @@ from bound.tensor import Tensor
 from bound.tir.build import all_of
 from bound.tir.calls import FUNCTIONS
 from bound.tir.opaque import IntFunction
-from bound.tir.value import ValueOp
+from bound.tir.value import CALL
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
@@ -187,10 +187,10 @@ def _called(f: Function) -> frozenset[str]:
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
     for node in postorder(roots):
-        if node.op is ValueOp.CALL and node.data not in FUNCTIONS:
+        if node.op is CALL and node.data not in FUNCTIONS:
             called.add(str(node.data))
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            called.update(n.data for n in postorder((node.data.body,)) if n.op is ValueOp.CALL)
+            called.update(n.data for n in postorder((node.data.body,)) if n.op is CALL)
     return frozenset(called)
 
 

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import ValueOp
+from intset.expr import ops
 from intset.expr.node import Expr, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -25,7 +25,7 @@ from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, LoopKind, Seq,
 from lowering.nest.walk import folded, free_variables, is_combining, operands, range_ends, statements, touched
 from lowering.passes.values.index_width import offset
 
-_REDUCTIONS: Final = {ValueOp.ADD: "+", ValueOp.MUL: "*", ValueOp.MIN: "min", ValueOp.MAX: "max"}  # OpenMP's words
+_REDUCTIONS: Final = {ops.ADD: "+", ops.MUL: "*", ops.MIN: "min", ops.MAX: "max"}  # OpenMP's words
 
 
 def conditional_scalars(root: Stmt) -> frozenset[Tensor]:

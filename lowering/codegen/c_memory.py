@@ -20,7 +20,7 @@ from bound import dtypes
 from bound.schedule import simple
 from bound.tensor import Tensor, load
 from bound.tir import walk
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import NUMBER, READ, Operand, Value
 from bound.tir.value import make as make_value
 from intset.errors import InputError
 from intset.expr import ops
@@ -86,7 +86,7 @@ def flattened(operand: Operand, shapes: Mapping[Tensor, tuple[Expr, ...]], scope
         if dtypes.is_int(tensor.dtype):
             element: Operand = make(ops.LOAD, (index,), tensor.element)
             return element
-        return make_value(ValueOp.LOAD, (index,), tensor.dtype, tensor)
+        return make_value(READ, (index,), tensor.dtype, tensor)
 
     rewritten: Operand = walk.rewrite(operand, on_load=on_load)
     return rewritten
@@ -113,7 +113,7 @@ def constant_tables(operand: Operand, loops: Iterable[For]) -> dict[Value, Const
     tables: dict[Value, ConstantTable] = {}
     inside: set[Any] = set()
     for node in reversed(list(walk.nodes(operand))):  # users before operands
-        if node in inside or not isinstance(node, Value) or node.op is not ValueOp.SELECT:
+        if node in inside or not isinstance(node, Value) or node.op is not ops.SELECT:
             continue
         tree = _select_tree(node)
         if tree is None:
@@ -132,9 +132,9 @@ def _select_tree(root: Value) -> dict[Any, Cond] | None:
     stack: list[Any] = [root]
     while stack:
         node = stack.pop()
-        if node in selects or node.op is ValueOp.CONST:
+        if node in selects or node.op is NUMBER:
             continue
-        if node.op is not ValueOp.SELECT or not isinstance(node.args[0], Cond) or opaque_terms(node.args[0]):
+        if node.op is not ops.SELECT or not isinstance(node.args[0], Cond) or opaque_terms(node.args[0]):
             return None
         selects[node] = node.args[0]
         stack += [node.args[2], node.args[1]]
@@ -152,7 +152,7 @@ def _table(root: Value, tree: Mapping[Any, Cond], limits: Mapping[Var, tuple[int
     for point in product(*ranges):
         at = dict(zip(variables, point, strict=True))
         node: Any = root
-        while node.op is ValueOp.SELECT:
+        while node.op is ops.SELECT:
             try:
                 holds = evaluate(node.args[0], at)
             except ArithmeticError:

@@ -218,7 +218,9 @@ class CNest(Emitter[Cursor]):
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
-        if any(node.op is ops.SELECT for node in walk.nodes(end)):  # else compilers do not see the number of iterations
+        if any(
+            node.op is ops.SELECT and isinstance(node, Expr) for node in walk.nodes(end)
+        ):  # else compilers do not see the number of iterations
             stop, text = names.local("end"), stop
             lines.append(f"const {index} {stop} = {opened(text)};")
         carried = [names.local(c.var.name, c.var) for c in loop.carried]  # declared around the loop

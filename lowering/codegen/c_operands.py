@@ -14,7 +14,7 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
-from bound.tir.value import COMPARISONS, INFIX, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, Value
 from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
@@ -40,28 +40,24 @@ from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
 
-_INFIX: Final[dict[Op | ValueOp, str]] = {
+_INFIX: Final[dict[Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
     ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHR: ">>",
     ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
-    ops.AND: "&&", ops.OR: "||", ValueOp.AND: "&&", ValueOp.OR: "||",
-    **{op: str(op) for op in (*INFIX, *COMPARISONS)},
+    ops.AND: "&&", ops.OR: "||", DIV: "/",
 }  # fmt: skip
-_PREFIX: Final[dict[Op | ValueOp, str]] = {
-    ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!", ValueOp.NEG: "-", ValueOp.NOT: "!"
-}  # fmt: skip
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
+_PREFIX: Final = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!"}
 _REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
-_HELPERS: Final[dict[Op | ValueOp, str]] = {
+_HELPERS: Final[dict[Op, str]] = {
     ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
-    ValueOp.MIN: "fmin", ValueOp.MAX: "fmax", ValueOp.FLOORDIV: "fquotient", ValueOp.FLOORMOD: "fmodulo",
 }  # fmt: skip
+_FLOAT_HELPERS: Final = {ops.MIN: "fmin", ops.MAX: "fmax", ops.FLOORDIV: "fquotient", ops.FLOORMOD: "fmodulo"}
 _WIDE_HELPERS: Final = {ops.TRUNCDIV: "wide_truncdiv", ops.TRUNCMOD: "wide_truncmod"}
 _UNSIGNED_CALLS: Final = {ops.MIN: "min", ops.MAX: "max", ops.CEILDIV: "uceildiv", ops.SHL: "shl"}
 _UNSIGNED_INFIX: Final = {ops.FLOORDIV: "/", ops.FLOORMOD: "%"}
-_OF_CONSTANT: Final = {ValueOp.MIN: "atmost", ValueOp.MAX: "atleast"}  # one comparison keeps NaN
-_LIBRARY: Final = {ValueOp.TRUNCMOD: "fmod", ValueOp.ABS: "fabs"}
+_OF_CONSTANT: Final = {ops.MIN: "atmost", ops.MAX: "atleast"}  # one comparison keeps NaN
+_LIBRARY: Final = {ops.TRUNCMOD: "fmod", ops.ABS: "fabs"}
 _FAR_SHIFTS: Final = {ops.SHL: "shl_far", ops.SHR: "shr_far"}
 _WRAPPED: Final = {ops.ADD: "add", ops.SUB: "sub", ops.MUL: "mul"}  # where the result may leave 64 bits
 _WRAPPED_LEAST: Final = {  # for operands that may equal INT64_MIN
@@ -101,9 +97,9 @@ class CSyntax:
     def leaf(self, node: Any) -> str | None:
         if node.op is ops.CONST:
             return integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
-        if node.op is ops.BOOL or (node.op is ValueOp.CONST and node.dtype == "bool"):
+        if node.op is ops.BOOL or (node.op is NUMBER and node.dtype == "bool"):
             return "true" if node.data else "false"
-        if node.op is ValueOp.CONST:
+        if node.op is NUMBER:
             c_type(node.dtype, f"a constant in {self.where}")
             return float_constant(node.data, node.dtype)
         if is_undef(node):
@@ -111,7 +107,7 @@ class CSyntax:
             return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
-        if node.op is ValueOp.PARAM:
+        if node.op is PARAM:
             return self.names.of(node, node.data[0])
         return None
 
@@ -122,7 +118,8 @@ class CSyntax:
 
     def operation(self, node: Any, args: list[str]) -> str:
         special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
-        if node.op in ops.COMPARISONS and any(self.spans.word(arg) != "int64" for arg in node.args):
+        is_comparison = isinstance(node, Cond) and node.op in ops.COMPARISONS
+        if is_comparison and any(self.spans.word(arg) != "int64" for arg in node.args):
             word = self.spans.word_of_operands(node)
             if word == "int128":
                 return f"({self._call('compare', word, args)} {_INFIX[node.op]} 0)"
@@ -130,7 +127,7 @@ class CSyntax:
         text = special(node, args)
         if text is not None:
             return text
-        if node.op in _SELECTS:
+        if node.op is ops.SELECT:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if node.op in _PREFIX:
             return f"({_PREFIX[node.op]}{args[0]})"
@@ -280,10 +277,10 @@ class CSyntax:
     def _value(self, node: Value, args: list[str]) -> str | None:
         op, dtype = node.op, node.dtype
         f = "" if dtype == "float64" else "f"
-        if op is ValueOp.LOAD:
+        if op is READ:
             element = self.element(node.data, args[0])
             return self._call("load", dtype, [element]) if dtype in dtypes.NARROW else element
-        if op is ValueOp.CAST:
+        if op is CONVERT:
             target = c_type(dtype, f"a value in {self.where}")
             if dtype in dtypes.NARROW:
                 return self._call("round", dtype, [self._unrounded(node.args[0], args[0])])
@@ -291,14 +288,14 @@ class CSyntax:
                 return f"({target}){args[0]}"
             definition = self.helpers["whole", dtype] = whole_text(dtype)
             return f"{function_name(definition)}({opened(args[0])}, {self.flag})"
-        if op is ValueOp.CALL:
+        if op is CALL:
             return self._function(node, args)
-        if op in _OF_CONSTANT and node.args[1].op is ValueOp.CONST and node.args[1].data == node.args[1].data:
+        if op in _OF_CONSTANT and node.args[1].op is NUMBER and node.args[1].data == node.args[1].data:
             return self._call(_OF_CONSTANT[op], dtype, args)
-        if op in _HELPERS:
-            text = self._call(_HELPERS[op], dtype, args)
-            return self._rounded(text, dtype) if op in (ValueOp.FLOORDIV, ValueOp.FLOORMOD) else text
-        if op is ValueOp.TRUNCDIV:
+        if op in _FLOAT_HELPERS:
+            text = self._call(_FLOAT_HELPERS[op], dtype, args)
+            return self._rounded(text, dtype) if op in (ops.FLOORDIV, ops.FLOORMOD) else text
+        if op is ops.TRUNCDIV:
             return f"trunc{f}({self._rounded(f'{self._exact(args[0], dtype)} / {args[1]}', dtype)})"
         if op in INFIX and dtype in dtypes.NARROW:
             return self._rounded(infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)

@@ -15,9 +15,10 @@ from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from bound import dtypes
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand
 from bound.tir.walk import substitute
 from intset.expr import ops
+from intset.expr.dag import postorder_by
 from intset.expr.node import Expr, const, constant_value
 from intset.expr.ops import wrap
 from lowering.nest.driver import D, Synthesis, SynthesisRule, synthesized
@@ -159,9 +160,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 MAX_DEPTH: Final = 12  # nested operations in one text; deeper operands get a name
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
-_ANDS: Final = (ops.AND, ValueOp.AND)
-_LAZY: Final = (*_SELECTS, *_ANDS, ops.OR, ValueOp.OR)
+_LAZY: Final = (ops.SELECT, ops.AND, ops.OR)
 
 
 class Syntax(Protocol):
@@ -239,7 +238,7 @@ class _StraightLine:
         self.syntax = syntax
         self.top = _LineBlock(None, None, 0)
         self.children: dict[Operand, tuple[Operand, ...]] = {}
-        self.order = self._postorder(roots)
+        self.order = postorder_by(roots, self._below)
         self.homes: dict[Operand, list[_LineBlock]] = {}
         self.uses: dict[tuple[Operand, _LineBlock], int] = {}
         self.arms: dict[tuple[Operand, _LineBlock], list[_LineBlock]] = {}
@@ -249,22 +248,11 @@ class _StraightLine:
             for home in self.homes[node]:
                 self.texts[node, home] = self._text(node, home)
 
-    def _postorder(self, roots: Iterable[Operand]) -> list[Operand]:
-        order: list[Operand] = []
-        done: set[Operand] = set()
-        stack = [(root, False) for root in reversed(list(roots))]
-        while stack:
-            node, ready = stack.pop()
-            if node in done:
-                continue
-            if ready:
-                done.add(node)
-                order.append(node)
-                continue
-            self.children[node] = _evaluated(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(self.children[node]) if child not in done)
-        return order
+    def _below(self, node: Operand) -> tuple[Operand, ...]:
+        known = self.children.get(node)
+        if known is None:
+            known = self.children[node] = _evaluated(node)
+        return known
 
     def _assign_homes(self, roots: Iterable[Operand]) -> None:
         """Choose the blocks that evaluate each node, users before operands."""
@@ -320,12 +308,12 @@ class _StraightLine:
         name, lines = self.syntax.declare(node)
         home.lines += lines
         assign = self.syntax.assign
-        if node.op in _SELECTS:
+        if node.op is ops.SELECT:
             then, orelse = ([*arm.lines, assign(name, t)] for arm, t in zip(arms[1:], texts[1:], strict=True))
             home.lines += self.syntax.branch(texts[0], then, orelse)
             return name
         home.lines.append(assign(name, texts[0]))
-        cond = name if node.op in _ANDS else self.syntax.negated(name)
+        cond = name if node.op is ops.AND else self.syntax.negated(name)
         home.lines += self.syntax.branch(cond, [*arms[1].lines, assign(name, texts[1])], [])
         return name
 
@@ -348,7 +336,7 @@ def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:
         for block in outer:
             arms.setdefault(block.owner, set()).add(block.arm)
         for block in outer:
-            is_select = block.owner is not None and block.owner[0].op in _SELECTS
+            is_select = block.owner is not None and block.owner[0].op is ops.SELECT
             both = is_select and len(arms[block.owner]) == 2
             merged[block.parent if both and block.parent is not None else block] = None
         if len(merged) == len(current):

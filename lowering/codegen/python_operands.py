@@ -15,7 +15,7 @@ from bound.tensor import Tensor
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
-from bound.tir.value import COMPARISONS, INFIX, Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops, printer
 from intset.expr.node import Expr, Node
@@ -25,23 +25,21 @@ from lowering.codegen.word_spans import WordSpans, is_plain_shift
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
-_INFIX: Final[dict[Op | ValueOp, str]] = {
+_INFIX: Final[dict[Op, str]] = {
     **{op: symbol for op, (symbol, _) in printer.INFIX.items()}, ops.AND: "and", ops.OR: "or",
-    **{op: str(op) for op in (*INFIX - {ValueOp.DIV}, *COMPARISONS, ValueOp.AND, ValueOp.OR)},
 }  # fmt: skip
-_PREFIX: Final[dict[Op | ValueOp, str]] = {
-    ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "not ", ValueOp.NEG: "-", ValueOp.NOT: "not "
-}  # fmt: skip
-_CALLS: Final[dict[Op | ValueOp, str]] = {
+_PREFIX: Final = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "not "}
+_CALLS: Final[dict[Op, str]] = {
     ops.CEILDIV: "ceildiv", ops.TRUNCDIV: "truncdiv", ops.TRUNCMOD: "truncmod", ops.MIN: "min", ops.MAX: "max",
-    ops.ABS: "abs", ValueOp.DIV: "divide", ValueOp.TRUNCMOD: "fmod", ValueOp.MIN: "float_min",
-    ValueOp.MAX: "float_max", ValueOp.ABS: "abs",
+    ops.ABS: "abs",
+}  # fmt: skip
+_FLOAT_CALLS: Final = {
+    DIV: "divide", ops.TRUNCMOD: "fmod", ops.MIN: "float_min", ops.MAX: "float_max", ops.ABS: "abs"
 }  # fmt: skip
 _FAR_SHIFTS: Final = {ops.SHL: "shl", ops.SHR: "shr"}
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
-_FLOORS: Final = {ValueOp.FLOORDIV: "float_floordiv", ValueOp.FLOORMOD: "float_floormod"}
+_FLOORS: Final = {ops.FLOORDIV: "float_floordiv", ops.FLOORMOD: "float_floormod"}
 _OWN_CALLS: Final = frozenset((*FLOAT_FUNCTIONS, *FLOAT_PAIRS, *ROUNDINGS, *PREDICATES, "pow"))  # others: the host
-_INEXACT: Final = (ValueOp.ADD, ValueOp.SUB, ValueOp.MUL, ValueOp.DIV)  # may leave the type of the operands
+_INEXACT: Final = (ops.ADD, ops.SUB, ops.MUL, DIV)  # may leave the type of the operands
 _INDEX_BITS: Final = 48  # of integer variables: no loop that is run goes further, so sums with data do not wrap
 
 
@@ -73,11 +71,11 @@ class PythonSyntax:
     def leaf(self, node: Any) -> str | None:
         if node.op is ops.CONST or node.op is ops.BOOL:
             return str(node.data) if node.op is ops.BOOL or node.data >= 0 else f"({node.data})"
-        if node.op is ValueOp.CONST:
+        if node.op is NUMBER:
             return _constant(node)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
-        if node.op is ValueOp.PARAM:
+        if node.op is PARAM:
             return self.names.of(node, node.data[0])
         return None
 
@@ -118,11 +116,12 @@ class PythonSyntax:
     def _common(self, node: Any, args: list[str]) -> str:
         """Operations that integers and values share."""
         op = node.op
-        if op in _CALLS:
-            return f"{_CALLS[op]}({', '.join(map(opened, args))})"
+        calls = _FLOAT_CALLS if isinstance(node, Value) else _CALLS
+        if op in calls:
+            return f"{calls[op]}({', '.join(map(opened, args))})"
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
-        if op in _SELECTS:
+        if op is ops.SELECT:
             return f"({args[1]} if {args[0]} else {args[2]})"
         return f"({args[0]} {_INFIX[op]} {args[1]})"
 
@@ -143,15 +142,15 @@ class PythonSyntax:
 
     def _value(self, node: Value, args: list[str]) -> str:
         op = node.op
-        if op is ValueOp.LOAD:
+        if op is READ:
             return self.load(node.data, args)
         if op in _FLOORS:
             return f"{_FLOORS[op]}{_suffix(node.dtype)}({', '.join(map(opened, args))})"
-        if op is ValueOp.TRUNCDIV:
+        if op is ops.TRUNCDIV:
             return f"truncated({_rounded(f'divide({opened(args[0])}, {opened(args[1])})', node.dtype)})"
-        if op is ValueOp.CALL:
+        if op is CALL:
             return self._call(node, args)
-        if op is ValueOp.CAST:
+        if op is CONVERT:
             return self._cast(node, args[0])
         text = self._common(node, args)
         return _rounded(text, node.dtype) if op in _INEXACT else text
@@ -247,15 +246,15 @@ class UnknownSyntax(PythonSyntax):
     execution."""
 
     def operation(self, node: Operand, args: list[str]) -> str:
-        if node.op in (ops.AND, ValueOp.AND):
+        if node.op is ops.AND:
             return f"both({opened(args[0])}, lambda: {args[1]})"
-        if node.op in (ops.OR, ValueOp.OR):
+        if node.op is ops.OR:
             return f"either({opened(args[0])}, lambda: {args[1]})"
-        if node.op in (ops.NOT, ValueOp.NOT):
+        if node.op is ops.NOT:
             return f"negated({opened(args[0])})"
-        if node.op in _SELECTS:
+        if node.op is ops.SELECT:
             return f"({args[1]} if {self.decided(args[0])} else {args[2]})"
-        if node.op is ValueOp.CALL and node.data == "popcount":
+        if node.op is CALL and node.data == "popcount":
             return f"popcount({super().operation(node, args).removesuffix('.bit_count()')})"
         return super().operation(node, args)
 

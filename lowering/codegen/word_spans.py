@@ -11,7 +11,6 @@ from typing import Any
 
 from bound import dtypes
 from bound.tir.opaque import OF_LOW_BITS, WORDS, IntFunction, is_word
-from bound.tir.value import ValueOp
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Expr, Node, constant_value
@@ -105,5 +104,5 @@ def _loaded(node: Expr) -> Span | None:
     if not isinstance(node.data, IntFunction):
         return None
     dtype = node.data.dtype
-    is_exact = node.data.body.op is ValueOp.SELECT and dtype != "uint64"  # it chooses among results beyond the type
+    is_exact = node.data.body.op is ops.SELECT and dtype != "uint64"  # it chooses among results beyond the type
     return INT64 if is_exact else dtypes.int_range(dtype)

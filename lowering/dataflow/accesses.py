@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
-from bound.tir.value import COMPARISONS, Operand, Value, ValueOp
+from bound.tir.value import NUMBER, Operand, Value
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.budgets import ACCESS_GUARDS, GUARD_VISITS
 from intset.expr import ops
@@ -23,7 +23,6 @@ NamedOperands: TypeAlias = "Mapping[Parameter, Operand]"
 """The value of each name and loop-carried variable."""
 IntegerIndices: TypeAlias = "tuple[Expr | None, ...]"
 """The indices of an access; `None` for one that depends on data."""
-_COMPARISONS = (*COMPARISONS, ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 
 
 class AccessGuard(NamedTuple):
@@ -68,7 +67,7 @@ def expanded(operand: Part, names: NamedOperands) -> Part:
     """An operand with names replaced by their values, and shapes of parameters by their declared extents."""
     values: dict[Operand, Operand] = dict(names.items())
     for node in nodes(operand):
-        if node.op is ops.LOAD and isinstance(node.data, ShapeOf) and node.args[0].is_const:
+        if isinstance(node, Expr) and isinstance(node.data, ShapeOf) and node.args[0].is_const:
             values[node] = node.data.tensor.extents[node.args[0].data]
     return replaced(operand, values) if values else operand
 
@@ -80,13 +79,13 @@ def guard_of(cond: Operand, holds: bool = True) -> AccessGuard:
     stack: list[tuple[Operand, bool]] = [(cond, holds)]
     while stack:
         node, positive = stack.pop()
-        if node.op in (ops.NOT, ValueOp.NOT):
+        if node.op is ops.NOT:
             stack.append((node.args[0], not positive))
-        elif node.op in ((ops.AND, ValueOp.AND) if positive else (ops.OR, ValueOp.OR)):
+        elif node.op in ((ops.AND,) if positive else (ops.OR,)):
             stack += [(node.args[1], positive), (node.args[0], positive)]
         elif isinstance(node, Cond) and not opaque_terms(node):
             conditions += conjuncts(node if positive else ~node)
-        elif not (isinstance(node, Value) and node.op is ValueOp.CONST and bool(node.data) is positive):
+        elif not (isinstance(node, Value) and node.op is NUMBER and bool(node.data) is positive):
             is_complete = False
     return AccessGuard(tuple(conditions), is_complete)
 
@@ -147,11 +146,11 @@ def _arguments(node: Operand) -> Sequence[Operand]:
 def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
     """Arguments of a lazy operation, paired with their selecting condition and its required truth."""
     args = node.args
-    if node.op in (ops.SELECT, ValueOp.SELECT):
+    if node.op is ops.SELECT:
         return [(args[0], None, True), (args[1], args[0], True), (args[2], args[0], False)]
-    if node.op in (ops.AND, ValueOp.AND) and len(args) == 2:
+    if node.op is ops.AND and len(args) == 2:
         return [(args[0], None, True), (args[1], args[0], True)]
-    if node.op in (ops.OR, ValueOp.OR) and len(args) == 2:
+    if node.op is ops.OR and len(args) == 2:
         return [(args[0], None, True), (args[1], args[0], False)]
     return None
 
@@ -174,7 +173,7 @@ def bounds(cond: Operand) -> list[tuple[AccessGuard, Operand, Operand]]:
     found: list[tuple[AccessGuard, Operand, Operand]] = []
     for node, guard in _consequences(cond):
         elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
-        is_bound = node.op in _COMPARISONS and len(elements) == 1 and not has_undef(node)
+        is_bound = node.op in ops.COMPARISONS and len(elements) == 1 and not has_undef(node)
         if is_bound and not _equation(node, guard) and None not in indices_of(read_indices(elements[0])):
             found.append((guard, elements[0], node))
     return found
@@ -185,9 +184,9 @@ def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
     stack: list[tuple[Operand, AccessGuard]] = [(cond, ALWAYS)]
     while stack:
         node, guard = stack.pop()
-        if node.op in (ops.AND, ValueOp.AND):
+        if node.op is ops.AND:
             stack += [(arg, guard) for arg in reversed(node.args)]
-        elif node.op in (ops.OR, ValueOp.OR):
+        elif node.op is ops.OR:
             for k, arg in enumerate(node.args):
                 others = [guard_of(other, False) for j, other in enumerate(node.args) if j != k]
                 unless = reduce(AccessGuard.joined, others, ALWAYS)
@@ -198,7 +197,7 @@ def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
 
 
 def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
-    if node.op not in (ops.EQ, ValueOp.EQ):
+    if node.op is not ops.EQ:
         return []
     for element, value in (node.args, node.args[::-1]):
         tensor = loaded_tensor(element)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import DOUBTFUL_REACHING, REACHING, VALUE_CHAIN, VALUE_NODES
 from intset.expr import ops
@@ -76,7 +76,7 @@ class WrittenValues:
         if len(below) > VALUE_NODES:
             return None
         scalars = set(self._program.f.scalars)
-        if any(isinstance(n, Value) and n.op is ValueOp.PARAM and n not in scalars for n in below):
+        if any(isinstance(n, Value) and n.op is PARAM and n not in scalars for n in below):
             return None
         contents: dict[Operand, Operand] = {}
         for node in below:

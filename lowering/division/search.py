@@ -9,7 +9,7 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_not, logical_or
-from intset.expr.dag import postorder, postorder_until
+from intset.expr.dag import postorder, postorder_by, postorder_until
 from intset.expr.node import Cond, Expr, Node, as_int, const, constant_value, make, truth
 from intset.prover.proof import PROVED, Proof, fit_conditions
 from intset.simplify.cost import DIVISION, DIVISION_BY_CONSTANT, machine_cost
@@ -131,18 +131,7 @@ class DivisionLowering:
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""
-        order: list[Key] = []
-        seen: set[Key] = set()
-        stack: list[tuple[Key, bool]] = [(root, False)]
-        while stack:
-            key, leaving = stack.pop()
-            if leaving:
-                order.append(key)
-            elif key not in seen:
-                seen.add(key)
-                stack.append((key, True))
-                stack.extend((child, False) for child in reversed(self.uses.get(key, ())))
-        return order
+        return postorder_by((root,), lambda key: self.uses.get(key, ()))
 
     # -- the walk -----------------------------------------------------------------------------------------------
 
@@ -206,8 +195,7 @@ class DivisionLowering:
             cheaper = self._by_operand_rule(key, children, args, position)
             if cheaper is not None:
                 return cheaper
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
-        return node if same else make(node.op, tuple(args), node.data)
+        return node.with_args(tuple(args))
 
     # -- the linear form ----------------------------------------------------------------------------------------
 
@@ -321,8 +309,7 @@ def share(root: Node) -> tuple[Node, tuple[tuple[Node, Node], ...]]:
     replaced: list[tuple[Node, Node]] = []
     for node in order:
         args = tuple(new[arg] for arg in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
-        new[node] = node if same else make(node.op, args, node.data)
+        new[node] = node.with_args(args)
         pair = _remainder_of(node)
         if pair is not None and evaluated[node] & bit.get(truncdiv(*pair), 0):
             before, (a, b) = new[node], (new[e] for e in pair)

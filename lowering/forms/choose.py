@@ -35,7 +35,7 @@ from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tir import walk
 from bound.tir.machine import TRAPPING
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, Operand, Value
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import ops
@@ -47,7 +47,6 @@ from lowering.nest.ir import Function
 
 COMPUTE: Final = ("auto", "exact", "box")
 LITTLE: Final = 0.05  # share of unread elements in boxes up to which exact regions are not inferred
-_TRAPPING: Final = (*ops.DIVISIONS, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD)
 
 
 @dataclass(frozen=True)
@@ -233,11 +232,11 @@ def _is_harmless(op: Operation) -> bool:
     if not isinstance(op, ComputeOp):
         return False
     for node in walk.nodes(*op.body):
-        if node.op is ValueOp.CALL and node.data in TRAPPING:
+        if node.op is CALL and node.data in TRAPPING:
             return False
-        if isinstance(node, Value) and node.op is ValueOp.CAST and dtypes.is_int(node.dtype):
+        if isinstance(node, Value) and node.op is CONVERT and dtypes.is_int(node.dtype):
             return False
-        divisor = node.args[1] if node.op in _TRAPPING and not _is_float(node) else None
+        divisor = node.args[1] if node.op in ops.DIVISIONS and not _is_float(node) else None
         if divisor is not None and not (isinstance(divisor, Expr) and constant_value(divisor)):
             return False
     return True

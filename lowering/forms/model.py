@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import ValueOp
+from bound.tir.value import CALL, DIV
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.evaluate import evaluate
@@ -59,7 +59,7 @@ KEPT: Final = 1 << 25  # bytes of storage that allocators keep between two calls
 DIVIDED: Final = 4.0  # operations of a division of integers by a constant
 LONGEST: Final = 16  # period of which all iterations are walked
 _GOLDEN: Final = 0.6180339887498949
-_DIVISIONS: Final = (*ops.DIVISIONS, ValueOp.DIV, ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV)
+_DIVISIONS: Final = (DIV, ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV)
 
 Work = dict[str, float]
 
@@ -298,7 +298,7 @@ class _WorkCounter:
         is_innermost = not any(isinstance(s, (For, If)) for s in inside)
         is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
         is_short = self._short[loop] is not None
-        made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS)
+        made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS and isinstance(node, Expr))
         fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
         deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
         period = _period(e for e in deciding if loop.var in variables(e))
@@ -359,7 +359,7 @@ class _WorkCounter:
                 waits = waits or (tensor is stmt.tensor and indices == stmt.indices)
             elif isinstance(node, (Expr, Cond)):
                 continue
-            elif node.op is ValueOp.CALL:
+            elif node.op is CALL:
                 kinds["call"] += 1
             elif node.op in _DIVISIONS:
                 kinds["division"] += 1
@@ -407,6 +407,7 @@ def written_out(body: Stmt) -> dict[For, int | None]:
 
 
 _ENDS: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
+_REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
 
 
 def _step(indices: Sequence[Expr], var: Var | None) -> int | None:
@@ -427,7 +428,7 @@ def _index_nodes(indices: Sequence[Expr], var: Var | None) -> set[Any]:
         node
         for e in indices
         for node in walk.nodes(e)
-        if node.args and node.op in _ENDS and (var is None or var in node.free_vars())
+        if node.op in _ENDS and isinstance(node, Expr) and (var is None or var in node.free_vars())
     }
 
 
@@ -462,7 +463,7 @@ def _bytes(stored: Tensor | Allocate, env: Mapping[Any, int]) -> int:
 
 def _comparing(cond: Any) -> tuple[float, float]:
     """Count comparisons and other operations of a condition."""
-    nodes = list(walk.nodes(cond))
+    nodes = [node for node in walk.nodes(cond) if isinstance(node, (Expr, Cond))]
     compared = sum(1 for node in nodes if node.op in ops.COMPARISONS)
     divided = sum(1 for node in nodes if node.op in ops.DIVISIONS)
     return max(1.0, compared), DIVIDED * divided
@@ -470,7 +471,7 @@ def _comparing(cond: Any) -> tuple[float, float]:
 
 def _period(conditions: Iterable[Any]) -> int:
     """The least common multiple of the constant moduli in conditions; 1 if there are none."""
-    nodes = (node for e in conditions for node in walk.nodes(e) if node.op in (ops.FLOORMOD, ops.TRUNCMOD))
+    nodes = (node for e in conditions for node in walk.nodes(e) if isinstance(node, Expr) and node.op in _REMAINDERS)
     return lcm(*(abs(m) for node in nodes if (m := constant_value(node.args[1]))))
 
 

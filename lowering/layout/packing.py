@@ -19,7 +19,8 @@ from lowering.errors import LayoutError
 if TYPE_CHECKING:
     import numpy as np
 
-    from lowering.layout.strided import Extent, IndexMap
+    from lowering.layout.index_map import IndexMap
+    from lowering.layout.strided import Extent
 
 _BITS = 63  # one bit less than numpy's registers, for the sum of two values
 

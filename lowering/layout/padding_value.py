@@ -19,7 +19,7 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tensor import element as element_of
 from bound.tir import build, walk
-from bound.tir.value import Operand, Value, ValueOp, constant
+from bound.tir.value import NUMBER, Operand, Value, constant
 from bound.tir.walk import loaded_tensor, nodes
 from intset.context import Context
 from intset.domains.registry import strongest
@@ -400,7 +400,7 @@ def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
         plain = stated.item()
     if isinstance(plain, Expr) and not free_vars(plain) and not opaque_terms(plain):
         plain = int(evaluate(plain, {}))
-    if isinstance(plain, Value) and plain.op is ValueOp.CONST:
+    if isinstance(plain, Value) and plain.op is NUMBER:
         plain = plain.data
     if isinstance(plain, (bool, int, float)):
         return number(plain, dtype, subject.what)

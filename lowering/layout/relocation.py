@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.value import Operand, Truth, Value, ValueOp, make, parameter
+from bound.tir.value import CALL, NUMBER, Operand, Truth, Value, make, parameter
 from bound.tir.walk import nodes
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not
@@ -90,7 +90,7 @@ def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> Stm
         if cond is not truth(True):
             negation = inside.ctx.simplify(logical_not(cond))
             assert isinstance(negation, Cond)
-            equal = build.logical(ValueOp.OR, mirrored(negation), equal)
+            equal = build.logical(ops.OR, mirrored(negation), equal)
         return Assume(equal, proved)
 
     return _nest(contents, scope, assume)
@@ -107,11 +107,11 @@ def _nest(contents: Contents, scope: Scope, statement: Callable[[tuple[Var, ...]
 def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
     """The condition that an element has a value; for NaN, `isnan`."""
     loaded: Operand = element(tensor, indices)
-    if isinstance(value, Value) and value.op is ValueOp.CONST and value.data != value.data:
-        return make(ValueOp.CALL, (loaded,), "bool", "isnan")
+    if isinstance(value, Value) and value.op is NUMBER and value.data != value.data:
+        return make(CALL, (loaded,), "bool", "isnan")
     if isinstance(loaded, Expr) and isinstance(value, Expr):
         return loaded.eq(value)
-    return make(ValueOp.EQ, (loaded, value), "bool")
+    return make(ops.EQ, (loaded, value), "bool")
 
 
 def narrowed(cond: Cond, scope: Scope) -> Cond:

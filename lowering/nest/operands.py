@@ -10,7 +10,7 @@ from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
 from bound.tir.opaque import integer
-from bound.tir.value import COMPARISONS, Value, ValueOp, constant, make
+from bound.tir.value import CALL, CONVERT, DIV, Value, constant, make
 from intset.errors import InputError, ParseError
 from intset.expr import build as ints
 from intset.expr import ops
@@ -19,38 +19,22 @@ from intset.expr.node import make as make_node
 from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
 from intset.expr.parser import ExprParser, ParsedOperand, Token
+from intset.expr.printer import INFIX
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import undef
 
 _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
-_PAIRS: Final[dict[str, tuple[Op | None, ValueOp]]] = {
-    "+": (ops.ADD, ValueOp.ADD),
-    "-": (ops.SUB, ValueOp.SUB),
-    "*": (ops.MUL, ValueOp.MUL),
-    "/": (None, ValueOp.DIV),
-    "//": (ops.FLOORDIV, ValueOp.FLOORDIV),
-    "%": (ops.FLOORMOD, ValueOp.FLOORMOD),
-    "floordiv": (ops.FLOORDIV, ValueOp.FLOORDIV),
-    "floormod": (ops.FLOORMOD, ValueOp.FLOORMOD),
-    "truncdiv": (ops.TRUNCDIV, ValueOp.TRUNCDIV),
-    "truncmod": (ops.TRUNCMOD, ValueOp.TRUNCMOD),
-    "min": (ops.MIN, ValueOp.MIN),
-    "minimum": (ops.MIN, ValueOp.MIN),
-    "max": (ops.MAX, ValueOp.MAX),
-    "maximum": (ops.MAX, ValueOp.MAX),
-    "<": (ops.LT, ValueOp.LT),
-    "<=": (ops.LE, ValueOp.LE),
-    ">": (ops.GT, ValueOp.GT),
-    ">=": (ops.GE, ValueOp.GE),
-    "==": (ops.EQ, ValueOp.EQ),
-    "!=": (ops.NE, ValueOp.NE),
+_BINARY: Final[dict[str, Op]] = {
+    **{symbol: op for op, (symbol, _) in INFIX.items() if op in (*ops.DIVISIONS, *ops.COMPARISONS)},
+    "+": ops.ADD,
+    "-": ops.SUB,
+    "*": ops.MUL,
+    "/": DIV,
+    **{op.name: op for op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRUNCMOD, ops.MIN, ops.MAX)},
+    "min": ops.MIN,
+    "max": ops.MAX,
 }
-_LOGICAL: Final = {
-    "and": (ops.AND, ValueOp.AND),
-    "&": (ops.AND, ValueOp.AND),
-    "or": (ops.OR, ValueOp.OR),
-    "|": (ops.OR, ValueOp.OR),
-}
+_LOGICAL: Final = {"and": ops.AND, "&": ops.AND, "or": ops.OR, "|": ops.OR}
 _SHAPE: Final = ".shape"
 _FLOATS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS}
 _FLOAT_PAIRS: Final = {*FLOAT_PAIRS, "pow"}
@@ -92,7 +76,7 @@ class OperandReader(ExprParser):
         return (
             name in ("undef", "popcount")
             or name in INTEGER_FUNCTIONS
-            or name in _PAIRS
+            or name in _BINARY
             or name in FUNCTIONS
             or name in _FLOAT_PAIRS
             or _is_type(name)
@@ -159,7 +143,7 @@ class OperandReader(ExprParser):
         elif name == "select":
             self._count(name, 3, args, position)
             self.choice(args[1], args[0], args[2])
-        elif name in _PAIRS and len(args) == 2:
+        elif name in _BINARY and len(args) == 2:
             self.binary(name, args[0], args[1], position)
         elif name in ("logical_and", "logical_or", "logical_not", "abs") and args:
             self._folded(name, args, position)
@@ -175,7 +159,7 @@ class OperandReader(ExprParser):
             self.push(self._built(lambda x: _float_call(name, x), args, position), position)
         elif name in _FLOAT_PAIRS:
             self._count(name, 2, args, position)
-            self.push(self._joined(lambda x, y: make(ValueOp.CALL, (x, y), x.dtype, name), args, position), position)
+            self.push(self._joined(lambda x, y: make(CALL, (x, y), x.dtype, name), args, position), position)
         elif "." in name:
             dtype, _, function = name.partition(".")
             self.push(self._built(lambda *xs: _extern(dtype, function, xs), args, position), position)
@@ -195,7 +179,7 @@ class OperandReader(ExprParser):
     def _folded(self, name: str, args: list[ParsedOperand], position: int) -> None:
         if name == "abs":
             self._count(name, 1, args, position)
-            self.push(self._built(lambda x: _unary(ValueOp.ABS, x), args, position), position)
+            self.push(self._built(lambda x: _unary(ops.ABS, x), args, position), position)
         elif name == "logical_not":
             self._count(name, 1, args, position)
             self.prefix("not", args[0], position)
@@ -233,20 +217,20 @@ class OperandReader(ExprParser):
             raise self.error(f"the operand of {symbol!r} must be a number, not a condition", operand.position)
         elif symbol == "-":
             is_literal = isinstance(value, Untyped) and value.make is None and value.data is not None
-            self.push(fraction(-value.data) if is_literal else _unary(ValueOp.NEG, value), position)
+            self.push(fraction(-value.data) if is_literal else _unary(ops.NEG, value), position)
         else:
             self.push(value, position)
 
     def binary(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> None:
         if symbol in _LOGICAL and (_is_truth(a.value) or _is_truth(b.value) or symbol in ("and", "or")):
             pair = [self._truth(x, f"an operand of {symbol!r}") for x in (a, b)]
-            whole, general = _LOGICAL[symbol]
+            op = _LOGICAL[symbol]
             if isinstance(pair[0], Cond) and isinstance(pair[1], Cond):
-                self.push(make_node(whole, tuple(pair)), a.position)
+                self.push(make_node(op, tuple(pair)), a.position)
             else:
-                self.push(make(general, tuple(pair), "bool"), a.position)
+                self.push(make(op, tuple(pair), "bool"), a.position)
             return
-        if symbol not in _PAIRS:
+        if symbol not in _BINARY:
             a, b = (x._replace(value=typed(x.value)) for x in (a, b))
             super().binary(symbol, a, b, position)
             return
@@ -258,17 +242,17 @@ class OperandReader(ExprParser):
         conditions = [self._pair(symbol, a, b, operator.position) for symbol, a, b in links]
         total = conditions[0]
         for more in conditions[1:]:
-            total = build.logical(ValueOp.AND, total, more)
+            total = build.logical(ops.AND, total, more)
         self.push(total, taken[0].position)
 
     def _pair(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> Any:
-        whole, general = _PAIRS[symbol]
-        if general in (ValueOp.EQ, ValueOp.NE) and _is_truth(a.value) and _is_truth(b.value):
-            return make(general, (a.value, b.value), "bool")
+        op = _BINARY[symbol]
+        if op in (ops.EQ, ops.NE) and _is_truth(a.value) and _is_truth(b.value):
+            return make(op, (a.value, b.value), "bool")
         for x in (a, b):
             if _is_truth(x.value):
                 raise self.error(f"an operand of {symbol!r} must be a number, not a condition", x.position)
-        return self._joined(lambda x, y: _operation(whole, general, x, y), [a, b], position, general in COMPARISONS)
+        return self._joined(lambda x, y: _operation(op, x, y), [a, b], position, op in ops.COMPARISONS)
 
     def _joined(
         self, function: Callable[..., Any], args: list[ParsedOperand], position: int, settles: bool = False
@@ -340,25 +324,25 @@ def _matched(x: Any, y: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def _operation(whole: Op | None, general: ValueOp, x: Any, y: Any) -> Any:
+def _operation(op: Op, x: Any, y: Any) -> Any:
     if isinstance(x, Expr) and isinstance(y, Expr):
-        if whole is None:
+        if op is DIV:
             raise InputError("'/' is no operation on integers: use // (floor), truncdiv (C), or cast one to a float")
-        return divide(whole, x, y) if whole in ops.DIVISIONS else make_node(whole, (x, y))
-    return make(general, (x, y), "bool" if general in COMPARISONS else x.dtype)
+        return divide(op, x, y) if op in ops.DIVISIONS else make_node(op, (x, y))
+    return make(op, (x, y), "bool" if op in ops.COMPARISONS else x.dtype)
 
 
 def _select(cond: Any, x: Any, y: Any) -> Any:
     if not isinstance(x, Expr) or not isinstance(y, Expr):
-        return make(ValueOp.SELECT, (cond, x, y), x.dtype)
+        return make(ops.SELECT, (cond, x, y), x.dtype)
     return ints.select(cond, x, y) if isinstance(cond, Cond) else build.select(cond, x, y)
 
 
-def _unary(op: ValueOp, x: Any) -> Any:
+def _unary(op: Op, x: Any) -> Any:
     if isinstance(x, Untyped):
         return operation(lambda y: _unary(op, y), x)
     if isinstance(x, Expr):
-        return -x if op is ValueOp.NEG else abs(x)
+        return -x if op is ops.NEG else abs(x)
     return make(op, (x,), x.dtype)
 
 
@@ -368,13 +352,13 @@ def _cast(dtype: str, x: Any) -> Any:
         return build.cast(dtype, x)
     if isinstance(x, Expr) and dtypes.is_int(dtype):
         return ints.cast(x, dtypes.bits(dtype), dtypes.signed(dtype))
-    made = make(ValueOp.CAST, (x,), dtype)
+    made = make(CONVERT, (x,), dtype)
     return integer(made) if dtypes.is_int(dtype) else made
 
 
 def _popcount(x: Any) -> Any:
     x = typed(x)
-    return integer(make(ValueOp.CALL, (x,), build.dtype_of(x), "popcount"))
+    return integer(make(CALL, (x,), build.dtype_of(x), "popcount"))
 
 
 def _float_call(name: str, x: Any) -> Any:
@@ -382,11 +366,11 @@ def _float_call(name: str, x: Any) -> Any:
         return operation(lambda y: _float_call(name, y), x, fractional=True)
     if isinstance(x, (Expr, Cond)):
         return FUNCTIONS[name](x)
-    return make(ValueOp.CALL, (x,), "bool" if name in PREDICATES else x.dtype, name)
+    return make(CALL, (x,), "bool" if name in PREDICATES else x.dtype, name)
 
 
 def _extern(dtype: str, name: str, args: tuple[Any, ...]) -> Any:
-    made = make(ValueOp.CALL, tuple(typed(x) for x in args), dtype, name)
+    made = make(CALL, tuple(typed(x) for x in args), dtype, name)
     return integer(made) if dtypes.is_int(dtype) else made
 
 

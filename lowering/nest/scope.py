@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import intset
 from bound.tensor import Tensor
 from bound.tir.build import truth_value
-from bound.tir.value import Truth, ValueOp
+from bound.tir.value import Truth
 from intset.budgets import CACHED_ANSWERS
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -181,7 +181,7 @@ def parts_of_condition(cond: Truth) -> list[Truth]:
     stack = [cond]
     while stack:
         node = stack.pop()
-        if node.op is ValueOp.AND:
+        if node.op is ops.AND:
             stack += [truth_value(arg) for arg in (node.args[1], node.args[0])]
         elif isinstance(node, Cond):
             found += conjuncts(node)

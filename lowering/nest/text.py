@@ -12,11 +12,12 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tir.calls import FUNCTIONS, PREDICATES
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, SHORT, SPELLED, Operand, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.dag import size
 from intset.expr.node import Expr, Var, const, constant_value, make
+from intset.expr.printer import INFIX as WHOLE_INFIX
 from intset.expr.printer import Placed, Precedence, composed, layout_of, listed
 from intset.expr.range import Range
 from intset.linear.form import Linear
@@ -26,19 +27,8 @@ from lowering.nest.undef import is_undef
 Names = Mapping[Any, str]
 PLAIN: Final[Names] = {}
 
-INFIX: Final[dict[ValueOp, tuple[str, Precedence]]] = {
-    ValueOp.ADD: ("+", Precedence.SUM),
-    ValueOp.SUB: ("-", Precedence.SUM),
-    ValueOp.MUL: ("*", Precedence.PRODUCT),
-    ValueOp.DIV: ("/", Precedence.PRODUCT),
-    **{op: (str(op), Precedence.COMPARE) for op in (ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE)},
-    **{op: (str(op), Precedence.COMPARE) for op in (ValueOp.EQ, ValueOp.NE)},
-    ValueOp.AND: ("and", Precedence.AND),
-    ValueOp.OR: ("or", Precedence.OR),
-}
-CALLS: Final = frozenset(
-    (ValueOp.FLOORDIV, ValueOp.FLOORMOD, ValueOp.TRUNCDIV, ValueOp.TRUNCMOD, ValueOp.MIN, ValueOp.MAX, ValueOp.ABS)
-)
+_LEVELS: Final = {DIV: Precedence.PRODUCT, ops.AND: Precedence.AND, ops.OR: Precedence.OR}
+INFIX: Final = {op: (symbol, _LEVELS.get(op) or WHOLE_INFIX[op][1]) for op, symbol in SPELLED.items()}
 _KNOWN: Final = {*FUNCTIONS, "pow"}
 
 
@@ -80,24 +70,24 @@ def _value(node: Operand, names: Names) -> Placed:
         symbol, level = INFIX[op]
         left = level + 1 if level is Precedence.COMPARE else level
         return level, [(args[0], left), f" {symbol} ", (args[1], level + 1)]
-    if op is ValueOp.CONST:
+    if op is NUMBER:
         dtype = getattr(node, "dtype", "bool")
         written = str(node.data) if dtype == "bool" else dtypes.decimal(node.data, dtype)
         return (Precedence.UNARY if written.startswith("-") else Precedence.ATOM), [written]
-    if op is ValueOp.PARAM:
+    if op is PARAM:
         return Precedence.ATOM, [names.get(node, str(node.data[0]))]
-    if op is ValueOp.NEG:
+    if op is ops.NEG:
         return Precedence.UNARY, [
             "-",
-            (args[0], Precedence.CLOSED if args[0].op is ValueOp.CONST else Precedence.UNARY),
+            (args[0], Precedence.CLOSED if args[0].op is NUMBER else Precedence.UNARY),
         ]
-    if op is ValueOp.NOT:
+    if op is ops.NOT:
         return Precedence.NOT, ["not ", (args[0], Precedence.NOT)]
-    if isinstance(node, Value) and op is ValueOp.CALL:
+    if isinstance(node, Value) and op is CALL:
         return Precedence.ATOM, listed(f"{_function(node)}(", args, ")")
-    if isinstance(node, Value) and op is ValueOp.CAST:
+    if isinstance(node, Value) and op is CONVERT:
         return Precedence.ATOM, listed(f"{node.dtype}(", args, ")")
-    return Precedence.ATOM, listed(f"{op}(", args, ")")  # selects, and what CALLS holds
+    return Precedence.ATOM, listed(f"{SHORT.get(op, op.name)}(", args, ")")
 
 
 def _function(node: Value) -> str:

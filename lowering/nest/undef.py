@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.build import truth_value
-from bound.tir.value import Operand, Truth, ValueOp, make
+from bound.tir.value import UNDEF, Operand, Truth, make
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import Opaque
@@ -49,12 +49,12 @@ def undef(dtype: str = dtypes.INDEX) -> Operand:
     """
     if dtypes.is_int(dtypes.check(dtype)):
         return Undef(dtype)()
-    return make(ValueOp.UNDEF, (), dtype, ORIGIN.next_uid())
+    return make(UNDEF, (), dtype, ORIGIN.next_uid())
 
 
 def is_undef(node: Operand) -> bool:
     """Whether a node is an `undef()`."""
-    return node.op is ValueOp.UNDEF or (node.op is ops.LOAD and isinstance(node.data, Undef))
+    return node.op is UNDEF or (node.op is ops.LOAD and isinstance(node.data, Undef))
 
 
 def undefs(*roots: Operand) -> Iterator[Operand]:
@@ -68,12 +68,12 @@ def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]
     stack: list[Truth] = [cond]
     while stack:
         part = stack.pop()
-        if part.op in (ops.OR, ValueOp.OR):
+        if part.op is ops.OR:
             stack += [truth_value(arg) for arg in (part.args[1], part.args[0])]
         else:
             parts.append(part)
     unknown = [part for part in parts if has_undef(part)]
-    if len(unknown) != 1 or unknown[0].op not in (ops.EQ, ValueOp.EQ):
+    if len(unknown) != 1 or unknown[0].op is not ops.EQ:
         return None
     sides = unknown[0].args
     held = sides[0] if is_undef(sides[1]) else sides[1] if is_undef(sides[0]) else None
@@ -86,9 +86,6 @@ def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]
 def has_undef(*roots: Operand) -> bool:
     """Whether a value is made of an `undef()`."""
     return next(undefs(*roots), None) is not None
-
-
-_SELECTS = (ops.SELECT, ValueOp.SELECT)
 
 
 def unclear_tensors(f: Function) -> frozenset[Tensor]:
@@ -119,5 +116,5 @@ def deciding_tensors(stmt: Stmt) -> Iterator[Tensor]:
     for node in nodes(stmt.value):
         if loaded_tensor(node) is not None:
             yield from input_tensors(node.args)
-        elif node.op in _SELECTS:
+        elif node.op is ops.SELECT:
             yield from input_tensors(node.args[:1])

@@ -12,7 +12,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import PARAM, Operand, Value
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, Node, Var, constant_value
@@ -224,7 +224,7 @@ def transform(root: Stmt, change: OnOperand) -> Stmt:
 def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
     new: dict[Operand, Operand] = dict(replacements.items())
-    inner = {key: value for key, value in new.items() if key.op is ValueOp.PARAM}
+    inner = {key: value for key, value in new.items() if key.op is PARAM}
     if inner:
         below = [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]
         for call in below:
@@ -285,11 +285,11 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
 
 def _parameters(root: Operand) -> Iterator[Parameter]:
     for node in postorder((root,)):
-        if isinstance(node, Var) or (isinstance(node, Value) and node.op is ValueOp.PARAM):
+        if isinstance(node, Var) or (isinstance(node, Value) and node.op is PARAM):
             yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
             below = walk.nodes(node.data.body)
-            yield from (p for p in below if isinstance(p, Value) and p.op is ValueOp.PARAM)
+            yield from (p for p in below if isinstance(p, Value) and p.op is PARAM)
 
 
 def free_variables(root: Stmt) -> tuple[Parameter, ...]:
@@ -347,7 +347,7 @@ def bound_in(root: Stmt) -> set[Any]:
 
 # -- stores that combine an element with a value, `C[i] = C[i] + x` ---------------------------------------------
 
-_UPDATES: Final = {ValueOp.ADD: "+", ValueOp.SUB: "-", ValueOp.MUL: "*"}
+_UPDATES: Final = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*"}
 
 
 def update_of(store: Store) -> tuple[str, Operand] | None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from bound.tir.build import select
-from bound.tir.value import Operand, Value, make
+from bound.tir.value import Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, sum_of
@@ -64,7 +64,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
             if arg is None:
                 return None
             args.append(arg)
-        return _rebuilt(first, args)
+        return first.with_args(tuple(args))
 
     return drive(visit(tuple(values), None))
 
@@ -119,13 +119,6 @@ def _is_like(node: Operand, other: Operand) -> bool:
     if not is_same or (isinstance(node, Value) and isinstance(other, Value) and node.dtype != other.dtype):
         return False
     return node.data is other.data or bool(node.data == other.data)
-
-
-def _rebuilt(node: Operand, args: list[Operand]) -> Operand:
-    if isinstance(node, Value):
-        return make(node.op, tuple(args), node.dtype, node.data)
-    rebuilt: Operand = make_node(node.op, tuple(args), node.data)
-    return rebuilt
 
 
 def _fitted(numbers: list[int], places: Places, axis: int | None) -> Expr | None:

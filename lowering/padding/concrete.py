@@ -14,7 +14,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Truth, Value, ValueOp, make
+from bound.tir.value import CALL, CONVERT, NUMBER, READ, Operand, Truth, Value, make
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import TRACE_STEPS
 from intset.errors import BudgetError
@@ -286,9 +286,9 @@ class ConcreteRun:
         if not isinstance(content, (Cond, Value)):
             return
         sides: Any = ()
-        if content.op in (ops.EQ, ValueOp.EQ):
+        if content.op is ops.EQ:
             sides = content.args
-        elif content.op is ValueOp.CALL and content.data == "isnan":
+        elif content.op is CALL and content.data == "isnan":
             sides = (content.args[0], math.nan)
         for node, value in (sides, sides[::-1]) if sides else ():
             key = self._passed_padding(node)
@@ -312,7 +312,7 @@ class ConcreteRun:
         return (tensor, place) if packed.grid.is_padding(place) and not is_stored else None
 
 
-_CONSTANT: Final = (ops.CONST, ValueOp.CONST)
+_CONSTANT: Final = (ops.CONST, NUMBER)
 
 
 def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
@@ -328,8 +328,8 @@ def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) ->
         wrapped: Expr = build.cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
         return wrapped
     if isinstance(content, Value) and content.op not in _EXACT and dtypes.is_float(dtype):
-        return make(ValueOp.CAST, (make(ValueOp.CAST, (content,), "float64"),), dtype)
+        return make(CONVERT, (make(CONVERT, (content,), "float64"),), dtype)
     return content
 
 
-_EXACT: Final = (ValueOp.LOAD, ValueOp.CAST, ValueOp.MIN, ValueOp.MAX, ValueOp.NEG, ValueOp.ABS, ValueOp.SELECT)
+_EXACT: Final = (READ, CONVERT, ops.MIN, ops.MAX, ops.NEG, ops.ABS, ops.SELECT)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value, ValueOp, parameter
+from bound.tir.value import CALL, CONVERT, DIV, Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
 from intset.expr import ops
 from intset.expr.build import sum_of
@@ -404,19 +404,20 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
     """Invert one operation: yield each argument that contains the unknown, with its required value."""
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
-    op = node.op
-    if op in (ops.SELECT, ValueOp.SELECT):
+    op, is_value = node.op, isinstance(node, Value)
+    two = _TWO_FLOATS if is_value else _TWO
+    if op is ops.SELECT:
         yield from ((args[k], value) for k in (1, 2) if k in mine)
-    elif op in (ops.CAST, ValueOp.CAST, ops.ASSERTING):
+    elif op in (ops.CAST, CONVERT, ops.ASSERTING):
         yield args[-1], value
     elif len(mine) == 1 and op in _ONE and len(args) == 1:
         yield from ((args[0], x) for x in _tried(_ONE[op], value))
-    elif len(mine) == 1 and op is ValueOp.CALL and len(args) == 1 and node.data in _CALLS:
+    elif len(mine) == 1 and op is CALL and len(args) == 1 and node.data in _CALLS:
         yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
-    elif len(mine) == 1 and op in _TWO and len(args) == 2:
-        other = number_of(args[1 - mine[0]], {}, "float64" if isinstance(op, ValueOp) else "int64")
+    elif len(mine) == 1 and op in two and len(args) == 2:
+        other = number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
         if other is not None and is_number(other):
-            yield from ((args[mine[0]], x) for x in _tried(lambda v: _TWO[op](v, other, mine[0]), value))
+            yield from ((args[mine[0]], x) for x in _tried(lambda v: two[op](v, other, mine[0]), value))
 
 
 def _tried(function: Callable[[Any], Tried], value: Numeric) -> list[Numeric]:
@@ -448,18 +449,18 @@ def _product(v: Numeric, c: Numeric, side: int) -> Tried:
     return (0, 1) if v == 0 and c == 0 else v // c if is_whole else v / c
 
 
-_ONE: Final[dict[Op | ValueOp, Callable[[Any], Tried]]] = {
-    ops.NEG: lambda v: -v, ValueOp.NEG: lambda v: -v, ops.BITNOT: lambda v: ~v,
-    ops.ABS: lambda v: (v, -v), ValueOp.ABS: lambda v: (v, -v),
+_ONE: Final[dict[Op, Callable[[Any], Tried]]] = {
+    ops.NEG: lambda v: -v, ops.BITNOT: lambda v: ~v, ops.ABS: lambda v: (v, -v),
 }  # fmt: skip
-_TWO: Final[dict[Op | ValueOp, Callable[[Any, Any, int], Tried]]] = {
-    ops.ADD: lambda v, c, side: v - c, ValueOp.ADD: lambda v, c, side: v - c,
-    ops.SUB: _difference, ValueOp.SUB: _difference,
-    ops.MUL: _product, ValueOp.MUL: _product, ValueOp.DIV: _quotient,
+_TWO: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
+    ops.ADD: lambda v, c, side: v - c, ops.SUB: _difference, ops.MUL: _product,
     ops.MAX: lambda v, c, side: (v, c, c - 1), ops.MIN: lambda v, c, side: (v, c, c + 1),
-    ValueOp.MAX: lambda v, c, side: (v, c, -math.inf), ValueOp.MIN: lambda v, c, side: (v, c, math.inf),
     ops.FLOORDIV: lambda v, c, side: (v * c, v * c + c - 1), ops.FLOORMOD: lambda v, c, side: (v, v + c),
     ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
+}  # fmt: skip
+_TWO_FLOATS: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
+    ops.ADD: _TWO[ops.ADD], ops.SUB: _difference, ops.MUL: _product, DIV: _quotient,
+    ops.MAX: lambda v, c, side: (v, c, -math.inf), ops.MIN: lambda v, c, side: (v, c, math.inf),
 }  # fmt: skip
 _CALLS: Final[dict[str, Callable[[Any], Tried]]] = {
     "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,

@@ -16,7 +16,7 @@ from bound.dtypes import Numeric as Numeric
 from bound.tensor import Tensor
 from bound.tir.build import dtype_of
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, Value, ValueOp, constant
+from bound.tir.value import DIV, NUMBER, REDUCE, Operand, Value, constant
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, const, truth
@@ -51,10 +51,7 @@ Known = TypeVar("Known", bound=Operand)
 OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 UNKNOWN: Final = Data()
 
-_SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
-_ANDS: Final = (ops.AND, ValueOp.AND)
-_ORS: Final = (ops.OR, ValueOp.OR)
-_LAZY: Final = frozenset((*_SELECTS, *_ANDS, *_ORS, ops.ASSERTING, ValueOp.REDUCE))
+_LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, REDUCE))
 
 # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -85,7 +82,7 @@ def as_number(node: Operand) -> Numeric | None:
         return int(node.data) if node.is_const else None
     if isinstance(node, Cond):
         return bool(node.data) if node.op is ops.BOOL else None
-    if isinstance(node, Value) and node.op is ValueOp.CONST:
+    if isinstance(node, Value) and node.op is NUMBER:
         number: Numeric = node.data
         return number
     return None
@@ -236,10 +233,10 @@ class PartialEvaluator:
         op = node.op
         if not node.args or node in env:
             return [], self._leaf(node, env)
-        if op in _SELECTS:
+        if op is ops.SELECT:
             return self._select(node, done)
-        if op in _ANDS or op in _ORS:
-            return self._junction(node, done, op in _ORS)
+        if op in (ops.AND, ops.OR):
+            return self._junction(node, done, op is ops.OR)
         if op is ops.ASSERTING:
             value = node.args[1]
             return ([], done[value]) if value in done else ([value], None)
@@ -454,11 +451,11 @@ def _identity(node: Operand, args: list[Content]) -> Content | None:
     for x, y in pairs:
         if not is_number(y):
             continue
-        if op in _NEUTRAL and y == _NEUTRAL[op]:
+        if op in _NEUTRAL and y == _NEUTRAL[op] and not (is_float and op is ops.FLOORDIV):  # which rounds
             return x
         if not is_float and op in _ZERO and y == _ZERO[op]:
             return 0
-        if op in (ValueOp.MAX, ValueOp.MIN) and y == (-math.inf if op is ValueOp.MAX else math.inf):
+        if op in (ops.MAX, ops.MIN) and y == (-math.inf if op is ops.MAX else math.inf):
             return x
         if op in (ops.MAX, ops.MIN) and isinstance(x, Expr):
             low, high = dtypes.int_range(dtype_of(x))
@@ -466,16 +463,13 @@ def _identity(node: Operand, args: list[Content]) -> Content | None:
                 return x
     if op is ops.SUB and args[0] is args[1] and isinstance(args[0], Expr):
         return 0
-    if op in (ops.MAX, ops.MIN, ValueOp.MAX, ValueOp.MIN) and args[0] is args[1]:
+    if op in (ops.MAX, ops.MIN) and args[0] is args[1]:
         return args[0]
     return None
 
 
-_COMMUTATIVE: Final = frozenset(
-    (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ValueOp.ADD, ValueOp.MUL, ValueOp.MIN, ValueOp.MAX, ops.BITAND, ops.BITOR)
-)
-_NEUTRAL: Final[dict[Op | ValueOp, int]] = {
-    ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, ops.FLOORDIV: 1, ops.BITOR: 0,
-    ValueOp.ADD: 0, ValueOp.SUB: 0, ValueOp.MUL: 1, ValueOp.DIV: 1,
+_COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR))
+_NEUTRAL: Final[dict[Op, int]] = {
+    ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, DIV: 1, ops.FLOORDIV: 1, ops.BITOR: 0
 }  # fmt: skip
-_ZERO: Final[dict[Op | ValueOp, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}
+_ZERO: Final[dict[Op, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}

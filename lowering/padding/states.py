@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor, element
-from bound.tir.value import Operand, Value, ValueOp, parameter
+from bound.tir.value import NUMBER, Operand, Value, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
 from intset.expr.arguments import refusal
@@ -181,7 +181,7 @@ class PadValue:
     def number(self) -> int | float | bool | None:
         """The number of a constant value, else `None`."""
         op = self.expr.op
-        answer = self.expr.data if op in (ops.CONST, ops.BOOL, ValueOp.CONST) else None
+        answer = self.expr.data if op in (ops.CONST, ops.BOOL, NUMBER) else None
         return answer if answer is None or isinstance(answer, (bool, float)) else int(answer)
 
     @property

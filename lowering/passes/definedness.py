@@ -13,7 +13,7 @@ from typing import Final
 from bound.tensor import Tensor
 from bound.tir.build import all_of
 from bound.tir.opaque import IntFunction
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, select
@@ -53,18 +53,18 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
             for index, extent in zip(node.args, tensor.extents, strict=True):
                 if not proves(scope, (index >= 0) & (index < extent)):
                     return f"{node!r} may be outside {tensor.name}"
-        elif node.op in ops.DIVISIONS:
+        elif node.op in ops.DIVISIONS and isinstance(node, Expr):
             if not _holds(scope, node.args[1].ne(0)):
                 return f"{node!r} may divide by 0"
-        elif node.op in (ops.SHL, ops.SHR):
+        elif node.op in (ops.SHL, ops.SHR) and isinstance(node, Expr):
             if not proves(scope, node.args[1] >= 0):
                 return f"{node!r} may shift by a negative amount"
         elif node.op is ops.ASSERTING:
             if not proves(scope, node.args[0]):
                 return f"{node!r} may not hold what it claims"
-        elif node.op is ValueOp.CAST and isinstance(node.args[0], Value) and "int" in node.dtype:
+        elif node.op is CONVERT and isinstance(node.args[0], Value) and "int" in node.dtype:
             return f"{node.dtype}({node.args[0]!r}) has no value where that is no number"
-        elif node.op is ValueOp.CALL and node.data not in _TOTAL:
+        elif node.op is CALL and node.data not in _TOTAL:
             return f"{node.data} is a function that is not known here"
         elif node.op is ops.LOAD and not isinstance(node.data, IntFunction) and node.args:
             return f"{node!r} is not known to have a value"
@@ -132,7 +132,7 @@ def _with_divisors(e: Expr, scope: Scope) -> Expr:
     """The expression with 1 for each divisor that is 0."""
     new: dict[Operand, Operand] = {}
     for node in nodes(e):
-        if node.op in ops.DIVISIONS:
+        if node.op in ops.DIVISIONS and isinstance(node, Expr):
             a, d = (rewrite(as_expr(arg), dict(new)) for arg in node.args)
             if not _holds(scope, node.args[1].ne(0)):
                 d = maximum(d, 1) if proves(scope, node.args[1] >= 0) else select(d.ne(0), d, 1)

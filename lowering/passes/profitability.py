@@ -84,7 +84,7 @@ class Uses:
 
 
 def _own(e: Operand) -> int:
-    return 2 if e.op in _DIVISIONS else 1 if e.args else 0
+    return 2 if e.op in _DIVISIONS and isinstance(e, Expr) else 1 if e.args else 0
 
 
 def _times(root: Operand) -> Times:

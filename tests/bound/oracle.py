@@ -20,7 +20,7 @@ from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir.reduce import condition, sources
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import REDUCE, Value
 from bound.tir.walk import loaded_tensor
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -60,7 +60,7 @@ class Readers(dict[Any, Reader | None]):
         return made
 
     def _made(self, node: Any) -> Reader | None:
-        if node.op in (ops.SELECT, ValueOp.SELECT) and isinstance(node.args[0], Cond):
+        if node.op is ops.SELECT and isinstance(node.args[0], Cond):
             holds, branches = function(node.args[0]), {True: self[node.args[1]], False: self[node.args[2]]}
 
             def chosen(env: Mapping[Var, int], read: Read) -> None:
@@ -69,7 +69,7 @@ class Readers(dict[Any, Reader | None]):
                     branch(env, read)
 
             return chosen if any(branches.values()) else None
-        if node.op is ValueOp.REDUCE:
+        if node.op is REDUCE:
             where = condition(node)
             always, below = not isinstance(where, Cond), self.all(sources(node))
             return below and (lambda env, read: below(env, read) if always or value(where, env) else None)

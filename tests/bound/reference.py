@@ -16,7 +16,7 @@ from bound.schedule.dataflow import post_order
 from bound.tensor import Tensor
 from bound.tir.calls import Buffer, ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import nodes
 from intset.errors import InputError, UndefinedError
 from intset.expr import ops
@@ -148,7 +148,7 @@ class _Run:
         self.cells[tensor] = Cells(array.astype(tensor.dtype))
 
     def _evaluator(self, env: Mapping[Any, Any], operands: Sequence[Operand]) -> ArrayEvaluator:
-        used = [n for n in nodes(*operands) if n.op is ops.VAR or n.op is ValueOp.PARAM]
+        used = [n for n in nodes(*operands) if n.op is ops.VAR or n.op is PARAM]
         outer = {}
         for var in used:
             if var not in env:

@@ -9,7 +9,7 @@ import pytest
 from bound import te, tir
 from bound.itervar import IterType, IterVar
 from bound.tir.opaque import IntFunction, TensorElement
-from bound.tir.value import Value, ValueOp
+from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
@@ -59,15 +59,15 @@ def test_integers_are_expressions_and_conditions_are_conditions() -> None:
 
 def test_floats_are_values_and_integers_among_them_are_cast() -> None:
     value = A[i, j] * 2
-    assert isinstance(value, Value) and value.op is ValueOp.MUL and value.dtype == "float32"
-    assert value.args[1].op is ValueOp.CONST and value.args[1].data == 2.0
+    assert isinstance(value, Value) and value.op is ops.MUL and value.dtype == "float32"
+    assert value.args[1].op is NUMBER and value.args[1].data == 2.0
     for mixed in (A[i, j] + i, i + A[i, j], (i + 1) * A[i, j], i / A[i, j], i - A[i, j], 2 * A[i, j], i % A[i, j]):
         assert isinstance(mixed, Value) and mixed.dtype == "float32"
-    assert (i + A[i, j]).args[0].op is ValueOp.CAST and (i + A[i, j]).args[0].args == (i,)
+    assert (i + A[i, j]).args[0].op is CONVERT and (i + A[i, j]).args[0].args == (i,)
     assert (A[i, j] + H[i]).dtype == "float32" and (H[i] + 1.5).dtype == "float16"
     assert isinstance(A[i, j] > i, Value) and isinstance(i < A[i, j], Value)
     assert (i < A[i, j]).dtype == "bool"
-    assert tir.Cast("float32", i).op is ValueOp.CAST and i.astype("float32") is tir.Cast("float32", i)
+    assert tir.Cast("float32", i).op is CONVERT and i.astype("float32") is tir.Cast("float32", i)
     assert te.exp(A[i, j]).data == "exp" and te.exp(i).dtype == "float32"
 
 
@@ -83,10 +83,10 @@ def test_structure_is_identity() -> None:
 def test_truth_values_of_data_mix_with_conditions_on_integers() -> None:
     mixed = tir.all(i < 3, A[i, j] > 0)
     assert isinstance(mixed, Value) and mixed.dtype == "bool" and isinstance(mixed.args[0], Cond)
-    assert ((i < 3) & (A[i, j] > 0)) is mixed and ((A[i, j] > 0) | (i < 3)).op is ValueOp.OR
-    assert (~(A[i, j] > 0)).op is ValueOp.NOT
+    assert ((i < 3) & (A[i, j] > 0)) is mixed and ((A[i, j] > 0) | (i < 3)).op is ops.OR
+    assert (~(A[i, j] > 0)).op is ops.NOT
     chosen = tir.Select(mixed, A[i, j], 0.0)
-    assert chosen.op is ValueOp.SELECT and chosen.args[0] is mixed
+    assert chosen.op is ops.SELECT and chosen.args[0] is mixed
     with pytest.raises(InputError, match="truth value"):
         bool(A[i, j] > 0)
 
@@ -128,17 +128,17 @@ def test_a_sum_of_many_terms_needs_no_recursion() -> None:
         total = total + A[i, k]
     assert len(tir.input_tensors((total,))) == 1
     assert tir.substitute(total, {i: j}).dtype == "float32"
-    assert "..." in repr(total)
+    assert "…" in repr(total)
 
 
 def test_reducers() -> None:
     k = te.reduce_axis((0, 4), "k")
     total = te.sum(A[i, k], axis=k, where=k <= i)
-    assert total.op is ValueOp.REDUCE and total.data.axis == (k,) and total.args == (A[i, k], k <= i)
+    assert total.op is REDUCE and total.data.axis == (k,) and total.args == (A[i, k], k <= i)
     assert total.data.combiner.name == "sum" and total.data.combiner.identity[0].data == 0.0
     assert te.max(A[i, k], axis=k).data.combiner.identity[0].data == float("-inf")
     assert te.max(I8[k], axis=k).data.combiner.identity[0] is tir.const(-128)
-    assert te.max(A[i, 0], 0.0).op is ValueOp.MAX and te.sum(i, j) is i + j
+    assert te.max(A[i, 0], 0.0).op is ops.MAX and te.sum(i, j) is i + j
 
     argmax = te.comm_reducer(
         lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
@@ -154,7 +154,7 @@ def test_partial_indices_are_slices() -> None:
     region = A[i : i + 3, 0:9]
     assert isinstance(region, te.TensorSlice)
     scalar = te.placeholder((), name="S")
-    assert scalar().op is ValueOp.LOAD and scalar[()] is scalar()
+    assert scalar().op is READ and scalar[()] is scalar()
 
 
 @pytest.mark.parametrize(

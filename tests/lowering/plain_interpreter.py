@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bound.tensor import Tensor
-from bound.tir.value import ValueOp
+from bound.tir.value import NUMBER, PARAM
 from intset.expr import ops
 from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Padding, Seq, Stmt, Store
 from lowering.nest.undef import is_undef
@@ -169,17 +169,17 @@ class Interpreter:
         if isinstance(e, int):
             return e
         op, args = e.op, e.args
-        if op in (ops.CONST, ops.BOOL, ValueOp.CONST):
+        if op in (ops.CONST, ops.BOOL, NUMBER):
             return e.data
         if is_undef(e):
             return None
-        if op in (ops.VAR, ValueOp.PARAM):
+        if op in (ops.VAR, PARAM):
             return self.env[e]
-        if op in (ops.SELECT, ValueOp.SELECT):
+        if op is ops.SELECT:
             return self.value(args[1] if self.known(args[0]) else args[2])
-        if op in (ops.AND, ValueOp.AND):
+        if op is ops.AND:
             return all(self.known(arg) for arg in args)
-        if op in (ops.OR, ValueOp.OR):
+        if op is ops.OR:
             return any(self.known(arg) for arg in args)
         if op is ops.LOAD:
             return self.load(e, e.data.tensor, self._place(e.data.tensor, args))

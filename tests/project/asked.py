@@ -83,7 +83,7 @@ def stated() -> Iterator[Any]:
     yield te.decl_tensor_intrin(known["Q4"].op, body)
     yield te.extern((4,), [known["A"]], body, name="e", dtype="float32")
     yield te.compute((4,), lambda j: te.decl_tensor_intrin(known["Q4"].op, body)(known["P4"]), name="U")
-    yield from (known["scanned"], known["M"][i], tir.IterType.DATA_PAR, tir.ValueOp("load"), *testing.cases(1, 3))
+    yield from (known["scanned"], known["M"][i], tir.IterType.DATA_PAR, *testing.cases(1, 3))
     yield from (known["B"].op.body[0].data, known["B"].op.body[0].data.combiner)
     yield ReplayError("refused", (reason := Reason("order", known["B"], None, None, 1, 0),), ())
     yield from (reason, Repair("position", "a text", square))

@@ -60,12 +60,12 @@ def test_the_lines_are_right(name: str) -> None:
 KINDS = """Bounds Certificate CheckedAccess
     BoundsCertificate Cond Domain Expr IntSet Region Case Finding Question Report Setting
     BoundsMap Schedule Stage Tensor TensorSlice Operation ComputeOp ExternOp PlaceholderOp ScanOp TensorComputeOp
-    TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value ValueOp Operand Edge Outcome Reason Repair
+    TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value Operand Edge Outcome Reason Repair
     Exploration Measure Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
 INSIDE = """alone answering checked_column conditions config created decided env fields is_one_loop kind_of learn_sizes
     began ended outermost made new numbers
     owners part place_of point_of position_of range_of remember replace_inputs restored rewritten same
-    substituted tag_of thread_of under values whole_own""".split()  # called by the package alone
+    substituted tag_of thread_of under values whole_own with_args""".split()  # called by the package alone
 
 
 def test_every_public_name_has_a_line() -> None:

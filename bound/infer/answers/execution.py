@@ -15,7 +15,7 @@ from bound.schedule import Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import CommReducer
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import REDUCE, Operand, Value
 
 
 class ExecutedItem(Protocol):
@@ -111,7 +111,7 @@ def stored_outputs(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ..
         return op.outputs if asked else ()
     body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
     top = body[0]
-    if isinstance(top, Value) and top.op is ValueOp.REDUCE:
+    if isinstance(top, Value) and top.op is REDUCE:
         asked = _combined(top.data.combiner, asked)
     return tuple(op.outputs[k] for k in asked)
 

@@ -38,7 +38,7 @@ from bound.schedule.simple import extent
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import condition, initial, sources
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import REDUCE, Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import maximum
@@ -276,7 +276,7 @@ def _reduction(op: object) -> Value | None:
     else:
         return None
     top = body[0]
-    return top if isinstance(top, Value) and top.op is ValueOp.REDUCE else None
+    return top if isinstance(top, Value) and top.op is REDUCE else None
 
 
 def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequence[Tensor], Sequence[Tensor]]:

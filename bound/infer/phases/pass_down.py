@@ -28,7 +28,7 @@ from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import floordiv, minimum, select, sum_of
 from intset.expr.dag import chain, postorder
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, make
+from intset.expr.node import Cond, Expr, Node, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import Linear
 
@@ -360,9 +360,9 @@ def without_products(env: LoopEnvironment, e: Expr) -> Expr:
                     new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
                     break
             else:
-                new[node] = make(node.op, args, node.data)
+                new[node] = node.with_args(args)
         else:
-            new[node] = make(node.op, args, node.data) if args else node
+            new[node] = node.with_args(args)
     answer: Expr = new[e]
     return answer
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -233,9 +233,7 @@ def _combines(store: Store) -> bool:
     return len(own) == 1 and not reads
 
 
-_COMMUTATIVE: Final = frozenset(
-    (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ValueOp.ADD, ValueOp.MUL, ValueOp.MIN, ValueOp.MAX, ValueOp.AND, ValueOp.OR)
-)
+_COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.AND, ops.OR))
 
 
 def _independent(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> set[Var]:

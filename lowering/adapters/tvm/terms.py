@@ -18,13 +18,14 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.calls import FUNCTIONS, popcount, power
 from bound.tir.machine import within
-from bound.tir.value import Operand, ValueOp, constant, parameter
+from bound.tir.value import DIV, Operand, constant, parameter
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.convert import Converter, OperandsByClass
 from intset.expr.dag import operations
 from intset.expr.node import Expr, PlainVar, Var, const, truth
+from intset.expr.ops import Op
 from lowering.nest.undef import undef
 
 _MATHEMATICAL: Final = ("int32", "int64", "bool")
@@ -126,15 +127,15 @@ def _refused(term: Any) -> Operand:
     raise InputError(f"TVM's {type(term).__name__} has no counterpart: {str(term).splitlines()[-1][:80]}")
 
 
-def _of_low_bits(op: ValueOp) -> Row:
+def _of_low_bits(op: Op) -> Row:
     return lambda term, a, b: in_type(term, build.arithmetic(op, a, b))
 
 
-def _arithmetic(op: ValueOp) -> Row:
+def _arithmetic(op: Op) -> Row:
     return lambda term, a, b: in_type(term, build.arithmetic(op, as_value(term.a, a), as_value(term.b, b)))
 
 
-def _comparison(op: ValueOp) -> Row:
+def _comparison(op: Op) -> Row:
     return lambda term, a, b: build.binary(op, as_value(term.a, a), as_value(term.b, b))
 
 
@@ -142,7 +143,7 @@ def _function(f: Callable[..., Operand]) -> Row:
     return lambda term, *args: f(*map(as_value, term.args, args))
 
 
-def _bitwise(op: Callable[[Any, Any], Any], logical: ValueOp | None = None) -> Row:
+def _bitwise(op: Callable[[Any, Any], Any], logical: Op | None = None) -> Row:
     def row(term: Any, a: Operand, b: Operand) -> Operand:
         if logical is not None and build.is_truth(a) and build.is_truth(b):
             return build.logical(logical, a, b)
@@ -167,17 +168,17 @@ def _cast(term: Any, value: Operand) -> Operand:
 def _selected(term: Any, cond: Operand, a: Operand, b: Operand) -> Operand:
     """A selection; of truth values as `and` and `or`, lazy as they are."""
     if b is truth(False) and build.is_truth(a):
-        return build.logical(ValueOp.AND, cond, a)
+        return build.logical(ops.AND, cond, a)
     if a is truth(True) and build.is_truth(b):
-        return build.logical(ValueOp.OR, cond, b)
+        return build.logical(ops.OR, cond, b)
     return build.select(cond, a, b)
 
 
 def _exclusive(term: Any, a: Any, b: Any) -> Operand:
     if not (build.is_truth(a) and build.is_truth(b)):
         return in_type(term, a ^ b)
-    either, both = (build.logical(op, a, b) for op in (ValueOp.OR, ValueOp.AND))
-    return build.logical(ValueOp.AND, either, build.negation(both))
+    either, both = (build.logical(op, a, b) for op in (ops.OR, ops.AND))
+    return build.logical(ops.AND, either, build.negation(both))
 
 
 def _popcount(term: Any, value: Any) -> Operand:
@@ -192,14 +193,14 @@ def _shifted(term: Any, value: Any) -> Any:
 _CALLS: Final[dict[str, Row]] = {
     **{name: _function(f) for name, f in FUNCTIONS.items() if name != "ldexp"},
     "pow": _function(power),
-    "abs": lambda term, a: in_type(term, build.unary(ValueOp.ABS, as_value(term.args[0], a))),
-    "fabs": lambda term, a: build.unary(ValueOp.ABS, a),
+    "abs": lambda term, a: in_type(term, build.unary(ops.ABS, as_value(term.args[0], a))),
+    "fabs": lambda term, a: build.unary(ops.ABS, a),
     "if_then_else": _selected,
     "likely": lambda term, a: a,
     "popcount": _popcount,
     "undef": lambda term: undef(dtype_of(term)),
-    "bitwise_and": _bitwise(lambda a, b: a & b, ValueOp.AND),
-    "bitwise_or": _bitwise(lambda a, b: a | b, ValueOp.OR),
+    "bitwise_and": _bitwise(lambda a, b: a & b, ops.AND),
+    "bitwise_or": _bitwise(lambda a, b: a | b, ops.OR),
     "bitwise_xor": _exclusive,
     "bitwise_not": lambda term, a: build.negation(a) if build.is_truth(a) else in_type(term, ~a),
     "shift_left": _bitwise(lambda a, b: a << b),
@@ -220,23 +221,23 @@ def _call(term: Any, *args: Operand) -> Operand:
 
 
 _BINARY: Final[dict[object, Row]] = {
-    tirx.Add: _of_low_bits(ValueOp.ADD),
-    tirx.Sub: _of_low_bits(ValueOp.SUB),
-    tirx.Mul: _of_low_bits(ValueOp.MUL),
-    tirx.Div: lambda term, a, b: _arithmetic(ValueOp.TRUNCDIV if isinstance(a, Expr) else ValueOp.DIV)(term, a, b),
-    tirx.Mod: _arithmetic(ValueOp.TRUNCMOD),
-    tirx.FloorDiv: _arithmetic(ValueOp.FLOORDIV),
-    tirx.FloorMod: _arithmetic(ValueOp.FLOORMOD),
-    tirx.Min: _arithmetic(ValueOp.MIN),
-    tirx.Max: _arithmetic(ValueOp.MAX),
-    tirx.LT: _comparison(ValueOp.LT),
-    tirx.LE: _comparison(ValueOp.LE),
-    tirx.GT: _comparison(ValueOp.GT),
-    tirx.GE: _comparison(ValueOp.GE),
-    tirx.EQ: _comparison(ValueOp.EQ),
-    tirx.NE: _comparison(ValueOp.NE),
-    tirx.And: lambda term, a, b: build.logical(ValueOp.AND, a, b),
-    tirx.Or: lambda term, a, b: build.logical(ValueOp.OR, a, b),
+    tirx.Add: _of_low_bits(ops.ADD),
+    tirx.Sub: _of_low_bits(ops.SUB),
+    tirx.Mul: _of_low_bits(ops.MUL),
+    tirx.Div: lambda term, a, b: _arithmetic(ops.TRUNCDIV if isinstance(a, Expr) else DIV)(term, a, b),
+    tirx.Mod: _arithmetic(ops.TRUNCMOD),
+    tirx.FloorDiv: _arithmetic(ops.FLOORDIV),
+    tirx.FloorMod: _arithmetic(ops.FLOORMOD),
+    tirx.Min: _arithmetic(ops.MIN),
+    tirx.Max: _arithmetic(ops.MAX),
+    tirx.LT: _comparison(ops.LT),
+    tirx.LE: _comparison(ops.LE),
+    tirx.GT: _comparison(ops.GT),
+    tirx.GE: _comparison(ops.GE),
+    tirx.EQ: _comparison(ops.EQ),
+    tirx.NE: _comparison(ops.NE),
+    tirx.And: lambda term, a, b: build.logical(ops.AND, a, b),
+    tirx.Or: lambda term, a, b: build.logical(ops.OR, a, b),
     tirx.BitwiseAnd: _CALLS["bitwise_and"],
     tirx.BitwiseOr: _CALLS["bitwise_or"],
     tirx.BitwiseXor: _CALLS["bitwise_xor"],

@@ -14,7 +14,7 @@ from bound.tensor import Tensor
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction, TensorElement
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, Operand, Value
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
@@ -156,9 +156,9 @@ class PrimFuncWriter:
             {
                 **_ROWS,
                 ops.VAR: self._variable,
-                ValueOp.PARAM: self._variable,
+                PARAM: self._variable,
                 ops.LOAD: self._opaque,
-                ValueOp.LOAD: lambda e, *indices: self._element(e.data, indices),
+                READ: lambda e, *indices: self._element(e.data, indices),
             },
             opaque=lambda e, *_: _refused(e),
             kind=operation_of,
@@ -342,7 +342,7 @@ def _is_eager(e: Any) -> bool:
 _PARTIAL: Final = frozenset(
     (
         *(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR),
-        *(ValueOp.LOAD, ValueOp.CALL),
+        *(READ, CALL),
     )
 )
 
@@ -390,12 +390,17 @@ def _binary(make: Any) -> Callable[..., TirTerm]:
     return lambda e, a, b: make(a, b)
 
 
+def _division(make: Any) -> Callable[..., TirTerm]:
+    """A division that TVM has of integers alone."""
+    return lambda e, a, b: make(a, b) if isinstance(e, Expr) else _refused(e)
+
+
 _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
     ops.CONST: _constant,
     ops.BOOL: lambda e: _truth(e.data),
-    ops.NEG: lambda e, a: tirx.Sub(_integer(0), a),
+    ops.NEG: lambda e, a: tirx.Mul(a, _number(e.dtype, -1.0)) if isinstance(e, Value) else tirx.Sub(_integer(0), a),
     ops.CEILDIV: lambda e, a, b: tirx.Sub(_integer(0), tirx.FloorDiv(tirx.Sub(_integer(0), a), b)),
-    ops.ABS: lambda e, a: tirx.Max(a, tirx.Sub(_integer(0), a)),
+    ops.ABS: lambda e, a: tirx.abs(a) if isinstance(e, Value) else tirx.Max(a, tirx.Sub(_integer(0), a)),
     ops.BITNOT: lambda e, a: tirx.bitwise_not(a),
     ops.CAST: _wrapped,
     ops.SELECT: _select,
@@ -407,26 +412,20 @@ _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
         op: _binary(make)
         for op, make in (
             *((ops.ADD, tirx.Add), (ops.SUB, tirx.Sub), (ops.MUL, tirx.Mul), (ops.MIN, tirx.Min), (ops.MAX, tirx.Max)),
-            *((ops.FLOORDIV, tirx.FloorDiv), (ops.FLOORMOD, tirx.FloorMod)),
-            *((ops.TRUNCDIV, tirx.Div), (ops.TRUNCMOD, tirx.Mod)),
+            (ops.TRUNCMOD, tirx.Mod),
             *((ops.BITAND, tirx.bitwise_and), (ops.BITOR, tirx.bitwise_or), (ops.BITXOR, tirx.bitwise_xor)),
             *((ops.SHL, tirx.shift_left), (ops.SHR, tirx.shift_right)),
             *((ops.LT, tirx.LT), (ops.LE, tirx.LE), (ops.GT, tirx.GT), (ops.GE, tirx.GE)),
             *((ops.EQ, tirx.EQ), (ops.NE, tirx.NE)),
-            *((ValueOp.ADD, tirx.Add), (ValueOp.SUB, tirx.Sub), (ValueOp.MUL, tirx.Mul), (ValueOp.DIV, tirx.Div)),
-            *((ValueOp.MIN, tirx.Min), (ValueOp.MAX, tirx.Max), (ValueOp.TRUNCMOD, tirx.Mod)),
-            *((ValueOp.LT, tirx.LT), (ValueOp.LE, tirx.LE), (ValueOp.GT, tirx.GT), (ValueOp.GE, tirx.GE)),
-            *((ValueOp.EQ, tirx.EQ), (ValueOp.NE, tirx.NE)),
+            (DIV, tirx.Div),
         )
     },
-    ValueOp.CONST: _constant,
-    ValueOp.UNDEF: lambda e: _undef(e.dtype),
-    ValueOp.NEG: lambda e, a: tirx.Mul(a, _number(e.dtype, -1.0)),
-    ValueOp.ABS: lambda e, a: tirx.abs(a),
-    ValueOp.NOT: lambda e, a: tirx.Not(a),
-    ValueOp.AND: _and,
-    ValueOp.OR: _or,
-    ValueOp.SELECT: _select,
-    ValueOp.CAST: lambda e, a: _as(e.dtype, a),
-    ValueOp.CALL: _call,
+    **{
+        op: _division(make)
+        for op, make in ((ops.FLOORDIV, tirx.FloorDiv), (ops.FLOORMOD, tirx.FloorMod), (ops.TRUNCDIV, tirx.Div))
+    },
+    NUMBER: _constant,
+    UNDEF: lambda e: _undef(e.dtype),
+    CONVERT: lambda e, a: _as(e.dtype, a),
+    CALL: _call,
 }

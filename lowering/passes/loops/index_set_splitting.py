@@ -26,7 +26,7 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from bound.tir import walk
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
@@ -168,7 +168,7 @@ def _has_conditions(stmt: Stmt) -> bool:
     return isinstance(stmt, If) or any(not walk.operations(e).isdisjoint(_DECIDING) for e in operands(stmt))
 
 
-_DECIDING: Final = frozenset((ops.SELECT, ValueOp.SELECT, ops.MIN, ops.MAX))
+_DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
 
 
 class _Splitting:

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor, element, unfinished
 from bound.tir.build import logical, together
-from bound.tir.value import Operand, ValueOp
+from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import ops
@@ -387,7 +387,7 @@ def _interchanged_nest(
 
 def _assumed(stmt: Assume, unless: Cond) -> Assume:
     """Weaken an assumption by a condition, as a guard around it would."""
-    return replace(stmt, cond=logical(ValueOp.OR, unless, stmt.cond))
+    return replace(stmt, cond=logical(ops.OR, unless, stmt.cond))
 
 
 def _with_element(root: Stmt, loaded: Operand, new: Operand) -> Stmt:

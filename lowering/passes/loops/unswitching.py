@@ -25,7 +25,7 @@ from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.build import together, truth_value
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Truth, Value, ValueOp
+from bound.tir.value import NUMBER, Operand, Truth, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed
@@ -69,7 +69,7 @@ from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.definedness import given_inputs, why_not_total
 from lowering.passes.report import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.values.integers import SELECTS, with_decided_selects
+from lowering.passes.values.integers import with_decided_selects
 
 CONDITIONS: Final = ("if", "select", "boolean")
 LETS: Final = ("required", "statement")
@@ -260,7 +260,9 @@ class _Unswitching:
                 offers += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, For):
             for operand in operands(stmt):
-                offers += [(truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op in SELECTS]
+                offers += [
+                    (truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op is ops.SELECT
+                ]
         return offers
 
     def required(self, cond: Truth, loop: For, before: list[Stmt], cursor: Cursor) -> list[Let]:
@@ -348,7 +350,7 @@ def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
     if not isinstance(store, Store) or loop.kind not in _TAKEN or loop.carried:
         return loop
     value = store.value
-    if value.op not in SELECTS:
+    if value.op is not ops.SELECT:
         return loop
     cond, taken, other = value.args
     if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):
@@ -371,7 +373,7 @@ def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
 
 
 def _is_number(e: Operand) -> bool:
-    return e.op is ops.CONST or (isinstance(e, Value) and e.op is ValueOp.CONST)
+    return e.op is ops.CONST or (isinstance(e, Value) and e.op is NUMBER)
 
 
 def _is_total(cond: Cond) -> bool:

@@ -17,10 +17,12 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import NUMBER, Operand, Value
 from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
+from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, truth
+from intset.expr.ops import Op
 from lowering.dataflow import account_of
 from lowering.nest.driver import Cursor, Descent, StmtRules, cursor_of, cursors, rewritten
 from lowering.nest.ir import (
@@ -318,7 +320,7 @@ def drop_empty(f: Function) -> Function:
 # -- identity stores -------------------------------------------------------------------------------------------------
 
 
-_LEAST: Final = {ValueOp.MAX: -inf, ValueOp.MIN: inf, ValueOp.MUL: 1.0}  # what changes no number whatsoever
+_LEAST: Final = {ops.MAX: -inf, ops.MIN: inf, ops.MUL: 1.0}  # what changes no number whatsoever
 
 
 def drop_identities(f: Function) -> Function:
@@ -347,26 +349,26 @@ def _changes_nothing(f: Function, store: Store) -> bool:
     assert number is not None
     if op in _LEAST and number == _LEAST[op]:
         return True
-    if number == 0 and (op, copysign(1, number)) in ((ValueOp.ADD, -1), (ValueOp.SUB, 1)):
+    if number == 0 and (op, copysign(1, number)) in ((ops.ADD, -1), (ops.SUB, 1)):
         return True
     if not all(_keeps(stmt, store.tensor, op, number) for stmt in statements(f.body)):
         return False
     return _is_begun(f, store) if store.tensor in f.params else _has_start(f, store.tensor)
 
 
-def _keeps(stmt: Stmt, tensor: Tensor, op: ValueOp, number: float) -> bool:
+def _keeps(stmt: Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     """Whether `op` with `number` keeps every element after a statement."""
     if isinstance(stmt, Evaluate):
         return tensor not in stmt.writes
     if not isinstance(stmt, Store) or stmt.tensor is not tensor:
         return True
     start = _number(stmt.value)
-    if op is ValueOp.ADD:
+    if op is ops.ADD:
         begins = start is not None and (start != 0 or copysign(1, start) == 1)
-        return number == 0 and (begins or (is_combining(stmt) and stmt.value.op is ValueOp.ADD))
-    if op is ValueOp.MAX:
+        return number == 0 and (begins or (is_combining(stmt) and stmt.value.op is ops.ADD))
+    if op is ops.MAX:
         return (start is not None and start >= number) or (is_combining(stmt) and stmt.value.op is op)
-    if op is ValueOp.MIN:
+    if op is ops.MIN:
         return (start is not None and start <= number) or (is_combining(stmt) and stmt.value.op is op)
     return False
 
@@ -431,6 +433,6 @@ def _matches(a: Node, b: Node, own: set[Var], values: dict[Var, Expr]) -> bool:
 
 
 def _number(value: Operand) -> float | None:
-    if not isinstance(value, Value) or value.op is not ValueOp.CONST or not dtypes.is_float(value.dtype):
+    if not isinstance(value, Value) or value.op is not NUMBER or not dtypes.is_float(value.dtype):
         return None
     return float(value.data)

@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.tensor import Tensor, unfinished
 from bound.tir import build, walk
-from bound.tir.value import COMPARISONS, Operand, Truth, Value, ValueOp, constant
+from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import KNOWN_CASES
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
+from intset.expr.ops import Op
 from intset.regions.derived import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.accesses import always_read
@@ -27,13 +28,13 @@ from lowering.nest.text import text
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
 
-_COMPARE: Final[dict[ValueOp, Callable[[float, float], bool]]] = {
-    ValueOp.LT: lambda a, b: a < b,
-    ValueOp.LE: lambda a, b: a <= b,
-    ValueOp.GT: lambda a, b: a > b,
-    ValueOp.GE: lambda a, b: a >= b,
-    ValueOp.EQ: lambda a, b: a == b,
-    ValueOp.NE: lambda a, b: a != b,
+_COMPARE: Final[dict[Op, Callable[[float, float], bool]]] = {
+    ops.LT: lambda a, b: a < b,
+    ops.LE: lambda a, b: a <= b,
+    ops.GT: lambda a, b: a > b,
+    ops.GE: lambda a, b: a >= b,
+    ops.EQ: lambda a, b: a == b,
+    ops.NE: lambda a, b: a != b,
 }
 
 
@@ -252,7 +253,7 @@ def _value(source: Source, tensor: Tensor | None) -> Operand | None:
     if value is None or tensor is None or has_undef(value):
         return None
     if isinstance(value, Value) and dtypes.is_float(value.dtype):
-        return value if value.op is ValueOp.CONST and source.kind != "unknown" else None
+        return value if value.op is NUMBER and source.kind != "unknown" else None
     return value
 
 
@@ -263,17 +264,17 @@ def decided(cond: Operand, scope: Scope) -> bool | None:
         if proof:
             return True
         return False if proof_of(scope, ~cond) else None
-    if cond.op is ValueOp.CONST:
+    if cond.op is NUMBER:
         return bool(cond.data)
-    if cond.op in COMPARISONS:
+    if cond.op in ops.COMPARISONS:
         a, b = (_number(arg) for arg in cond.args)
         return None if a is None or b is None else bool(_COMPARE[cond.op](a, b))
-    if cond.op is ValueOp.NOT:
+    if cond.op is ops.NOT:
         inner = decided(cond.args[0], scope)
         return None if inner is None else not inner
-    if cond.op in (ValueOp.AND, ValueOp.OR):
+    if cond.op in (ops.AND, ops.OR):
         sides = [decided(arg, scope) for arg in cond.args]
-        settling = cond.op is ValueOp.OR
+        settling = cond.op is ops.OR
         if settling in sides:
             return settling
         return None if None in sides else not settling
@@ -285,10 +286,10 @@ def _number(e: Operand) -> float | None:
     if isinstance(e, Expr):
         value = constant_value(e)
         return None if value is None or abs(value) > 1 << 24 else float(value)
-    if e.op is ValueOp.CAST and isinstance(e.args[0], Expr) and dtypes.is_float(e.dtype):
+    if e.op is CONVERT and isinstance(e.args[0], Expr) and dtypes.is_float(e.dtype):
         value = constant_value(e.args[0])
         return None if value is None else dtypes.rounded(value, e.dtype)
-    if e.op is ValueOp.CONST and dtypes.is_float(e.dtype):
+    if e.op is NUMBER and dtypes.is_float(e.dtype):
         return float(e.data)
     return None
 
@@ -339,20 +340,20 @@ def _identity(node: Value) -> Operand:
 
 
 _INF: Final = float("inf")
-_NEUTRAL: Final[dict[ValueOp, tuple[float | None, float | None]]] = {
-    ValueOp.ADD: (0.0, 0.0),
-    ValueOp.SUB: (0.0, None),
-    ValueOp.MUL: (1.0, 1.0),
-    ValueOp.DIV: (1.0, None),
-    ValueOp.MAX: (-_INF, -_INF),
-    ValueOp.MIN: (_INF, _INF),
+_NEUTRAL: Final[dict[Op, tuple[float | None, float | None]]] = {
+    ops.ADD: (0.0, 0.0),
+    ops.SUB: (0.0, None),
+    ops.MUL: (1.0, 1.0),
+    DIV: (1.0, None),
+    ops.MAX: (-_INF, -_INF),
+    ops.MIN: (_INF, _INF),
 }
 
 
 def _is_number(e: Operand, number: float) -> bool:
-    if isinstance(e, Value) and e.op is ValueOp.CAST and isinstance(e.args[0], Expr):
+    if isinstance(e, Value) and e.op is CONVERT and isinstance(e.args[0], Expr):
         return constant_value(e.args[0]) == number
-    return isinstance(e, Value) and e.op is ValueOp.CONST and e.data == number
+    return isinstance(e, Value) and e.op is NUMBER and e.data == number
 
 
 def _settled(cond: Operand) -> Operand:
@@ -363,7 +364,7 @@ def _settled(cond: Operand) -> Operand:
         node: constant(float(node.args[0].data), node.dtype)
         for node in nodes(cond)
         if isinstance(node, Value)
-        and node.op is ValueOp.CAST
+        and node.op is CONVERT
         and dtypes.is_float(node.dtype)
         and isinstance(node.args[0], Expr)
         and node.args[0].op is ops.CONST

@@ -9,6 +9,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import Operand, Value, constant
 from bound.tir.walk import loaded_tensor
+from intset.expr import ops
 from intset.expr.node import const, truth
 from lowering.nest.driver import Cursor, StmtRules, cursors, rewritten, with_statements
 from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, checked_function
@@ -19,7 +20,7 @@ from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues
-from lowering.passes.values.integers import LAZY, SELECTS
+from lowering.passes.values.integers import LAZY
 
 
 def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
@@ -83,7 +84,7 @@ def always_undef(value: Operand) -> bool:
         if is_undef(node):
             return True
         if node.op in LAZY:
-            if node.op in SELECTS and all(always_undef(arg) for arg in node.args[1:]):
+            if node.op is ops.SELECT and all(always_undef(arg) for arg in node.args[1:]):
                 return True
             continue
         stack += node.args

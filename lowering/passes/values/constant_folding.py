@@ -7,15 +7,14 @@ from typing import Any, Final
 
 from bound.schedule import simple
 from bound.tir import build, walk
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import NUMBER, Operand, Value
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, const, constant_value, make, truth
+from intset.expr.node import Cond, Expr, const, constant_value, truth
 from lowering.nest.ir import Function
 from lowering.nest.walk import transform
-from lowering.passes.values.integers import SELECTS
 
 _ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
 LARGE: Final = 1 << 31  # constants from here on need 64 bits
@@ -34,7 +33,7 @@ def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
     for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
-        if isinstance(node, Value) and node.op is ValueOp.SELECT:
+        if isinstance(node, Value) and node.op is ops.SELECT:
             holds = constant_truth(new.get(node.args[0], node.args[0]))
             if holds is not None:
                 new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
@@ -70,10 +69,7 @@ def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
             return simple.sub(left, -last)
         if last in (0, 1) or constant_value(left) in (0, 1) or left is args[1]:
             return _ARITHMETIC[node.op](left, right)
-    if all(a is b for a, b in zip(args, node.args, strict=True)):
-        return node
-    result: Expr | Cond = make(node.op, args, node.data)
-    return result
+    return node.with_args(args)
 
 
 def _constant(node: Expr | Cond) -> Operand | None:
@@ -90,10 +86,10 @@ def constant_truth(cond: Operand) -> bool | None:
     return bool(cond.data) if cond.op is ops.BOOL else None
 
 
-_JUNCTIONS: Final = {ops.AND: False, ops.OR: True, ValueOp.AND: False, ValueOp.OR: True}  # what decides each alone
+_JUNCTIONS: Final = {ops.AND: False, ops.OR: True}  # what decides each alone
 
 
-_FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, *SELECTS, ops.NOT, ValueOp.NOT, ops.MIN, ops.MAX))
+_FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, ops.SELECT, ops.NOT, ops.MIN, ops.MAX))
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
@@ -131,14 +127,14 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
         return None if holds is None else truth(holds)
     if node.op in _JUNCTIONS:
         return _junction(node, new)
-    if node.op is ops.NOT or node.op is ValueOp.NOT:
+    if node.op is ops.NOT:
         known = _truth(new.get(node.args[0]))
         return None if known is None else truth(not known)
-    if node.op in SELECTS:
+    if node.op is ops.SELECT:
         known = _truth(new.get(node.args[0], node.args[0]))
         if known is not None:
             return walk.rewrite(node.args[1 if known else 2], dict(new))
-    if node.op in (ops.MIN, ops.MAX):
+    if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr):
         return _chosen(node, new, decide)
     return None
 
@@ -175,6 +171,6 @@ def _junction(node: Any, new: dict[Any, Any]) -> Any:
 def _truth(node: Any) -> bool | None:
     if node is None:
         return None
-    if node.op is ops.BOOL or (isinstance(node, Value) and node.op is ValueOp.CONST and node.dtype == "bool"):
+    if node.op is ops.BOOL or (isinstance(node, Value) and node.op is NUMBER and node.dtype == "bool"):
         return bool(node.data)
     return None

@@ -8,15 +8,14 @@ from typing import Any, Final, TypeAlias, TypeVar
 from bound.infer.accesses import implied
 from bound.tir import walk
 from bound.tir.opaque import IntFunction, integer
-from bound.tir.value import Operand, Value, ValueOp
+from bound.tir.value import Operand, Value
 from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder
 from intset.expr.node import Cond, Expr, Node
 
-SELECTS: Final = (ops.SELECT, ValueOp.SELECT)
-_GUARDING: Final = (ValueOp.SELECT, ValueOp.AND, ValueOp.OR)
-LAZY: Final = (*SELECTS, ops.AND, ops.OR, ValueOp.AND, ValueOp.OR)  # the first operand alone is always evaluated
+_GUARDING: Final = (ops.SELECT, ops.AND, ops.OR)
+LAZY: Final = (ops.SELECT, ops.AND, ops.OR)  # the first operand alone is always evaluated
 
 Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
 Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
@@ -24,11 +23,11 @@ Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) -> Part:
     """Replace selects whose condition `decide` knows by the chosen operand."""
-    if walk.operations(operand).isdisjoint(SELECTS):
+    if ops.SELECT not in walk.operations(operand):
         return operand
     new: dict[Operand, Operand] = {}
     for node in walk.nodes(operand):
-        holds = decide(node.args[0]) if node.op in SELECTS else None
+        holds = decide(node.args[0]) if node.op is ops.SELECT else None
         if holds is not None:
             new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
     return walk.rewrite(operand, new) if new else operand
@@ -110,8 +109,8 @@ def _added(node: Value, k: int) -> tuple[Cond, ...]:
     """What holds where argument `k` of a value is evaluated."""
     if k == 0:
         return ()
-    if node.op is ValueOp.SELECT:
+    if node.op is ops.SELECT:
         return implied(node.args[0], k == 1)
-    if node.op is ValueOp.AND or node.op is ValueOp.OR:
-        return implied(node.args[0], node.op is ValueOp.AND)
+    if node.op is ops.AND or node.op is ops.OR:
+        return implied(node.args[0], node.op is ops.AND)
     return ()
