@@ -22,6 +22,7 @@ from intset.expr.dag import postorder
 from intset.expr.node import Node, PlainVar, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
+from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
@@ -62,6 +63,8 @@ def ends(
     Guarantee: both are attained. `None`: an operation without a rule, a range without numbers, an empty range, or a
     box of dependent terms too large to enumerate.
     """
+    if plain_ends is not None and (decided := plain_ends(root, ranges, points)) is not None:
+        return decided
     rows: ValueRows = {} if shared is None else shared
     try:
         row = _row(root, rows, ranges)
