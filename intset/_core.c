@@ -4,18 +4,13 @@
    give the same answers. What is not plain here (long numbers, guests, errors) is handed to Python. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
 
 /* -- nodes: equal operation, arguments and payload are one object -------------------------------------------------- */
-
-#define REMEMBERED 8
 typedef struct Node {
-    PyObject_HEAD
-    PyObject *op, *args, *data, *weak, *remembered[REMEMBERED];
+    PyObject_HEAD PyObject *op, *args, *data, *remembered[8], *weak;
     struct Node *next; /* of the same row of the table */
     Py_hash_t hash;
     char interned;
@@ -31,7 +26,7 @@ static size_t nrows, used, changes; /* rows are a power of two; `changes` counts
 static Py_hash_t hash_of(PyObject *op, PyObject *args, PyObject *data) {
     const uint64_t mixer = 0x9E3779B97F4A7C15u;
     uint64_t hash = (uintptr_t)op >> 4;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args); k++) hash = (hash ^ ((uintptr_t)PyTuple_GET_ITEM(args, k) >> 4)) * mixer;
+    for (Py_ssize_t k = PyTuple_GET_SIZE(args); k--;) hash = (hash ^ ((uintptr_t)PyTuple_GET_ITEM(args, k) >> 4)) * mixer;
     if (data != Py_None) {
         Py_hash_t own = PyObject_Hash(data);
         if (own == -1) return -1;
@@ -40,22 +35,18 @@ static Py_hash_t hash_of(PyObject *op, PyObject *args, PyObject *data) {
     hash ^= hash >> 29;
     return (Py_hash_t)hash == -1 ? -2 : (Py_hash_t)hash;
 }
-
 static int resize(size_t size) {
     Node **rows = PyMem_Calloc(size, sizeof *rows);
     if (!rows) return -1;
     for (size_t k = 0; k < nrows; k++)
         for (Node *node = table[k], *next; node; node = next) {
             Node **row = &rows[(size_t)node->hash & (size - 1)];
-            next = node->next;
-            node->next = *row;
-            *row = node;
+            next = node->next, node->next = *row, *row = node;
         }
     PyMem_Free(table);
     table = rows, nrows = size;
     return 0;
 }
-
 static void forget(Node *node) {
     if (!node->interned) return;
     Node **at = &table[(size_t)node->hash & (nrows - 1)];
@@ -68,22 +59,22 @@ static void forget(Node *node) {
 /* A new reference to the interned node, or NULL without an error. Payloads compare by Python code, which may change
    the table: then the row is read again. */
 static Node *found(Py_hash_t hash, PyObject *op, PyObject *args, PyObject *data, int *failed) {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    Py_ssize_t n = PyTuple_GET_SIZE(args), turns = 0;
 again:
     for (Node *node = nrows ? table[(size_t)hash & (nrows - 1)] : NULL, *next; node; node = next) {
         next = node->next;
-        if (node->hash != hash || node->op != op || PyTuple_GET_SIZE(node->args) != n || !Py_REFCNT(node)) continue; /* 0: dying */
-        int same = 1;
-        for (Py_ssize_t k = 0; same && k < n; k++) same = PyTuple_GET_ITEM(node->args, k) == PyTuple_GET_ITEM(args, k);
-        if (!same) continue;
-        Py_INCREF(node);
-        if (node->data == data) return node;
+        if (node->hash != hash || node->op != op || PyTuple_GET_SIZE(node->args) != n) continue;
+        if (!Py_REFCNT(node)) continue; /* it is dying */
+        if (memcmp(((PyTupleObject *)node->args)->ob_item, ((PyTupleObject *)args)->ob_item, n * sizeof args)) continue;
         size_t before = changes;
-        same = PyObject_RichCompareBool(node->data, data, Py_EQ);
+        Py_INCREF(node);
+        int same = PyObject_RichCompareBool(node->data, data, Py_EQ);
         if (same > 0) return node;
         Py_DECREF(node);
         if (same < 0) return *failed = 1, NULL;
-        if (changes != before) goto again;
+        if (changes == before) continue;
+        if (++turns < 1000) goto again;
+        return *failed = 1, PyErr_SetString(PyExc_RecursionError, "comparisons of a payload make further nodes"), NULL;
     }
     return NULL;
 }
@@ -93,7 +84,6 @@ static Node *fresh_node(PyTypeObject *cls, PyObject *op, PyObject *args, PyObjec
     if (node) node->op = Py_NewRef(op), node->args = Py_NewRef(args), node->data = Py_NewRef(data);
     return node;
 }
-
 static PyObject *interned(PyTypeObject *cls, PyObject *op, PyObject *args, PyObject *data) {
     int failed = 0;
     Py_hash_t hash = hash_of(op, args, data);
@@ -102,63 +92,41 @@ static PyObject *interned(PyTypeObject *cls, PyObject *op, PyObject *args, PyObj
     size_t before = changes;
     Node *node = fresh_node(cls, op, args, data); /* which may collect garbage, and run Python code */
     if (!node) return NULL;
-    if (changes != before && ((known = found(hash, op, args, data, &failed)) || failed)) {
-        Py_DECREF(node);
-        return (PyObject *)known;
-    }
-    if (used >= nrows && resize(nrows ? nrows * 2 : 4096) < 0) {
-        Py_DECREF(node);
-        return PyErr_NoMemory();
-    }
+    if (changes != before) known = found(hash, op, args, data, &failed);
+    if (!known && !failed && used >= nrows && resize(nrows ? nrows * 2 : 4096) < 0) failed = 1, PyErr_NoMemory();
+    if (known || failed) return Py_DECREF(node), (PyObject *)known;
     Node **row = &table[(size_t)hash & (nrows - 1)];
     node->hash = hash, node->next = *row, node->interned = 1, *row = node;
     used++, changes++;
     return (PyObject *)node;
 }
 
-static int is_node_key(PyObject *const *given, Py_ssize_t n) {
-    if (n == 4 && PyType_Check(given[0]) && PyType_IsSubtype((PyTypeObject *)given[0], &StoredType) && PyTuple_Check(given[2])) return 1;
-    PyErr_SetString(PyExc_TypeError, "a node has a class, an operation, a tuple of arguments and a payload");
-    return 0;
+static PyObject *made(PyObject *const *given, Py_ssize_t n, int interns) { /* (class, operation, arguments, payload) */
+    PyTypeObject *cls = n == 4 && PyType_Check(given[0]) ? (PyTypeObject *)given[0] : NULL;
+    if (!cls || !PyType_IsSubtype(cls, &StoredType) || !PyTuple_CheckExact(given[2]))
+        return PyErr_Format(PyExc_TypeError, "a node has a class, an operation, a tuple of arguments and a payload");
+    return interns ? interned(cls, given[1], given[2], given[3]) : (PyObject *)fresh_node(cls, given[1], given[2], given[3]);
 }
-
-static PyObject *intern(PyObject *module, PyObject *const *given, Py_ssize_t n) {
-    return is_node_key(given, n) ? interned((PyTypeObject *)given[0], given[1], given[2], given[3]) : NULL;
-}
-
-static PyObject *fresh(PyObject *module, PyObject *const *given, Py_ssize_t n) {
-    return is_node_key(given, n) ? (PyObject *)fresh_node((PyTypeObject *)given[0], given[1], given[2], given[3]) : NULL;
-}
-
+static PyObject *intern(PyObject *module, PyObject *const *given, Py_ssize_t n) { return made(given, n, 1); }
+static PyObject *fresh(PyObject *module, PyObject *const *given, Py_ssize_t n) { return made(given, n, 0); }
 static PyObject *count(PyObject *module, PyObject *none) { return PyLong_FromSize_t(used); }
-
 static int traverse(Node *node, visitproc visit, void *arg) {
-    Py_VISIT(node->op);
-    Py_VISIT(node->args);
-    Py_VISIT(node->data);
-    for (int k = 0; k < REMEMBERED; k++) Py_VISIT(node->remembered[k]);
+    for (PyObject **field = &node->op; field < &node->weak; field++) Py_VISIT(*field);
     return 0;
 }
-
-/* What was given to a new node cannot close a cycle, what is remembered can. */
-static int clear(Node *node) {
-    for (int k = 0; k < REMEMBERED; k++) Py_CLEAR(node->remembered[k]);
+static int clear(Node *node) { /* what was given to a new node closes no cycle, what is remembered can */
+    for (PyObject **field = node->remembered; field < &node->weak; field++) Py_CLEAR(*field);
     return 0;
 }
-
 static void dealloc(Node *node) {
     PyObject_GC_UnTrack(node);
     forget(node);
     if (node->weak) PyObject_ClearWeakRefs((PyObject *)node);
-    clear(node);
-    Py_CLEAR(node->op);
-    Py_CLEAR(node->args);
-    Py_CLEAR(node->data);
+    for (PyObject **field = &node->op; field < &node->weak; field++) Py_CLEAR(*field);
     Py_TYPE(node)->tp_free(node);
 }
 
 /* -- operators ----------------------------------------------------------------------------------------------------- */
-
 /* A new reference to an operand as a node; NULL without an error for what Python has to look at. */
 static PyObject *operand(PyObject *value) {
     if (PyObject_TypeCheck(value, &ArithmeticType)) return Py_NewRef(value);
@@ -169,67 +137,47 @@ static PyObject *operand(PyObject *value) {
     return interned((PyTypeObject *)term, ops[CONST], no_args, value);
 }
 
-static PyObject *binary(int op, PyObject *a, PyObject *b) {
-    PyObject *x = small ? operand(a) : NULL, *y = x ? operand(b) : NULL, *args, *node = NULL;
+static PyObject *operation(int op, PyObject *a, PyObject *b) { /* without `b` of one operand */
+    PyObject *x = operand(a), *y = x && b ? operand(b) : NULL, *args = NULL, *node = NULL;
     int divides = op == FLOORDIV || op == FLOORMOD;
-    if (y && !(divides && y == PyTuple_GET_ITEM(small, nsmall))) { /* the constant 0 is in the middle */
-        if ((args = PyTuple_Pack(2, x, y))) {
-            node = interned((PyTypeObject *)term, ops[op], args, Py_None);
-            Py_DECREF(args);
-        }
-    } else if (!PyErr_Occurred()) {
-        node = small ? PyObject_CallFunctionObjArgs(divides ? divide_ : binary_, ops[op], a, b, NULL) : Py_NewRef(Py_NotImplemented);
-    }
-    Py_XDECREF(x);
-    Py_XDECREF(y);
+    if (!b || (y && !(divides && y == PyTuple_GET_ITEM(small, nsmall)))) { /* the constant 0 is in the middle */
+        args = b ? PyTuple_Pack(2, x, y) : PyTuple_Pack(1, x);
+        node = args ? interned((PyTypeObject *)term, ops[op], args, Py_None) : NULL;
+    } else if (!PyErr_Occurred()) node = PyObject_CallFunctionObjArgs(divides ? divide_ : binary_, ops[op], a, b, NULL);
+    Py_XDECREF(args), Py_XDECREF(x), Py_XDECREF(y);
     return node;
 }
-
-#define OPERATOR(name, op) static PyObject *name(PyObject *a, PyObject *b) { return binary(op, a, b); }
-OPERATOR(add, ADD)
-OPERATOR(subtract, SUB)
-OPERATOR(multiply, MUL)
-OPERATOR(floor_divide, FLOORDIV)
-OPERATOR(remainder_, FLOORMOD)
-
-static PyObject *negative(PyObject *a) {
-    PyObject *args = term ? PyTuple_Pack(1, a) : NULL, *node = NULL;
-    if (args) node = interned((PyTypeObject *)term, ops[NEG], args, Py_None);
-    Py_XDECREF(args);
-    return node;
-}
-
-static PyNumberMethods numbers = {.nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_floor_divide = floor_divide, .nb_remainder = remainder_, .nb_negative = negative};
-
+static PyObject *add(PyObject *a, PyObject *b) { return operation(ADD, a, b); }
+static PyObject *subtract(PyObject *a, PyObject *b) { return operation(SUB, a, b); }
+static PyObject *multiply(PyObject *a, PyObject *b) { return operation(MUL, a, b); }
+static PyObject *floor_divide(PyObject *a, PyObject *b) { return operation(FLOORDIV, a, b); }
+static PyObject *floor_modulo(PyObject *a, PyObject *b) { return operation(FLOORMOD, a, b); }
+static PyObject *negative(PyObject *a) { return operation(NEG, a, NULL); }
+static PyNumberMethods numbers = {.nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_negative = negative,
+                                  .nb_floor_divide = floor_divide, .nb_remainder = floor_modulo};
 #define SLOT(name, field, flags) {name, T_OBJECT_EX, offsetof(Node, field), flags, NULL}
 static PyMemberDef members[] = {
     SLOT("op", op, READONLY), SLOT("args", args, READONLY), SLOT("data", data, READONLY),
-    SLOT("_below", remembered[0], 0), SLOT("_free", remembered[1], 0), SLOT("_loads", remembered[2], 0), SLOT("_number", remembered[3], 0),
-    SLOT("_operations", remembered[4], 0), SLOT("_order", remembered[5], 0), SLOT("_partial", remembered[6], 0), SLOT("glance", remembered[7], 0),
-    {NULL}};
-
+    SLOT("_below", remembered[0], 0), SLOT("_free", remembered[1], 0), SLOT("_loads", remembered[2], 0),
+    SLOT("_number", remembered[3], 0), SLOT("_operations", remembered[4], 0), SLOT("_order", remembered[5], 0),
+    SLOT("_partial", remembered[6], 0), SLOT("glance", remembered[7], 0), {NULL}};
 static PyTypeObject StoredType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "intset._core.Stored", .tp_basicsize = sizeof(Node), .tp_weaklistoffset = offsetof(Node, weak),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_traverse = (traverseproc)traverse,
-    .tp_clear = (inquiry)clear, .tp_dealloc = (destructor)dealloc, .tp_members = members};
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "intset._core.Stored", .tp_basicsize = sizeof(Node),
+    .tp_weaklistoffset = offsetof(Node, weak),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_members = members,
+    .tp_traverse = (traverseproc)traverse, .tp_clear = (inquiry)clear, .tp_dealloc = (destructor)dealloc};
 static PyTypeObject ArithmeticType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "intset._core.Arithmetic", .tp_basicsize = sizeof(Node), .tp_base = &StoredType,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_as_number = &numbers};
 
 /* -- the plain way: a row for each node, by the rules of `intset.plain` -------------------------------------------- */
-
-#define NODES 128 /* MOST_NODES of `intset.plain`; FEW_POINTS and STEPS likewise */
-#define FEW_POINTS (1 << 11)
-#define STEPS (1 << 18)
-#define FEW_TERMS 256
-#define DEPTH 100
+enum { NODES = 128, FEW_POINTS = 1 << 11, STEPS = 1 << 18, FEW_TERMS = 256 }; /* MOST_NODES, ... of `intset.plain` */
+enum { DEPTH = 100, BLOCK = 256 };
 #define LARGEST ((int64_t)1 << 40) /* of an end: sums and differences of two stay far from overflow */
-#define BLOCK 256
 
 typedef struct { int64_t low, high, gap, step; uint64_t free; } Row; /* a ValueRow of `intset.plain` */
 typedef struct { Node *node; Row row; int op, a, b; } Step; /* operands by number; a negation has b == a */
-typedef struct { Step steps[NODES]; int16_t slots[2 * NODES]; int n, nvars; int64_t points; PyObject *ranges; int bad; } Walk;
-
+typedef struct { Step steps[NODES]; int n, nvars, bad; int64_t points; PyObject *ranges; } Walk;
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t quotient(int64_t a, int64_t c) { return a / c - (a % c < 0); } /* c > 0 */
@@ -238,11 +186,9 @@ static int64_t gcd(int64_t a, int64_t b) {
     for (int64_t c; b; a = b, b = c) c = a % b;
     return a < 0 ? -a : a;
 }
-static int64_t times(Walk *w, int64_t a, int64_t b) {
-    if ((double)a * (double)b > 1e18 || (double)a * (double)b < -1e18) return w->bad = 1, 0;
-    return a * b;
+static int64_t times(Walk *w, int64_t a, int64_t b) { /* a product too large is 0, and the walk is given up */
+    return (double)a * (double)b < 1e18 && (double)a * (double)b > -1e18 ? a * b : (w->bad = 1, 0);
 }
-
 static Row single(int64_t value) { return (Row){value, value, 1, 0, 0}; }
 static Row joined(int64_t low, int64_t high, int64_t gap, int64_t step, Row x, Row y) {
     if (low == high) return single(low);
@@ -276,7 +222,7 @@ static Row divided(Row x, int64_t c) {
 static int by_value(const void *a, const void *b) { return (*(int64_t *)a > *(int64_t *)b) - (*(int64_t *)a < *(int64_t *)b); }
 static Row remainder_row(Row x, int64_t c) {
     if (quotient(x.low, c) == quotient(x.high, c)) return (Row){residue(x.low, c), residue(x.high, c), x.gap, x.step, x.free};
-    int64_t common = gcd(x.step, c), least = residue(x.low, common), most = c - common + least, terms = (x.high - x.low) / x.step;
+    int64_t terms = (x.high - x.low) / x.step, common = gcd(x.step, c), least = residue(x.low, common), most = c - common + least;
     if (least == most) return single(least);
     if (x.gap != x.step) return (Row){least, most, 0, common, x.free};
     if (terms >= c / common - 1) return (Row){least, most, common, common, x.free};
@@ -288,15 +234,15 @@ static Row remainder_row(Row x, int64_t c) {
     for (int64_t k = 0; k < terms; k++) gap = greater(gap, values[k + 1] - values[k]);
     return (Row){values[0], values[terms], gap, common, x.free};
 }
-static Row minimum(Row x, Row y) {
-    if (x.high <= y.low || y.high <= x.low) return x.high <= y.low ? x : y;
-    return joined(lesser(x.low, y.low), lesser(x.high, y.high), greater(x.gap, y.gap), gcd(gcd(x.step, y.step), x.low - y.low), x, y);
-}
 static Row maximum(Row x, Row y) {
     if (x.low >= y.high || y.low >= x.high) return x.low >= y.high ? x : y;
-    return joined(greater(x.low, y.low), greater(x.high, y.high), greater(x.gap, y.gap), gcd(gcd(x.step, y.step), x.low - y.low), x, y);
+    int64_t step = gcd(gcd(x.step, y.step), x.low - y.low);
+    return joined(greater(x.low, y.low), greater(x.high, y.high), greater(x.gap, y.gap), step, x, y);
 }
-static Row compared(int always, int never, Row x, Row y) { return always || never ? single(always) : joined(0, 1, 1, 1, x, y); }
+static Row below(Row x, Row y, int or_equal) { /* the condition x < y or x <= y, as 0 or 1 */
+    int always = x.high < y.low + or_equal, never = x.low >= y.high + or_equal;
+    return always || never ? single(always) : joined(0, 1, 1, 1, x, y);
+}
 static Row combined(Walk *w, int op, Row x, Row y) {
     switch (op) {
     case ADD: return sum(x, y);
@@ -306,19 +252,14 @@ static Row combined(Walk *w, int op, Row x, Row y) {
     case FLOORDIV: case FLOORMOD:
         if (y.step || y.low <= 0) return w->bad = 1, x;
         return op == FLOORDIV ? divided(x, y.low) : remainder_row(x, y.low);
-    case MIN: return minimum(x, y);
+    case MIN: return negated(maximum(negated(x), negated(y)));
     case MAX: return maximum(x, y);
-    case LT: return compared(x.high < y.low, x.low >= y.high, x, y);
-    case LE: return compared(x.high <= y.low, x.low > y.high, x, y);
-    case GT: return compared(y.high < x.low, y.low >= x.high, x, y);
-    default: return compared(y.high <= x.low, y.low > x.high, x, y);
+    default: return below(x, y, op == LE);
     }
 }
-
 static int machine_int(PyObject *value, int64_t *number) {
-    int over;
-    if (!PyLong_Check(value)) return 0;
-    *number = PyLong_AsLongLongAndOverflow(value, &over);
+    int over = 1;
+    *number = PyLong_Check(value) ? PyLong_AsLongLongAndOverflow(value, &over) : 0;
     return !over && -LARGEST <= *number && *number <= LARGEST;
 }
 
@@ -327,7 +268,8 @@ static int variable_row(Walk *w, Node *node, Row *row) {
     PyObject *range = Py_TYPE(node) == (PyTypeObject *)plain_var ? PyDict_GetItemWithError(w->ranges, (PyObject *)node) : NULL;
     PyObject *ends = range ? PyObject_GetAttr(range, ends_name) : NULL;
     int64_t low = 1, high = 0;
-    int plain = ends && PyTuple_CheckExact(ends) && PyTuple_GET_SIZE(ends) == 2 && machine_int(PyTuple_GET_ITEM(ends, 0), &low) && machine_int(PyTuple_GET_ITEM(ends, 1), &high);
+    int plain = ends && PyTuple_CheckExact(ends) && PyTuple_GET_SIZE(ends) == 2 && machine_int(PyTuple_GET_ITEM(ends, 0), &low) &&
+                machine_int(PyTuple_GET_ITEM(ends, 1), &high);
     Py_XDECREF(ends);
     if (!plain || low > high || w->nvars == 64) return 0;
     *row = low < high ? (Row){low, high, 1, 1, (uint64_t)1 << w->nvars++} : single(low);
@@ -338,40 +280,34 @@ static int variable_row(Walk *w, Node *node, Row *row) {
 /* The number of the step for a node, or -1 where Python has to look at it. */
 static int step_of(Walk *w, PyObject *object, int depth) {
     Node *node = (Node *)object;
-    unsigned slot = (unsigned)(((uint64_t)(uintptr_t)node >> 4) * 0x9E3779B97F4A7C15u >> 56);
-    for (; w->slots[slot] >= 0; slot = (slot + 1) % (2 * NODES))
-        if (w->steps[w->slots[slot]].node == node) return w->slots[slot];
-    if (depth > DEPTH || !PyObject_TypeCheck(object, &StoredType) || !node->op || !node->args) return -1;
+    for (int k = w->n; k-- > 0;) if (w->steps[k].node == node) return k;
+    if (depth > DEPTH || w->n == NODES || !PyObject_TypeCheck(object, &StoredType) || !node->op || !node->args) return -1;
     Step step = {.node = node};
     while (step.op < OPS && ops[step.op] != node->op) step.op++;
-    if (step.op == CONST) {
-        if (!machine_int(node->data, &step.row.low)) return -1;
-        step.row = single(step.row.low);
-    } else if (step.op == VAR) {
-        if (!variable_row(w, node, &step.row)) return -1;
+    if (step.op == CONST || step.op == VAR) {
+        if (!(step.op == CONST ? machine_int(node->data, &step.row.low) : variable_row(w, node, &step.row))) return -1;
+        step.row = step.op == CONST ? single(step.row.low) : step.row;
     } else {
-        Py_ssize_t n = PyTuple_GET_SIZE(node->args);
+        Py_ssize_t n = PyTuple_GET_SIZE(node->args), swap = step.op == GT || step.op == GE;
         if (step.op == OPS || n != (step.op == NEG ? 1 : 2)) return -1;
-        if ((step.a = step_of(w, PyTuple_GET_ITEM(node->args, 0), depth + 1)) < 0) return -1;
-        if ((step.b = step_of(w, PyTuple_GET_ITEM(node->args, n - 1), depth + 1)) < 0) return -1;
-        step.row = combined(w, step.op, w->steps[step.a].row, w->steps[step.b].row);
-        if (w->bad || step.row.low < -LARGEST || step.row.high > LARGEST || step.row.gap > 2 * LARGEST || step.row.step > 2 * LARGEST) return -1;
+        if ((step.a = step_of(w, PyTuple_GET_ITEM(node->args, swap), depth + 1)) < 0) return -1;
+        if ((step.b = step_of(w, PyTuple_GET_ITEM(node->args, n - 1 - swap), depth + 1)) < 0) return -1;
+        step.op = step.op == GT ? LT : step.op == GE ? LE : step.op;
+        Row row = step.row = combined(w, step.op, w->steps[step.a].row, w->steps[step.b].row);
+        if (w->bad || row.low < -LARGEST || row.high > LARGEST || row.gap > 2 * LARGEST || row.step > 2 * LARGEST) return -1;
     }
     if (w->n == NODES) return -1;
-    while (w->slots[slot] >= 0) slot = (slot + 1) % (2 * NODES); /* its operands took slots meanwhile */
     w->steps[w->n] = step;
-    w->slots[slot] = (int16_t)w->n;
     return w->n++;
 }
-
 #define EACH(value) for (int i = 0; i < m; i++) out[i] = (value); break
 static void evaluate(const Walk *w, int k, int32_t (*values)[BLOCK], int m) {
-    const Step *step = &w->steps[k];
-    const int32_t *x = values[step->a], *y = values[step->b], c = y[0];
-    const int32_t least = (int32_t)w->steps[step->a].row.low, first = step->op == FLOORDIV || step->op == FLOORMOD ? (int32_t)quotient(least, c) : 0;
+    const int op = w->steps[k].op, a = w->steps[k].a, divides = op == FLOORDIV || op == FLOORMOD;
+    const int32_t *x = values[a], *y = values[w->steps[k].b], c = divides ? y[0] : 1;
+    const int32_t first = (int32_t)quotient(w->steps[a].row.low, c);
     const double inverse = 1.0 / c; /* (v + 0.5) * inverse truncates to v // c for 0 <= v < 2**31 */
     int32_t *out = values[k];
-    switch (step->op) {
+    switch (op) {
     case ADD: EACH(x[i] + y[i]);
     case SUB: EACH(x[i] - y[i]);
     case MUL: EACH(x[i] * y[i]);
@@ -381,9 +317,7 @@ static void evaluate(const Walk *w, int k, int32_t (*values)[BLOCK], int m) {
     case MIN: EACH(x[i] < y[i] ? x[i] : y[i]);
     case MAX: EACH(x[i] > y[i] ? x[i] : y[i]);
     case LT: EACH(x[i] < y[i]);
-    case LE: EACH(x[i] <= y[i]);
-    case GT: EACH(x[i] > y[i]);
-    default: EACH(x[i] >= y[i]);
+    default: EACH(x[i] <= y[i]);
     }
 }
 
@@ -391,14 +325,13 @@ static void evaluate(const Walk *w, int k, int32_t (*values)[BLOCK], int m) {
 static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *greatest) {
     static int32_t values[NODES][BLOCK]; /* guarded by the interpreter's lock */
     int32_t at[64];
-    int axes[64], naxes = 0, n = 0;
+    int axes[64], naxes = 0, n = 0, needed[NODES] = {0};
     int64_t points = 1;
-    char needed[NODES] = {0};
     needed[root] = 1;
     for (int k = root; k >= 0; k--) {
         Step *step = &w->steps[k];
         if (!needed[k]) continue;
-        if (step->row.low < -(1 << 30) || step->row.high > 1 << 30) return 0;
+        if (step->row.low < -(1 << 29) || step->row.high > 1 << 29) return 0;
         n++;
         if (!step->row.step) for (int i = 0; i < BLOCK; i++) values[k][i] = (int32_t)step->row.low;
         else if (step->op != VAR) needed[step->a] = needed[step->b] = 1;
@@ -413,7 +346,8 @@ static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *
         int m = (int)lesser(BLOCK, points - done);
         for (int i = 0; i < m; i++) {
             for (int j = 0; j < naxes; j++) values[axes[j]][i] = at[j];
-            for (int j = 0; j < naxes && at[j]++ == w->steps[axes[j]].row.high; j++) at[j] = (int32_t)w->steps[axes[j]].row.low;
+            for (int j = 0; j < naxes && at[j]++ == w->steps[axes[j]].row.high; j++)
+                at[j] = (int32_t)w->steps[axes[j]].row.low;
         }
         for (int k = 0; k <= root; k++)
             if (needed[k] && w->steps[k].row.step && w->steps[k].op != VAR) evaluate(w, k, values, m);
@@ -426,23 +360,22 @@ static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *
 /* ends(root, ranges, points): as `intset.plain.ends`; None where Python has to look at it. */
 static PyObject *ends(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     Walk w;
-    int64_t low, high, most;
+    int64_t most;
     if (n != 3 || !plain_var || !PyDict_CheckExact(given[1]) || !PyLong_Check(given[2])) Py_RETURN_NONE;
     if (!machine_int(given[2], &most)) most = LARGEST;
     w.n = w.nvars = w.bad = 0, w.points = 1, w.ranges = given[1];
-    memset(w.slots, -1, sizeof w.slots);
     int root = step_of(&w, given[0], 0);
     if (root < 0) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     Row row = w.steps[root].row;
-    low = row.low, high = row.high;
+    int64_t low = row.low, high = row.high;
     if (!row.gap && !enumerated(&w, root, most, &low, &high)) Py_RETURN_NONE;
     return Py_BuildValue("(LLN)", (long long)low, (long long)high, PyBool_FromLong(low == row.low && high == row.high));
 }
 
 /* bind(term, plain_var, small, binary, divide, operations): what nodes are made of, from `intset.expr.node`. */
 static PyObject *bind(PyObject *module, PyObject *args) {
-    PyObject *given[6];
-    if (!PyArg_ParseTuple(args, "OOO!OOO!", &given[0], &given[1], &PyTuple_Type, &given[2], &given[3], &given[4], &PyTuple_Type, &given[5])) return NULL;
+    PyObject *given[6], *tuple = (PyObject *)&PyTuple_Type;
+    if (!PyArg_ParseTuple(args, "OOO!OOO!", given, given + 1, tuple, given + 2, given + 3, given + 4, tuple, given + 5)) return NULL;
     if (PyTuple_GET_SIZE(given[5]) != OPS) return PyErr_Format(PyExc_TypeError, "bind takes %d operations", OPS);
     PyObject **held[] = {&term, &plain_var, &small, &binary_, &divide_};
     for (int k = 0; k < 5; k++) Py_XSETREF(*held[k], Py_NewRef(given[k]));
@@ -452,17 +385,16 @@ static PyObject *bind(PyObject *module, PyObject *args) {
 }
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
-static PyMethodDef functions[] = {FAST(intern), FAST(fresh), FAST(ends), {"count", count, METH_NOARGS, NULL}, {"bind", bind, METH_VARARGS, NULL}, {NULL}};
+static PyMethodDef functions[] = {
+    FAST(intern), FAST(fresh), FAST(ends), {"count", count, METH_NOARGS, NULL}, {"bind", bind, METH_VARARGS, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "intset._core", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit__core(void) {
     StoredType.tp_new = PyBaseObject_Type.tp_new;
-    if (PyType_Ready(&StoredType) < 0 || PyType_Ready(&ArithmeticType) < 0) return NULL;
     if (!(no_args = PyTuple_New(0)) || !(ends_name = PyUnicode_InternFromString("ends"))) return NULL;
+    if (PyType_Ready(&StoredType) < 0 || PyType_Ready(&ArithmeticType) < 0) return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (!module) return NULL;
-    PyModule_AddIntConstant(module, "revision", 1);
-    PyModule_AddObjectRef(module, "Stored", (PyObject *)&StoredType);
-    PyModule_AddObjectRef(module, "Arithmetic", (PyObject *)&ArithmeticType);
-    return module;
+    if (!module || PyModule_AddIntConstant(module, "revision", 1) < 0) return NULL;
+    if (PyModule_AddObjectRef(module, "Stored", (PyObject *)&StoredType) < 0) return NULL;
+    return PyModule_AddObjectRef(module, "Arithmetic", (PyObject *)&ArithmeticType) < 0 ? NULL : module;
 }
