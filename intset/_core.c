@@ -171,7 +171,7 @@ static PyTypeObject ArithmeticType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_as_number = &numbers};
 
 /* -- the plain way: a row for each node, by the rules of `intset.plain` -------------------------------------------- */
-enum { NODES = 128, FEW_POINTS = 1 << 11, STEPS = 1 << 18, FEW_TERMS = 256 }; /* MOST_NODES, ... of `intset.plain` */
+enum { NODES = 128, FEW_POINTS = 1 << 11, SAMPLES = 1 << 9, STEPS = 1 << 18, FEW_TERMS = 256 }; /* MOST_NODES, ... of `intset.plain` */
 enum { DEPTH = 100, BLOCK = 256 };
 #define LARGEST ((int64_t)1 << 40) /* of an end: sums and differences of two stay far from overflow */
 
@@ -287,12 +287,14 @@ static int step_of(Walk *w, PyObject *object, int depth) {
     if (step.op == CONST || step.op == VAR) {
         if (!(step.op == CONST ? machine_int(node->data, &step.row.low) : variable_row(w, node, &step.row))) return -1;
         step.row = step.op == CONST ? single(step.row.low) : step.row;
+        step.a = w->nvars - 1; /* the number of a variable */
     } else {
         Py_ssize_t n = PyTuple_GET_SIZE(node->args), swap = step.op == GT || step.op == GE;
         if (step.op == OPS || n != (step.op == NEG ? 1 : 2)) return -1;
-        if ((step.a = step_of(w, PyTuple_GET_ITEM(node->args, swap), depth + 1)) < 0) return -1;
-        if ((step.b = step_of(w, PyTuple_GET_ITEM(node->args, n - 1 - swap), depth + 1)) < 0) return -1;
-        step.op = step.op == GT ? LT : step.op == GE ? LE : step.op;
+        int a = step_of(w, PyTuple_GET_ITEM(node->args, 0), depth + 1);
+        int b = a < 0 ? a : step_of(w, PyTuple_GET_ITEM(node->args, n - 1), depth + 1);
+        if (b < 0) return -1;
+        step.a = swap ? b : a, step.b = swap ? a : b, step.op -= swap ? GT - LT : 0;
         Row row = step.row = combined(w, step.op, w->steps[step.a].row, w->steps[step.b].row);
         if (w->bad || row.low < -LARGEST || row.high > LARGEST || row.gap > 2 * LARGEST || row.step > 2 * LARGEST) return -1;
     }
@@ -321,17 +323,25 @@ static void evaluate(const Walk *w, int k, int32_t (*values)[BLOCK], int m) {
     }
 }
 
-/* The least and greatest value over all points of the box, in blocks; 0 beyond the budgets of `intset.plain`. */
+/* The value of variable `k` at a sample: mostly an end, else spread by a hash; as `intset.plain._attained_at_samples`. */
+static int32_t sample(uint32_t number, uint32_t k, int64_t low, int64_t high) {
+    uint32_t spread = number * 0x9E3779B1u + (k + 1) * 0x85EBCA77u;
+    spread = (spread ^ spread >> 15) * 0x2C1B3C6Du, spread ^= spread >> 12;
+    if (!(spread & (number & 2 ? 1 : 3))) return (int32_t)(low + (spread >> 3) % (high - low + 1));
+    return (int32_t)((number ^ (number & 4 ? spread >> 5 : 0)) & 1 ? high : low);
+}
+
+/* The least and greatest value, by samples that attain both ends or over all points; 0 beyond the budgets. */
 static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *greatest) {
     static int32_t values[NODES][BLOCK]; /* guarded by the interpreter's lock */
     int32_t at[64];
-    int axes[64], naxes = 0, n = 0, needed[NODES] = {0};
+    int axes[64], naxes = 0, n = 0, needed[NODES] = {0}, is_wide = 0;
+    const Row goal = w->steps[root].row;
     int64_t points = 1;
-    needed[root] = 1;
     for (int k = root; k >= 0; k--) {
         Step *step = &w->steps[k];
-        if (!needed[k]) continue;
-        if (step->row.low < -(1 << 29) || step->row.high > 1 << 29) return 0;
+        is_wide |= step->row.low < -(1 << 29) || step->row.high > 1 << 29;
+        if (!(needed[k] |= k == root)) continue;
         n++;
         if (!step->row.step) for (int i = 0; i < BLOCK; i++) values[k][i] = (int32_t)step->row.low;
         else if (step->op != VAR) needed[step->a] = needed[step->b] = 1;
@@ -340,21 +350,23 @@ static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *
             at[naxes] = (int32_t)step->row.low, axes[naxes++] = k;
         }
     }
-    if (w->points > lesser(most, FEW_POINTS) && (points > most || points * n > STEPS)) return 0;
+    int all = w->points <= lesser(most, FEW_POINTS) || (points <= most && points * n <= STEPS);
+    if (is_wide || (!all && most < SAMPLES)) return 0;
     *least = INT32_MAX, *greatest = INT32_MIN;
-    for (int64_t done = 0; done < points; done += BLOCK) {
-        int m = (int)lesser(BLOCK, points - done);
-        for (int i = 0; i < m; i++) {
-            for (int j = 0; j < naxes; j++) values[axes[j]][i] = at[j];
-            for (int j = 0; j < naxes && at[j]++ == w->steps[axes[j]].row.high; j++)
-                at[j] = (int32_t)w->steps[axes[j]].row.low;
-        }
+    for (int64_t done = points > SAMPLES && most >= SAMPLES ? -SAMPLES : 0; done < (all ? points : 0); done += BLOCK) {
+        int m = (int)lesser(BLOCK, done < 0 ? BLOCK : points - done);
+        for (int i = 0; i < m; i++)
+            for (int j = 0, carry = 1; j < naxes; j++) { /* the next point in lexicographic order, or a sample */
+                const Step *var = &w->steps[axes[j]];
+                values[axes[j]][i] = done < 0 ? sample((uint32_t)(done + SAMPLES + i), var->a, var->row.low, var->row.high) : at[j];
+                if (done >= 0 && carry && (carry = at[j]++ == var->row.high)) at[j] = (int32_t)var->row.low;
+            }
         for (int k = 0; k <= root; k++)
             if (needed[k] && w->steps[k].row.step && w->steps[k].op != VAR) evaluate(w, k, values, m);
         for (int i = 0; i < m; i++) *least = lesser(*least, values[root][i]), *greatest = greater(*greatest, values[root][i]);
-        if (*least == w->steps[root].row.low && *greatest == w->steps[root].row.high) break;
+        if (*least == goal.low && *greatest == goal.high) return 1;
     }
-    return 1;
+    return all;
 }
 
 /* ends(root, ranges, points): as `intset.plain.ends`; None where Python has to look at it. */

@@ -27,6 +27,7 @@ from intset.expr.storage import plain_ends
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
 FEW_POINTS = 1 << 11  # of a box that is enumerated before sums are cancelled
+SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
 STEPS = 1 << 18  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
 FEW_TERMS = 256  # of a progression whose remainders are listed
@@ -74,6 +75,8 @@ def ends(
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
+        if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
+            return low, high, True
         if found is None and (exact := _of_dependent(root, rows, points)) is not None:
             found = exact[:2]
         if found is None:
@@ -608,23 +611,57 @@ def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | No
     points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
     if points > most or not _fits(rows.values()):
         return None
-    values = _evaluated(rows, [node for node in rows if node.op is ops.VAR and rows[node][3]], rows)[root]
+    values = _evaluated(rows, _progressions(_variables(rows), rows), rows)[root]
     return int(values.min()), int(values.max())
+
+
+def _variables(rows: ValueRows) -> list[Node]:
+    """The variables with several values, in the order of their first occurrence."""
+    return [node for node in rows if node.op is ops.VAR and rows[node][3]]
+
+
+def _attained_at_samples(root: Node, rows: ValueRows) -> bool:
+    """Whether both ends of a row are values at fixed points: mostly ends of variables, the others spread by a hash."""
+    if not _fits(rows.values()):
+        return False
+    import numpy as np
+
+    number = np.arange(SAMPLES, dtype=np.uint64)
+    points: dict[Node, Any] = {}
+    for k, var in enumerate(_variables(rows)):
+        low, high = rows[var][:2]
+        spread = (number * 0x9E3779B1 + (k + 1) * 0x85EBCA77) & 0xFFFFFFFF
+        spread = ((spread ^ (spread >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+        spread = spread ^ (spread >> 12)
+        is_high = (number ^ np.where(number & 4, spread >> 5, 0).astype(np.uint64)) & 1
+        is_end = spread & np.where(number & 2, 1, 3).astype(np.uint64)
+        inside = (spread >> 3).astype(np.int64) % (high - low + 1) + low
+        points[var] = np.where(is_end, np.where(is_high, high, low), inside)
+    values = _evaluated(rows, points, rows)[root]
+    return int(values.min()) == rows[root][0] and int(values.max()) == rows[root][1]
 
 
 def _fits(rows: Iterable[ValueRow]) -> bool:
     return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
 
 
-def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
-    """The values of nodes, operands first, over the progressions of `axes`: arrays that broadcast, or numbers."""
+def _progressions(axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
+    """All values of some nodes: arrays that broadcast, each along an axis of its own."""
+    import numpy as np
+
+    values: dict[Node, Any] = {}
+    for k, node in enumerate(axes):  # arrays of increasing rank: each axis is the first of its array
+        low, high, _, step, _ = rows[node]
+        values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
+    return values
+
+
+def _evaluated(order: Iterable[Node], given: Mapping[Node, Any], rows: ValueRows) -> dict[Node, Any]:
+    """The values of nodes, operands first, from the values of some: arrays that broadcast, or numbers."""
     import numpy as np
 
     table = _MEANINGS or _meanings(np)
-    values: dict[Node, Any] = {}
-    for k, node in enumerate(axes):  # arrays of decreasing rank: each axis is the last of its array
-        low, high, _, step, _ = rows[node]
-        values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
+    values = dict(given)
     for node in order:
         if node not in values:
             row = rows[node]
@@ -651,7 +688,7 @@ def _listed(
         return None
     import numpy as np
 
-    values = _evaluated(order, axes, rows)
+    values = _evaluated(order, _progressions(axes, rows), rows)
     distinct = np.unique(sum(values[node] * k for node, k in pairs))
     low, high = int(distinct[0]), int(distinct[-1])
     if low == high:
