@@ -27,12 +27,9 @@ static Py_hash_t hash_of(PyObject *op, PyObject *args, PyObject *data) {
     const uint64_t mixer = 0x9E3779B97F4A7C15u;
     uint64_t hash = (uintptr_t)op >> 4;
     for (Py_ssize_t k = PyTuple_GET_SIZE(args); k--;) hash = (hash ^ ((uintptr_t)PyTuple_GET_ITEM(args, k) >> 4)) * mixer;
-    if (data != Py_None) {
-        Py_hash_t own = PyObject_Hash(data);
-        if (own == -1) return -1;
-        hash = (hash ^ (uint64_t)own) * mixer;
-    }
-    hash ^= hash >> 29;
+    Py_hash_t own = data == Py_None ? 0 : PyObject_Hash(data);
+    if (own == -1) return -1;
+    hash = (hash ^ (uint64_t)own) * mixer, hash ^= hash >> 29;
     return (Py_hash_t)hash == -1 ? -2 : (Py_hash_t)hash;
 }
 static int resize(size_t size) {
@@ -72,13 +69,11 @@ again:
         if (same > 0) return node;
         Py_DECREF(node);
         if (same < 0) return *failed = 1, NULL;
-        if (changes == before) continue;
-        if (++turns < 1000) goto again;
-        return *failed = 1, PyErr_SetString(PyExc_RecursionError, "comparisons of a payload make further nodes"), NULL;
+        if (changes != before && ++turns < 1000) goto again;
+        if (changes != before) return *failed = 1, PyErr_SetString(PyExc_RecursionError, "comparing payloads makes nodes"), NULL;
     }
     return NULL;
 }
-
 static Node *fresh_node(PyTypeObject *cls, PyObject *op, PyObject *args, PyObject *data) {
     Node *node = (Node *)cls->tp_alloc(cls, 0);
     if (node) node->op = Py_NewRef(op), node->args = Py_NewRef(args), node->data = Py_NewRef(data);
@@ -136,7 +131,6 @@ static PyObject *operand(PyObject *value) {
     if (!over && -nsmall <= number && number <= nsmall) return Py_NewRef(PyTuple_GET_ITEM(small, number + nsmall));
     return interned((PyTypeObject *)term, ops[CONST], no_args, value);
 }
-
 static PyObject *operation(int op, PyObject *a, PyObject *b) { /* without `b` of one operand */
     PyObject *x = operand(a), *y = x && b ? operand(b) : NULL, *args = NULL, *node = NULL;
     int divides = op == FLOORDIV || op == FLOORMOD;
@@ -171,7 +165,7 @@ static PyTypeObject ArithmeticType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_as_number = &numbers};
 
 /* -- the plain way: a row for each node, by the rules of `intset.plain` -------------------------------------------- */
-enum { NODES = 128, FEW_POINTS = 1 << 11, SAMPLES = 1 << 9, STEPS = 1 << 18, FEW_TERMS = 256 }; /* MOST_NODES, ... of `intset.plain` */
+enum { NODES = 128, FEW_POINTS = 1 << 11, SAMPLES = 1 << 9, STEPS = 1 << 21, FEW_TERMS = 256 }; /* of `intset.plain` */
 enum { DEPTH = 100, BLOCK = 256 };
 #define LARGEST ((int64_t)1 << 40) /* of an end: sums and differences of two stay far from overflow */
 
@@ -262,7 +256,6 @@ static int machine_int(PyObject *value, int64_t *number) {
     *number = PyLong_Check(value) ? PyLong_AsLongLongAndOverflow(value, &over) : 0;
     return !over && -LARGEST <= *number && *number <= LARGEST;
 }
-
 /* The row of a variable from its range; 0 where it has none of numbers. */
 static int variable_row(Walk *w, Node *node, Row *row) {
     PyObject *range = Py_TYPE(node) == (PyTypeObject *)plain_var ? PyDict_GetItemWithError(w->ranges, (PyObject *)node) : NULL;
@@ -272,11 +265,9 @@ static int variable_row(Walk *w, Node *node, Row *row) {
                 machine_int(PyTuple_GET_ITEM(ends, 1), &high);
     Py_XDECREF(ends);
     if (!plain || low > high || w->nvars == 64) return 0;
-    *row = low < high ? (Row){low, high, 1, 1, (uint64_t)1 << w->nvars++} : single(low);
     w->points = w->points > STEPS ? w->points : w->points * lesser(high - low + 1, STEPS + 1);
-    return 1;
+    return *row = low < high ? (Row){low, high, 1, 1, (uint64_t)1 << w->nvars++} : single(low), 1;
 }
-
 /* The number of the step for a node, or -1 where Python has to look at it. */
 static int step_of(Walk *w, PyObject *object, int depth) {
     Node *node = (Node *)object;
@@ -286,8 +277,7 @@ static int step_of(Walk *w, PyObject *object, int depth) {
     while (step.op < OPS && ops[step.op] != node->op) step.op++;
     if (step.op == CONST || step.op == VAR) {
         if (!(step.op == CONST ? machine_int(node->data, &step.row.low) : variable_row(w, node, &step.row))) return -1;
-        step.row = step.op == CONST ? single(step.row.low) : step.row;
-        step.a = w->nvars - 1; /* the number of a variable */
+        step.row = step.op == CONST ? single(step.row.low) : step.row, step.a = w->nvars - 1; /* a variable's number */
     } else {
         Py_ssize_t n = PyTuple_GET_SIZE(node->args), swap = step.op == GT || step.op == GE;
         if (step.op == OPS || n != (step.op == NEG ? 1 : 2)) return -1;
@@ -330,13 +320,11 @@ static int32_t sample(uint32_t number, uint32_t k, int64_t low, int64_t high) {
     if (!(spread & (number & 2 ? 1 : 3))) return (int32_t)(low + (spread >> 3) % (high - low + 1));
     return (int32_t)((number ^ (number & 4 ? spread >> 5 : 0)) & 1 ? high : low);
 }
-
 /* The least and greatest value, by samples that attain both ends or over all points; 0 beyond the budgets. */
 static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *greatest) {
     static int32_t values[NODES][BLOCK]; /* guarded by the interpreter's lock */
     int32_t at[64];
     int axes[64], naxes = 0, n = 0, needed[NODES] = {0}, is_wide = 0;
-    const Row goal = w->steps[root].row;
     int64_t points = 1;
     for (int k = root; k >= 0; k--) {
         Step *step = &w->steps[k];
@@ -364,7 +352,7 @@ static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *
         for (int k = 0; k <= root; k++)
             if (needed[k] && w->steps[k].row.step && w->steps[k].op != VAR) evaluate(w, k, values, m);
         for (int i = 0; i < m; i++) *least = lesser(*least, values[root][i]), *greatest = greater(*greatest, values[root][i]);
-        if (*least == goal.low && *greatest == goal.high) return 1;
+        if (*least == w->steps[root].row.low && *greatest == w->steps[root].row.high) return 1;
     }
     return all;
 }
@@ -400,7 +388,6 @@ static PyObject *bind(PyObject *module, PyObject *args) {
 static PyMethodDef functions[] = {
     FAST(intern), FAST(fresh), FAST(ends), {"count", count, METH_NOARGS, NULL}, {"bind", bind, METH_VARARGS, NULL}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "intset._core", NULL, -1, functions};
-
 PyMODINIT_FUNC PyInit__core(void) {
     StoredType.tp_new = PyBaseObject_Type.tp_new;
     if (!(no_args = PyTuple_New(0)) || !(ends_name = PyUnicode_InternFromString("ends"))) return NULL;
