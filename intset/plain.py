@@ -13,6 +13,7 @@ cancelled. Small boxes of dependent terms are enumerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -626,23 +627,31 @@ def _attained_at_samples(root: Node, rows: ValueRows) -> bool:
         return False
     import numpy as np
 
-    number = np.arange(SAMPLES, dtype=np.uint64)
     points: dict[Node, Any] = {}
     for k, var in enumerate(_variables(rows)):
         low, high = rows[var][:2]
-        spread = (number * 0x9E3779B1 + (k + 1) * 0x85EBCA77) & 0xFFFFFFFF
-        spread = ((spread ^ (spread >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
-        spread = spread ^ (spread >> 12)
-        is_high = (number ^ np.where(number & 4, spread >> 5, 0).astype(np.uint64)) & 1
-        is_end = spread & np.where(number & 2, 1, 3).astype(np.uint64)
-        inside = (spread >> 3).astype(np.int64) % (high - low + 1) + low
-        points[var] = np.where(is_end, np.where(is_high, high, low), inside)
+        is_end, is_high, spread = _samples(k)
+        points[var] = np.where(is_end, np.where(is_high, high, low), spread % (high - low + 1) + low)
     values = _evaluated(rows, points, rows)[root]
     return int(values.min()) == rows[root][0] and int(values.max()) == rows[root][1]
 
 
 def _fits(rows: Iterable[ValueRow]) -> bool:
     return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
+
+
+@lru_cache(maxsize=64)
+def _samples(k: int) -> tuple[Any, Any, Any]:
+    """For variable `k` at each sample: whether its value is an end, whether the high one, and else a number."""
+    import numpy as np
+
+    number = np.arange(SAMPLES, dtype=np.uint64)
+    spread = (number * 0x9E3779B1 + (k + 1) * 0x85EBCA77) & 0xFFFFFFFF
+    spread = ((spread ^ (spread >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    spread ^= spread >> 12
+    is_high = (number ^ np.where(number & 4, spread >> 5, 0).astype(np.uint64)) & 1
+    is_end = spread & np.where(number & 2, 1, 3).astype(np.uint64)
+    return is_end != 0, is_high != 0, (spread >> 3).astype(np.int64)
 
 
 def _progressions(axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
