@@ -156,7 +156,7 @@ static PyMemberDef members[] = {
     SLOT("_number", remembered[3], 0), SLOT("_operations", remembered[4], 0), SLOT("_order", remembered[5], 0),
     SLOT("_partial", remembered[6], 0), SLOT("glance", remembered[7], 0), {NULL}};
 static PyTypeObject StoredType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "intset._core.Stored", .tp_basicsize = sizeof(Node),
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "intset._core.StoredNode", .tp_basicsize = sizeof(Node),
     .tp_weaklistoffset = offsetof(Node, weak),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_members = members,
     .tp_traverse = (traverseproc)traverse, .tp_clear = (inquiry)clear, .tp_dealloc = (destructor)dealloc};
@@ -394,6 +394,6 @@ PyMODINIT_FUNC PyInit__core(void) {
     if (PyType_Ready(&StoredType) < 0 || PyType_Ready(&ArithmeticType) < 0) return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module || PyModule_AddIntConstant(module, "revision", 1) < 0) return NULL;
-    if (PyModule_AddObjectRef(module, "Stored", (PyObject *)&StoredType) < 0) return NULL;
+    if (PyModule_AddObjectRef(module, "StoredNode", (PyObject *)&StoredType) < 0) return NULL;
     return PyModule_AddObjectRef(module, "Arithmetic", (PyObject *)&ArithmeticType) < 0 ? NULL : module;
 }

@@ -15,7 +15,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.ops import Op
-from intset.expr.storage import Stored
+from intset.expr.storage import StoredNode
 from intset.expr.storage import intern as intern
 from intset.expr.weak import LOCK as LOCK
 from intset.expr.weak import WeakTable as WeakTable
@@ -57,7 +57,7 @@ def no_quotient(left: object, right: Never) -> object:
     return NotImplemented
 
 
-class Interned(Stored):
+class Interned(StoredNode):
     """Base of all nodes: an operation, argument nodes and a payload.
 
     Invariant: two nodes of equal operation, arguments and payload are one object, and a node never changes. The other

@@ -1,6 +1,6 @@
 """Nodes and their operators in Python: what `intset/_core.c` replaces where it was built.
 
-Both have the names `Stored`, `Arithmetic`, `intern`, `fresh`, `count` and `bind`; `expr.storage` chooses.
+Both have the names `StoredNode`, `Arithmetic`, `intern`, `fresh`, `count` and `bind`; `expr.storage` chooses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 N = TypeVar("N")
 
 
-class Stored:
+class StoredNode:
     """The slots of a node."""
 
     __slots__ = (
@@ -27,7 +27,7 @@ class Stored:
     )
 
 
-class _Draft(Stored):
+class _Draft(StoredNode):
     """A node under construction, whose class is still to be assigned."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ def fresh(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
     return node
 
 
-_set_op, _set_args, _set_data = (Stored.__dict__[slot].__set__ for slot in ("op", "args", "data"))
+_set_op, _set_args, _set_data = (StoredNode.__dict__[slot].__set__ for slot in ("op", "args", "data"))
 
 
 def count() -> int:
@@ -111,7 +111,7 @@ def bind(
     _term, _binary, _divide = term, binary, divide
 
 
-class Arithmetic(Stored):
+class Arithmetic(StoredNode):
     """The operators + - * // % of expressions."""
 
     __slots__ = ()

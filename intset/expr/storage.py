@@ -42,12 +42,12 @@ plain_ends: Callable[..., tuple[int, int, bool] | None] | None = None if _core i
 
 if TYPE_CHECKING:
     from intset.expr.pure import Arithmetic as Arithmetic
-    from intset.expr.pure import Stored as Stored
+    from intset.expr.pure import StoredNode as StoredNode
     from intset.expr.pure import bind as bind
     from intset.expr.pure import count as count
     from intset.expr.pure import fresh as fresh
     from intset.expr.pure import intern as intern
 else:
     _chosen = pure if _core is None else _core
-    Arithmetic, Stored = _chosen.Arithmetic, _chosen.Stored
+    Arithmetic, StoredNode = _chosen.Arithmetic, _chosen.StoredNode
     bind, count, fresh, intern = _chosen.bind, _chosen.count, _chosen.fresh, _chosen.intern
