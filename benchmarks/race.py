@@ -14,8 +14,9 @@ random       trees of depth four over one to three small variables, with minima 
 operators    index expressions of whole operators, with constant bounds and without conditions
 
 Times are processor times, the second fastest of several repetitions, so that one wrong reading of the clock does not
-count. Per family: the share of our answers with both ends attained; and per peer the share of questions it has an answer for, our median and mean over the peer's, the ratio at
-percentiles of the two sorted lists ("90 %"), and percentiles of the ratios of single questions ("ratio 90 %").
+count. Per family: the share of our answers with both ends attained; and per peer the share of questions it has an
+answer for, our median and mean over the peer's, the ratio at percentiles of the two sorted lists ("90 %"), and
+percentiles of the ratios of single questions ("ratio 90 %").
 """
 
 from __future__ import annotations
