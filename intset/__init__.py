@@ -71,6 +71,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.parser import parse
 from intset.expr.printer import show_by
 from intset.expr.range import Range
+from intset.expr.storage import core as core
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF
 from intset.installation import warn_of_namesakes

@@ -32,6 +32,7 @@ from intset.budgets import FAST_POINTS, ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import Displayed, shown
+from intset.expr.storage import PURE_VARIABLE
 from intset.names import check_name
 
 Owner: TypeAlias = tuple[int, object]  # thread and task
@@ -396,7 +397,7 @@ def _ambient(environment: tuple[int, tuple[tuple[str, str], ...]], folder: str) 
     for name, value in ({} if file is None else _file_table(file)).items():
         choices[name] = checked(name, value, f"[tool.intset] in {file}")
     for variable in os.environ:
-        if variable.startswith(_PREFIX) and variable not in _VARIABLES:
+        if variable.startswith(_PREFIX) and variable not in _VARIABLES and variable != PURE_VARIABLE:
             raise InputError(f"the environment: unknown variable {variable}; known: {', '.join(_VARIABLES)}")
     for variable, text in environment[1]:
         name = _VARIABLES[variable]

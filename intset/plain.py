@@ -13,6 +13,7 @@ cancelled. Small boxes of dependent terms are enumerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -22,11 +23,13 @@ from intset.expr.dag import postorder, postorder_by
 from intset.expr.node import Node, PlainVar, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
+from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
 FEW_POINTS = 1 << 11  # of a box that is enumerated before sums are cancelled
-STEPS = 1 << 18  # points times nodes of one enumeration
+SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
+STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
 FEW_TERMS = 256  # of a progression whose remainders are listed
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
@@ -62,6 +65,8 @@ def ends(
     Guarantee: both are attained. `None`: an operation without a rule, a range without numbers, an empty range, or a
     box of dependent terms too large to enumerate.
     """
+    if plain_ends is not None and (decided := plain_ends(root, ranges, points)) is not None:
+        return decided
     rows: ValueRows = {} if shared is None else shared
     try:
         row = _row(root, rows, ranges)
@@ -71,6 +76,8 @@ def ends(
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
+        if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
+            return low, high, True
         if found is None and (exact := _of_dependent(root, rows, points)) is not None:
             found = exact[:2]
         if found is None:
@@ -605,23 +612,65 @@ def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | No
     points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
     if points > most or not _fits(rows.values()):
         return None
-    values = _evaluated(rows, [node for node in rows if node.op is ops.VAR and rows[node][3]], rows)[root]
+    values = _evaluated(rows, _progressions(_variables(rows), rows), rows)[root]
     return int(values.min()), int(values.max())
+
+
+def _variables(rows: ValueRows) -> list[Node]:
+    """The variables with several values, in the order of their first occurrence."""
+    return [node for node in rows if node.op is ops.VAR and rows[node][3]]
+
+
+def _attained_at_samples(root: Node, rows: ValueRows) -> bool:
+    """Whether both ends of a row are values at fixed points: mostly ends of variables, the others spread by a hash."""
+    if not _fits(rows.values()):
+        return False
+    import numpy as np
+
+    points: dict[Node, Any] = {}
+    for k, var in enumerate(_variables(rows)):
+        low, high = rows[var][:2]
+        is_end, is_high, spread = _samples(k)
+        points[var] = np.where(is_end, np.where(is_high, high, low), spread % (high - low + 1) + low)
+    values = _evaluated(rows, points, rows)[root]
+    return int(values.min()) == rows[root][0] and int(values.max()) == rows[root][1]
 
 
 def _fits(rows: Iterable[ValueRow]) -> bool:
     return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
 
 
-def _evaluated(order: Iterable[Node], axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
-    """The values of nodes, operands first, over the progressions of `axes`: arrays that broadcast, or numbers."""
+@lru_cache(maxsize=64)
+def _samples(k: int) -> tuple[Any, Any, Any]:
+    """For variable `k` at each sample: whether its value is an end, whether the high one, and else a number."""
+    import numpy as np
+
+    number = np.arange(SAMPLES, dtype=np.uint64)
+    spread = (number * 0x9E3779B1 + (k + 1) * 0x85EBCA77) & 0xFFFFFFFF
+    spread = ((spread ^ (spread >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    spread ^= spread >> 12
+    is_high = (number ^ np.where(number & 4, spread >> 5, 0).astype(np.uint64)) & 1
+    is_end = spread & np.where(number & 2, 1, 3).astype(np.uint64)
+    return is_end != 0, is_high != 0, (spread >> 3).astype(np.int64)
+
+
+def _progressions(axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
+    """All values of some nodes: arrays that broadcast, each along an axis of its own."""
+    import numpy as np
+
+    values: dict[Node, Any] = {}
+    for k, node in enumerate(axes):  # arrays of increasing rank: each axis is the first of its array
+        low, high, _, step, _ = rows[node]
+        values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
+    return values
+
+
+def _evaluated(order: Iterable[Node], given: Mapping[Node, Any], rows: ValueRows) -> dict[Node, Any]:
+    """The values of nodes, operands first, from the values of some: arrays that broadcast, or numbers."""
     import numpy as np
 
     table = _MEANINGS or _meanings(np)
-    values: dict[Node, Any] = {}
-    for k, node in enumerate(axes):  # arrays of decreasing rank: each axis is the last of its array
-        low, high, _, step, _ = rows[node]
-        values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
+    values = dict(given)
     for node in order:
         if node not in values:
             row = rows[node]
@@ -648,7 +697,7 @@ def _listed(
         return None
     import numpy as np
 
-    values = _evaluated(order, axes, rows)
+    values = _evaluated(order, _progressions(axes, rows), rows)
     distinct = np.unique(sum(values[node] * k for node, k in pairs))
     low, high = int(distinct[0]), int(distinct[-1])
     if low == high:

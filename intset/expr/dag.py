@@ -1,4 +1,4 @@
-"""Hash-consed expression DAGs: the weak table that makes equal structure one object, and iterative walks.
+"""Hash-consed expression DAGs: the base of nodes, which `storage` makes one object each, and iterative walks.
 
 Invariant: a walk visits each node once and does not recurse over depth.
 """
@@ -8,82 +8,21 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Never, NoReturn, Protocol, Self, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol, Self, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.ops import Op
+from intset.expr.storage import StoredNode
+from intset.expr.storage import intern as intern
+from intset.expr.weak import LOCK as LOCK
+from intset.expr.weak import WeakTable as WeakTable
 
 if TYPE_CHECKING:
     from intset.expr.build import Opaque
     from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var
-
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-LOCK = threading.RLock()
-
-
-class WeakRow(weakref.ref[Any]):
-    """A weak reference to the value of a key."""
-
-    __slots__ = ("key",)
-    key: Any
-
-
-class WeakTable(Generic[K, V]):
-    """A dictionary with weak values, four times as fast as `weakref.WeakValueDictionary`.
-
-    Invariant: no Python code runs when a value dies, because an interrupt raised there would be printed and lost. The
-    finalizer is a method of `deque`; the next `put` deletes dead rows. Hold `LOCK` around a lookup and its `put`.
-    """
-
-    __slots__ = ("bury", "dead", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[K, WeakRow] = {}
-        self.dead: deque[WeakRow] = deque()
-        self.bury = self.dead.append
-
-    def get(self, key: K) -> V | None:
-        row = self.rows.get(key)
-        return None if row is None else row()
-
-    def __contains__(self, key: K) -> bool:
-        return self.get(key) is not None
-
-    def put(self, key: K, value: V) -> None:
-        """Add a row, or replace a dead one."""
-        row = WeakRow(value, self.bury)
-        row.key = key
-        if self.dead:
-            with LOCK:
-                self.tidy()
-        self.rows[key] = row
-
-    def tidy(self) -> None:
-        """Delete dead rows; nodes in their keys die with them and are deleted in turn."""
-        rows, dead = self.rows, self.dead
-        while dead:
-            row = dead[0]
-            key = row.key
-            if rows.get(key) is row:  # else the key has a newer row
-                del rows[key]
-            del row, key
-            dead.popleft()  # last, so that an interrupt loses no row
-
-    def __len__(self) -> int:
-        with LOCK:
-            self.tidy()
-            return len(self.rows)
-
-
-N = TypeVar("N")
 
 
 class Origin:
@@ -118,17 +57,14 @@ def no_quotient(left: object, right: Never) -> object:
     return NotImplemented
 
 
-class Interned:
+class Interned(StoredNode):
     """Base of all nodes: an operation, argument nodes and a payload.
 
     Invariant: two nodes of equal operation, arguments and payload are one object, and a node never changes. The other
     slots remember what follows from the structure alone.
     """
 
-    __slots__ = (
-        *("__weakref__", "args", "data", "op"),
-        *("_below", "_free", "_loads", "_number", "_operations", "_order", "_partial", "glance"),
-    )
+    __slots__ = ()
     op: Op
     args: tuple[Any, ...]
     data: Any
@@ -197,44 +133,6 @@ def leaf_vars(roots: Iterable[Any]) -> tuple[Var, ...]:
     return tuple(variables)
 
 
-class Draft(Interned):
-    """A node under construction: its slots can be set until it is assigned its final class."""
-
-    __slots__ = ()
-    __setattr__ = object.__setattr__  # type: ignore[assignment]  # mutable until final
-
-
-Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
-
-
-NODES: Final[WeakTable[Key, Any]] = WeakTable()
-_ROWS, _DEAD, _BURY = NODES.rows, NODES.dead, NODES.bury
-
-
-def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
-    """The node of a class with an operation, argument nodes and a payload."""
-    key = (op, args, data)
-    row = _ROWS.get(key)
-    known: N | None = None if row is None else row()
-    if known is not None:
-        return known
-    with LOCK:
-        row = _ROWS.get(key)
-        again: N | None = None if row is None else row()
-        if again is not None:
-            return again
-        if _DEAD:
-            NODES.tidy()
-        node: Any = Draft()
-        node.op, node.args, node.data = op, args, data
-        node.__class__ = cls
-        row = WeakRow(node, _BURY)  # `put`, inlined
-        row.key = key
-        _ROWS[key] = row
-        interned: N = node
-        return interned
-
-
 REMEMBERED_NODES = 64  # larger expressions are walked again: all orders below a chain would be quadratic
 FEW_ROOTS = 8  # up to this number, use the cache of each root; beyond, one walk
 
@@ -247,6 +145,7 @@ class Walked(Protocol):
 
 
 W = TypeVar("W", bound=Walked)
+K = TypeVar("K")
 E = TypeVar("E", bound="Expr")
 A = TypeVar("A", "Expr", "Cond", "Node")
 

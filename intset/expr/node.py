@@ -21,6 +21,7 @@ from intset.expr.dag import Guest as Guest  # the names that other layers know f
 from intset.expr.evaluate import settled
 from intset.expr.ops import Op
 from intset.expr.printer import Typeset, shown, to_text
+from intset.expr.storage import OPERATIONS, Arithmetic, bind, fresh
 from intset.infinity import Infinity
 
 IntLike: TypeAlias = "Expr | SupportsIndex"
@@ -102,7 +103,7 @@ def rebuild(rows: Flat) -> Node:
     return answer
 
 
-class Expr(Node):
+class Expr(Node, Arithmetic):
     """An integer-valued expression.
 
     `==` builds an `Equation`, whose `bool()` is structural identity, so expressions serve as dictionary keys; `<`,
@@ -111,36 +112,6 @@ class Expr(Node):
 
     __slots__ = ()
     __hash__ = object.__hash__
-
-    def __add__(self, other: IntLike) -> Expr:
-        return _binary(ops.ADD, self, other)
-
-    def __radd__(self, other: IntLike) -> Expr:
-        return _binary(ops.ADD, other, self)
-
-    def __sub__(self, other: IntLike) -> Expr:
-        return _binary(ops.SUB, self, other)
-
-    def __rsub__(self, other: IntLike) -> Expr:
-        return _binary(ops.SUB, other, self)
-
-    def __mul__(self, other: IntLike) -> Expr:
-        return _binary(ops.MUL, self, other)
-
-    def __rmul__(self, other: IntLike) -> Expr:
-        return _binary(ops.MUL, other, self)
-
-    def __floordiv__(self, other: IntLike) -> Expr:
-        return divide(ops.FLOORDIV, self, other)
-
-    def __rfloordiv__(self, other: IntLike) -> Expr:
-        return divide(ops.FLOORDIV, other, self)
-
-    def __mod__(self, other: IntLike) -> Expr:
-        return divide(ops.FLOORMOD, self, other)
-
-    def __rmod__(self, other: IntLike) -> Expr:
-        return divide(ops.FLOORMOD, other, self)
 
     def __and__(self, other: IntLike) -> Expr:
         return _binary(ops.BITAND, self, other)
@@ -171,9 +142,6 @@ class Expr(Node):
 
     def __rrshift__(self, other: IntLike) -> Expr:
         return _binary(ops.SHR, other, self)
-
-    def __neg__(self) -> Expr:
-        return intern(Term, ops.NEG, (self,), None)
 
     def __pos__(self) -> Expr:
         return self
@@ -362,11 +330,8 @@ class Var(Expr):
         """A new variable. Precondition: `uid` is fresh."""
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
-        self = object.__new__(cls)
-        _set_op(self, ops.VAR)  # unrolled: hot
-        _set_args(self, ())
-        _set_data(self, uid)
-        _set_uid(self, uid)
+        self = fresh(cls, ops.VAR, (), uid)
+        _set_uid(self, uid)  # unrolled: hot
         _set_name(self, name)
         _set_serial(self, next(SERIAL))
         for slot in fields:
@@ -386,10 +351,8 @@ class Var(Expr):
         return (None, None, 1)
 
 
-_SLOTS = {**Interned.__dict__, **Var.__dict__}  # descriptors: quicker than `object.__setattr__`
-_set_op, _set_args, _set_data, _set_uid, _set_name, _set_serial = (
-    _SLOTS[slot].__set__ for slot in ("op", "args", "data", "uid", "name", "serial")
-)
+_SLOTS = Var.__dict__  # descriptors: quicker than `object.__setattr__`
+_set_uid, _set_name, _set_serial = (_SLOTS[slot].__set__ for slot in ("uid", "name", "serial"))
 
 
 class PlainVar(Var):
@@ -520,3 +483,4 @@ def truth(value: bool) -> Cond:
 
 SMALL = 256  # absolute value of the constants kept alive
 _SMALL_CONSTANTS: tuple[Expr, ...] = tuple(intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))
+bind(Term, PlainVar, _SMALL_CONSTANTS, _binary, divide, OPERATIONS)

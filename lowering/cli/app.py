@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 import click
 
 from bound.schedule import Schedule
-from intset import IntSetError
+from intset import IntSetError, core
 from intset.installation import library_version
 from lowering.cli import exploring, reports, tables
 from lowering.cli.arguments import (
@@ -133,7 +133,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(cls=Commands, help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
-@click.version_option(library_version(), prog_name="intset", message="%(prog)s %(version)s")
+@click.version_option(library_version(), prog_name="intset", message=f"%(prog)s %(version)s (core: {core})")
 def app() -> None:
     pass
 

@@ -138,7 +138,9 @@ class _EndSearch:
         """Start points: the corner on one side, the opposite corner, then points spread over the box."""
         if number < 2:
             return [span[-1] if (side > 0) is (number == 0) else span[0] for span in self._spans]
-        return [span[(number * _STEP * (2 * k + 1) >> 7) % len(span)] for k, span in enumerate(self._spans)]
+        return [
+            span[(number * _STEP * (2 * k + 1) >> 7) % (span.stop - span.start)] for k, span in enumerate(self._spans)
+        ]
 
     def _moves(self, point: list[int]) -> Iterator[list[int]]:
         """`point` with one coordinate moved, then with two. It may be moved meanwhile; the moves go on from there."""
@@ -154,9 +156,10 @@ class _EndSearch:
     def _values(self, axis: int) -> Sequence[int]:
         """Values of one coordinate: all, or a sample of a long range."""
         span = self._spans[axis]
-        if len(span) <= ASCENT_VALUES:
+        number = span.stop - span.start  # which `len` refuses from 2**63 on
+        if number <= ASCENT_VALUES:
             return span
-        step = len(span) // ASCENT_VALUES
+        step = number // ASCENT_VALUES
         return [*span[:: step + 1 - step % 2], span[-1]]
 
     # -- branch and bound --------------------------------------------------------------------------------------------

@@ -1,0 +1,150 @@
+"""Nodes and their operators in Python: what `intset/_core.c` replaces where it was built.
+
+Both have the names `StoredNode`, `Arithmetic`, `intern`, `fresh`, `count` and `bind`; `expr.storage` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from intset.expr import ops
+from intset.expr.ops import Op
+from intset.expr.weak import LOCK, WeakRow, WeakTable
+
+if TYPE_CHECKING:
+    from intset.expr.node import Expr, IntLike
+
+N = TypeVar("N")
+
+
+class StoredNode:
+    """The slots of a node."""
+
+    __slots__ = (
+        *("__weakref__", "args", "data", "op"),
+        *("_below", "_free", "_loads", "_number", "_operations", "_order", "_partial", "glance"),
+    )
+
+
+class _Draft(StoredNode):
+    """A node under construction, whose class is still to be assigned."""
+
+    __slots__ = ()
+    op: Op
+    args: tuple[Any, ...]
+    data: Any
+
+
+Key: TypeAlias = "tuple[Op, tuple[Any, ...], Any]"
+
+
+NODES: Final[WeakTable[Key, Any]] = WeakTable()
+_ROWS, _DEAD, _BURY = NODES.rows, NODES.dead, NODES.bury
+
+
+def intern(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
+    """The node of a class with an operation, argument nodes and a payload."""
+    key = (op, args, data)
+    row = _ROWS.get(key)
+    known: N | None = None if row is None else row()
+    if known is not None:
+        return known
+    with LOCK:
+        row = _ROWS.get(key)
+        again: N | None = None if row is None else row()
+        if again is not None:
+            return again
+        if _DEAD:
+            NODES.tidy()
+        node: Any = _Draft()
+        node.op, node.args, node.data = op, args, data
+        node.__class__ = cls
+        row = WeakRow(node, _BURY)  # `put`, inlined
+        row.key = key
+        _ROWS[key] = row
+        interned: N = node
+        return interned
+
+
+def fresh(cls: type[N], op: Op, args: tuple[Any, ...], data: Any) -> N:
+    """A new node in no table."""
+    node = object.__new__(cls)
+    _set_op(node, op)
+    _set_args(node, args)
+    _set_data(node, data)
+    return node
+
+
+_set_op, _set_args, _set_data = (StoredNode.__dict__[slot].__set__ for slot in ("op", "args", "data"))
+
+
+def count() -> int:
+    """The number of interned nodes."""
+    return len(NODES)
+
+
+_term: type[Expr]
+_binary: Callable[[Op, object, object], Expr]
+_divide: Callable[[Op, object, object], Expr]
+
+
+def bind(
+    term: type[Expr],
+    plain_var: type[Any],
+    small: tuple[Any, ...],
+    binary: Callable[[Op, object, object], Expr],
+    divide: Callable[[Op, object, object], Expr],
+    operations: tuple[Op, ...],
+) -> None:
+    """State what operators make, from `expr.node`.
+
+    Parameters
+    ----------
+    term: the class of their results.
+    plain_var: the class of variables of the plain way.
+    small: the constants that are kept alive, ascending, with 0 in the middle.
+    binary, divide: the operators of any two operands.
+    operations: the operations that the core knows, in its order.
+    """
+    global _term, _binary, _divide
+    _term, _binary, _divide = term, binary, divide
+
+
+class Arithmetic(StoredNode):
+    """The operators + - * // % of expressions."""
+
+    __slots__ = ()
+
+    def __add__(self, other: IntLike) -> Expr:
+        return _binary(ops.ADD, self, other)
+
+    def __radd__(self, other: IntLike) -> Expr:
+        return _binary(ops.ADD, other, self)
+
+    def __sub__(self, other: IntLike) -> Expr:
+        return _binary(ops.SUB, self, other)
+
+    def __rsub__(self, other: IntLike) -> Expr:
+        return _binary(ops.SUB, other, self)
+
+    def __mul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, self, other)
+
+    def __rmul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, other, self)
+
+    def __floordiv__(self, other: IntLike) -> Expr:
+        return _divide(ops.FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other: IntLike) -> Expr:
+        return _divide(ops.FLOORDIV, other, self)
+
+    def __mod__(self, other: IntLike) -> Expr:
+        return _divide(ops.FLOORMOD, self, other)
+
+    def __rmod__(self, other: IntLike) -> Expr:
+        return _divide(ops.FLOORMOD, other, self)
+
+    def __neg__(self) -> Expr:
+        return intern(_term, ops.NEG, (self,), None)
