@@ -172,6 +172,11 @@ def _as_finished_as(old: Node | Value, new: Operand) -> Operand:
     return unfinished
 
 
+def with_args(node: Node | Value, args: tuple[Any, ...]) -> Operand:
+    """Return the operation on other arguments of the same kinds; a reduction keeps its combiner."""
+    return _rebuilt(node, args, None)
+
+
 def _rebuilt(node: Node | Value, args: tuple[Any, ...], on_load: LoadRewrite | None) -> Operand:
     if on_load is not None:
         tensor = loaded_tensor(node)

@@ -107,9 +107,13 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
         new_node = _folded(node, new, decide)
+        if new_node is None and new and node.op is ValueOp.REDUCE:  # its combiner may refer to the program
+            new_node = walk.rewrite(node, new)
+        elif new_node is None and any([arg in new for arg in node.args]):  # noqa: C419  # hot
+            new_node = walk.with_args(node, tuple([new.get(arg, arg) for arg in node.args]))
         if new_node is not None:
             new[node] = new_node
-    return walk.rewrite(operand, new) if new else operand
+    return new.get(operand, operand)
 
 
 def order_of(node: Expr, is_moving: bool) -> Cond:
@@ -137,7 +141,8 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
     if node.op in SELECTS:
         known = _truth(new.get(node.args[0], node.args[0]))
         if known is not None:
-            return walk.rewrite(node.args[1 if known else 2], dict(new))
+            arm = node.args[1 if known else 2]
+            return new.get(arm, arm)
     if node.op in (ops.MIN, ops.MAX):
         return _chosen(node, new, decide)
     return None
@@ -151,7 +156,8 @@ def _chosen(node: Expr, new: dict[Any, Any], decide: Callable[[Cond], bool | Non
         cond = order_of(node, is_moving)
         holds = decide(cond)
         if holds is not None:
-            return walk.rewrite(a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b, dict(new))
+            chosen = a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b
+            return new.get(chosen, chosen)
     return None
 
 
@@ -162,7 +168,7 @@ def _junction(node: Any, new: dict[Any, Any]) -> Any:
     strong = _JUNCTIONS[node.op]
     if any(_truth(arg) is strong for arg in args):
         return truth(strong)
-    rest = [walk.rewrite(arg, dict(new)) for arg in args if _truth(arg) is None]
+    rest = [arg for arg in args if _truth(arg) is None]
     if not rest:
         return truth(not strong)
     if len(rest) == 1:
