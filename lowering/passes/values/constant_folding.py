@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from bound.schedule import simple
@@ -34,21 +34,32 @@ def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
     for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
-        if isinstance(node, Value) and node.op is ValueOp.SELECT:
-            holds = constant_truth(new.get(node.args[0], node.args[0]))
+        if not node.args:
+            continue
+        new_node: Operand | None = None
+        if isinstance(node, Value):
+            holds = constant_truth(new.get(node.args[0], node.args[0])) if node.op is ValueOp.SELECT else None
             if holds is not None:
-                new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
-        elif isinstance(node, (Expr, Cond)) and node.args and not node.free_vars() and not opaque_terms(node):
-            known = _constant(node)
-            if known is not None:
-                new[node] = known
-        elif isinstance(node, (Expr, Cond)) and node.args:
-            new_node = _made(node, tuple(new.get(arg, arg) for arg in node.args))
-            if new_node is not node:
-                new[node] = new_node
-    if not new:
-        return operand
-    return walk.rewrite(operand, new)
+                arm = node.args[1 if holds else 2]
+                new_node = new.get(arm, arm)
+        elif node.free_vars() or opaque_terms(node):
+            new_node = _made(node, tuple([new.get(arg, arg) for arg in node.args]))
+        else:
+            new_node = _constant(node)
+        if new_node is None:
+            new_node = _with_new(node, new)
+        if new_node is not node:
+            new[node] = new_node
+    return new.get(operand, operand)
+
+
+def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
+    """The operation on what replaces its operands."""
+    if node.op is ValueOp.REDUCE:  # its combiner may refer to the program
+        return walk.rewrite(node, new) if new else node
+    if any([arg in new for arg in node.args]):  # noqa: C419  # hot
+        return walk.with_args(node, tuple([new.get(arg, arg) for arg in node.args]))
+    return node
 
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
@@ -107,11 +118,9 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
         new_node = _folded(node, new, decide)
-        if new_node is None and new and node.op is ValueOp.REDUCE:  # its combiner may refer to the program
-            new_node = walk.rewrite(node, new)
-        elif new_node is None and any([arg in new for arg in node.args]):  # noqa: C419  # hot
-            new_node = walk.with_args(node, tuple([new.get(arg, arg) for arg in node.args]))
-        if new_node is not None:
+        if new_node is None:
+            new_node = _with_new(node, new)
+        if new_node is not node:
             new[node] = new_node
     return new.get(operand, operand)
 
