@@ -90,8 +90,8 @@ class Breakpoint:
 def partition_loops(f: Function, of: Function | None = None) -> Function:
     """Index-set splitting: cut loops into subranges in which their conditions are decided.
 
-    Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value. A nest without
-    anything to decide is the same object in the result, but for names of values, which are inlined.
+    Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value. Where nothing
+    is decided, the body with its names of values inlined stays the same object.
 
     Parameters
     ----------
