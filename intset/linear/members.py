@@ -91,7 +91,8 @@ class Member:
         """The value of a term at the point; `None` where it has none."""
         if e not in self.values:
             self._evaluate(e)
-        return self.values[e]
+        value: int | None = self.values[e]
+        return value
 
     def enter(self, e: Expr, value: int) -> None:
         """Set the value of a variable or opaque term."""
@@ -101,18 +102,19 @@ class Member:
         values = self.values
         for e in postorder_until(root, values):
             if e.op is ops.VAR or e.op is ops.LOAD:
-                values[e] = self.point[e] if e in self.point else self._of_leaf(e)
+                values[e] = self._of_leaf(e)
             elif e.op is ops.CONST or e.op is ops.BOOL:
                 values[e] = e.data
             else:
                 values[e] = applied(e, [values[arg] for arg in e.args])
 
     def _of_leaf(self, e: Any) -> int | None:
-        if isinstance(e, Var):
+        point = self.point
+        if isinstance(e, Var) and e not in point:
             low, high, step = e.declared()
-            self.point[e] = _nearest(_OTHER, (low, high), step, 0)
+            point[e] = _nearest(_OTHER, (low, high), step, 0)
         try:
-            return evaluate(e, self.point)
+            return point[e] if e in point else int(evaluate(e, point))
         except IntSetError:
             return None
 

@@ -188,13 +188,13 @@ def _follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond])
     if any(_is_never_negative(env, at_end) for at_end in _at_ends(env, form)):
         return True
     facts = [fact for other in others if (fact := _nonnegative(env, other)) is not None]
-    relaxed: Linear | None = form
     for _ in range(RELAXED_DIVISORS if facts else 0):
-        relaxed = without_quotients(env.normalizer, relaxed)
+        relaxed = without_quotients(env.normalizer, form)
         if relaxed is None:
             return False
         if any(_is_never_negative(env, relaxed.minus(fact)) for fact in facts):
             return True
+        form = relaxed
     return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from bound.schedule import simple
@@ -33,7 +33,8 @@ def fold_constants(f: Function) -> Function:
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
-    for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
+    order: Iterable[Any] = postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
+    for node in order:
         if not node.args:
             continue
         new_node: Operand | None = None
