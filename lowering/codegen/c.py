@@ -142,7 +142,8 @@ def _prepared(f: Function, bits: int) -> Function:
         before, split = split, unroll(run_over_digits(partition_loops(split, f)))
         if split.body is before.body:
             break
-    chosen = split if split is f or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
+    is_same = split.body is f.body
+    chosen = split if is_same or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 
