@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from intset.budgets import LONGEST_VALUE
 from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
@@ -146,6 +146,32 @@ def _apply(op: Op, node: Node, values: dict[Node, Any], point: Mapping[Any, Any]
         raise UndefinedError(f"{what}: {shown(node)}") from None
 
 
+def applied(node: Node, operands: Sequence[Any]) -> Any:
+    """The value of an operation, for the values of its operands; `None` if undefined, uninterpreted or too long.
+
+    An operand without a value is `None`, which a lazy operation may not need.
+    """
+    if not operands or operands[0] is None:
+        return None
+    op = node.op
+    if op is ops.SELECT:
+        return operands[1] if operands[0] else operands[2]
+    if op is ops.AND or op is ops.OR:
+        return operands[0] if operands[0] is (op is ops.OR) else operands[1]
+    if op is ops.ASSERTING:
+        return operands[1] if operands[0] else None
+    if op is ops.CAST:
+        return wrap(operands[0], *node.data)
+    if op.meaning is None or None in operands or op is ops.SHL and operands[1] > 64:
+        return None
+    if op is ops.MUL and operands[0].bit_length() + operands[1].bit_length() > LONGEST_VALUE:
+        return None
+    try:
+        return op.meaning(*operands)
+    except ZeroDivisionError:
+        return None
+
+
 def _fit(value: Any, node: Node, width: int) -> Any:
     if value is not True and value is not False and not -(1 << (width - 1)) <= value < 1 << (width - 1):
         raise MachineOverflowError(f"{number_text(value)} does not fit in {width} bits: {shown(node)}")
@@ -252,6 +278,26 @@ def compiled(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:
     if text is None:
         return lambda *values: evaluate(node, dict(zip(variables, values, strict=True)))
     return writer.function(text)
+
+
+INTERPRETED: Final = 4  # evaluations that cost less than a translation
+
+
+def repeatable(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:
+    """`compiled(node, variables)`, translated only once it has been called `INTERPRETED` times."""
+    calls = 0
+    translated: Callable[..., Any] | None = None
+
+    def function(*values: int) -> Any:
+        nonlocal calls, translated
+        if translated is None:
+            calls += 1
+            if calls <= INTERPRETED:
+                return evaluate(node, dict(zip(variables, values, strict=True)))
+            translated = compiled(node, variables)
+        return translated(*values)
+
+    return function
 
 
 class _Writer:

@@ -389,7 +389,7 @@ def _tighten_unequal(
 
 def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]) -> bool:
     """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
-    sides = [side for side in (narrow(base, (arm,)) for arm in choice.args) if not side.empty]
+    sides = [side for side in map(base.narrowed, choice.args) if not side.empty]
     if not sides:
         table_of_any: dict[Any, Interval] = ranges or atoms
         first = next(iter(table_of_any), None)

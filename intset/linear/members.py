@@ -7,13 +7,14 @@ about signs have the answer no, and failing derivations cost most.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import DRAWN_MEMBERS, MEMBERS
 from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.evaluate import evaluate, may_be_long
-from intset.expr.node import Expr, Var
+from intset.expr.dag import postorder_until
+from intset.expr.evaluate import applied, evaluate
+from intset.expr.node import Expr, Node, Var
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear, atom
 from intset.linear.multiples import step_of
@@ -74,7 +75,7 @@ class Member:
 
     def __init__(self, point: dict[Expr, int]) -> None:
         self.point = point
-        self.values: dict[Expr, int | None] = {}
+        self.values: dict[Node, Any] = {}
 
     def value(self, form: Linear) -> int | None:
         """The value of a form at the point; `None` where it has none."""
@@ -89,22 +90,33 @@ class Member:
     def term(self, e: Expr) -> int | None:
         """The value of a term at the point; `None` where it has none."""
         if e not in self.values:
-            self.values[e] = self._evaluated(e)
-        return self.values[e]
+            self._evaluate(e)
+        value: int | None = self.values[e]
+        return value
 
-    def _evaluated(self, e: Expr) -> int | None:
+    def enter(self, e: Expr, value: int) -> None:
+        """Set the value of a variable or opaque term."""
+        self.point[e] = self.values[e] = value
+
+    def _evaluate(self, root: Expr) -> None:
+        values = self.values
+        for e in postorder_until(root, values):
+            if e.op is ops.VAR or e.op is ops.LOAD:
+                values[e] = self._of_leaf(e)
+            elif e.op is ops.CONST or e.op is ops.BOOL:
+                values[e] = e.data
+            else:
+                values[e] = applied(e, [values[arg] for arg in e.args])
+
+    def _of_leaf(self, e: Any) -> int | None:
         point = self.point
-        for v in e.free_vars():
-            if v not in point:
-                low, high, step = v.declared()
-                point[v] = _nearest(_OTHER, (low, high), step, 0)
-        if may_be_long((e,), {v: k.bit_length() for v, k in point.items()}):
-            return None
+        if isinstance(e, Var) and e not in point:
+            low, high, step = e.declared()
+            point[e] = _nearest(_OTHER, (low, high), step, 0)
         try:
-            value = evaluate(e, point)
+            return point[e] if e in point else int(evaluate(e, point))
         except IntSetError:
             return None
-        return value if type(value) is int else None
 
 
 class FoundMembers(NamedTuple):
@@ -237,7 +249,7 @@ def _member(
             value = Member(point).value(waiting.pop(v))
             if value is None:
                 return None
-            point[v] = value
+            member.enter(v, value)
     later = set(order)
     for number, v in enumerate(order):
         if waiting and not _settled(known, member, waiting, later):
@@ -258,7 +270,7 @@ def _member(
             low = high = _nearest(_OTHER, (low, high), 1, 0)
         if low > high:
             return None
-        point[v] = place(low, high, number)
+        member.enter(v, place(low, high, number))
     if waiting and (not _settled(known, member, waiting, later) or waiting):
         return None
     return member if _is_member(assumptions, member) else None
@@ -283,7 +295,7 @@ def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], lat
                 return False
             if isinstance(e, Var) and value != _nearest(value, known.atom_bounds(e), *step_of(known, e)):
                 return False
-            member.point[e] = value
+            member.enter(e, value)
             del waiting[e]
             progress = True
     return True

@@ -102,7 +102,7 @@ def _is_sure(known: Normalizer, form: Linear) -> bool:
         return True
     relaxed = form
     for _ in range(RELAXED_DIVISORS):
-        step = _without_quotients(known, relaxed)
+        step = without_quotients(known, relaxed)
         if step is None:
             return False
         relaxed = step
@@ -111,7 +111,7 @@ def _is_sure(known: Normalizer, form: Linear) -> bool:
     return False
 
 
-def _without_quotients(known: Normalizer, form: Linear) -> Linear | None:
+def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     """A form f without the quotients by one divisor d of the given one, such that `form >= 0` follows from `f >= 0`.
 
     It is `d * form` with each `d * (x // d)` at its least in [x - d + 1, x]. As `form` is an integer, it is nonnegative
@@ -185,7 +185,7 @@ def _beside_its_quotients(known: Normalizer, least: Poly) -> bool:
     """Prove `least >= 0` from the quotients that it has as ends of variables: `t*o` up to `(ceildiv(n, t) - 1)*t`."""
     if not any(e.op is ops.FLOORDIV for e in atoms_in(least)):
         return False
-    relaxed = _without_quotients(known, linear_of(least))
+    relaxed = without_quotients(known, linear_of(least))
     return relaxed is not None and _nonneg_over_parameters(known, poly_of(relaxed))
 
 

@@ -211,8 +211,8 @@ def _under_others(
         if inner.empty:
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
-        if inner is known:
-            continue
+        if inner.ranges == known.ranges and inner.assumptions == known.assumptions:
+            continue  # they say nothing
         verdict = s.order(inner).decided(parts[k])
         if verdict is not None:
             if verdict is neutral:

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from intset.budgets import (
-    LONGEST_VALUE,
     ORDER_FACTS,
     ORDER_FORMS,
     ORDER_NESTING,
@@ -31,6 +30,7 @@ from intset.budgets import (
 from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder_until
+from intset.expr.evaluate import applied
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
@@ -164,7 +164,7 @@ class SamplePoints:
                 values[e] = (e.data,) * self._count
             else:
                 rows = zip(*[values[arg] for arg in e.args], strict=True) if e.args else [()] * self._count
-                values[e] = tuple([_applied(e, row) for row in rows])
+                values[e] = tuple([applied(e, row) for row in rows])
         return values[root]
 
     def _of_variable(self, var: Any) -> Values:
@@ -173,25 +173,6 @@ class SamplePoints:
         return tuple(
             [point[var] if var in point else self._chosen(var, number) for number, point in enumerate(self._given)]
         )
-
-
-def _applied(e: Node, row: tuple[Any, ...]) -> Any:
-    """The value of an operation; None if undefined, uninterpreted or too long."""
-    if not row or row[0] is None:
-        return None
-    op = e.op
-    if op is ops.SELECT:
-        return row[1] if row[0] else row[2]
-    if op is ops.AND or op is ops.OR:
-        return row[0] if row[0] is (op is ops.OR) else row[1]
-    if op.meaning is None or None in row or op is ops.SHL and row[1] > 64:
-        return None
-    if op is ops.MUL and row[0].bit_length() + row[1].bit_length() > LONGEST_VALUE:
-        return None
-    try:
-        return op.meaning(*row)
-    except ZeroDivisionError:
-        return None
 
 
 def _value(form: Linear, point: dict[Expr, int]) -> int | None:
@@ -203,7 +184,7 @@ def _value(form: Linear, point: dict[Expr, int]) -> int | None:
             if e.op is ops.CONST or e.op is ops.BOOL:
                 values[e] = e.data
             else:
-                values[e] = _applied(e, tuple([values[arg] for arg in e.args]))
+                values[e] = applied(e, tuple([values[arg] for arg in e.args]))
         if values[root] is None:
             return None
         total += k * values[root]

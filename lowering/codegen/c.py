@@ -139,8 +139,11 @@ def _prepared(f: Function, bits: int) -> Function:
     f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
     split = f
     for _ in range(2):  # the first run makes ends of loops constant, by which the second one splits
-        split = unroll(run_over_digits(partition_loops(split, f)))
-    chosen = split if split is f or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
+        before, split = split, unroll(run_over_digits(partition_loops(split, f)))
+        if split.body is before.body:
+            break
+    is_same = split.body is f.body
+    chosen = split if is_same or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 

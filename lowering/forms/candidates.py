@@ -58,6 +58,8 @@ class FormNest:
     @cached_property
     def costs(self) -> Mapping[str, float]:
         """Modelled cost of each stage in C, by the name of its tensor."""
+        if self.partitioned.body is self.f.body:
+            return self.whole
         return passed(modelled, self.partitioned, self.sizes)
 
     def takes_more(self, than: float) -> bool:

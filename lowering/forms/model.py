@@ -10,7 +10,7 @@ The cost is the sum of the work, each kind times its weight (`WEIGHTS`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from bound.tir import walk
 from bound.tir.value import CALL, DIV
 from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import repeatable
 from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
@@ -179,6 +179,7 @@ class _WorkCounter:
         self._heads: dict[For, _Head] = {}
         self._short = written_out(f.body)
         self._numbers: dict[tuple[Any, ...], int | None] = {}
+        self._functions: dict[Expr | Cond, Callable[..., Any]] = {}
         self._stores: dict[tuple[Stmt, Any], _Body] = {}
         self._reached: dict[Tensor, float] = {}  # bytes of arrays that are far
 
@@ -289,7 +290,10 @@ class _WorkCounter:
             return int(e.data)
         key = (e, *[env.get(v) for v in e.free_vars()])
         if key not in self._numbers:
-            self._numbers[key] = number(e, env)
+            function = self._functions.get(e)
+            if function is None:
+                function = self._functions[e] = repeatable(e, e.free_vars())
+            self._numbers[key] = _value(function, e, env)
         return self._numbers[key]
 
     def _head(self, loop: For) -> _Head:
@@ -494,7 +498,11 @@ def _samples(first: int, count: int, most: int, period: int) -> list[tuple[int, 
 
 def number(e: Any, env: Mapping[Any, int]) -> int | None:
     """The value of an expression or condition; `None` if it depends on data."""
+    return _value(repeatable(e, e.free_vars()), e, env)
+
+
+def _value(function: Callable[..., Any], e: Any, env: Mapping[Any, int]) -> int | None:
     try:
-        return int(evaluate(e, {v: env[v] for v in e.free_vars()}))
+        return int(function(*[env[v] for v in e.free_vars()]))
     except (ArithmeticError, LookupError, IntSetError):
         return None

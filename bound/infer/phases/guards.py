@@ -20,16 +20,18 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
 from intset import config
-from intset.budgets import CONTRADICTED_GUARDS, GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES
+from intset.budgets import CONTRADICTED_GUARDS, GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES, RELAXED_DIVISORS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.dag import conjuncts, is_small, operations, postorder, substitute
+from intset.expr.dag import chain, conjuncts, is_small, operations, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear, atom
+from intset.linear.signs import without_quotients
 
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
@@ -121,9 +123,10 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = _ranges_around(env, (guard, *others), telling)
-        if _has_witness(env, ranges, guard, others) or violations.has_alone(guard, others):
+        is_plain = _follows_from_one(env, guard, others)
+        if not is_plain and (_has_witness(env, ranges, guard, others) or violations.has_alone(guard, others)):
             continue
-        if is_implied(env, ranges, guard, others):
+        if is_plain or is_implied(env, ranges, guard, others):
             kept.remove(guard)
             removed = True
     for k, guard in enumerate(kept):
@@ -172,6 +175,49 @@ def _cost(guard: Cond) -> tuple[int, int]:
     """The number of slow operations in a guard, and of its nodes."""
     nodes = list(postorder((guard,)))
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
+
+
+def _follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond]) -> bool:
+    """Whether a guard repeats an end of one of its loops, or follows from one other guard after a division.
+
+    `x < ceildiv(n, t)` follows from `x * t + i < n` for `i >= 0`; nested quotients are taken apart one by one.
+    """
+    form = _nonnegative(env, guard)
+    if form is None:
+        return False
+    if any(_is_never_negative(env, at_end) for at_end in _at_ends(env, form)):
+        return True
+    facts = [fact for other in others if (fact := _nonnegative(env, other)) is not None]
+    for _ in range(RELAXED_DIVISORS if facts else 0):
+        relaxed = without_quotients(env.normalizer, form)
+        if relaxed is None:
+            return False
+        if any(_is_never_negative(env, relaxed.minus(fact)) for fact in facts):
+            return True
+        form = relaxed
+    return False
+
+
+def _at_ends(env: LoopEnvironment, form: Linear) -> Iterator[Linear]:
+    """Forms that a form is not below: one loop variable at its last value, or at an operand of the minimum in it."""
+    for v, k in form.terms.items():
+        if k < 0 and isinstance(v, Var) and v in env.ranges:
+            last = env.form(as_expr(env.ranges[v].max))
+            least = [e for e, times in last.terms.items() if e.op is ops.MIN and times == 1]
+            arms = [last.plus(atom(e), -1).plus(env.form(arg)) for e in least for arg in chain(ops.MIN, e)]
+            for end in arms or [last]:
+                yield form.plus(atom(v), -k).plus(end, k)
+
+
+def _is_never_negative(env: LoopEnvironment, form: Linear) -> bool:
+    least, _ = env.bounds(form)
+    return least is not None and least >= 0
+
+
+def _nonnegative(env: LoopEnvironment, guard: Cond) -> Linear | None:
+    """The form whose nonnegativity a guard says; `None` for other guards."""
+    forms = env.forms_of(guard)
+    return forms[0][1] if forms is not None and len(forms) == 1 and forms[0][0] == "ge" else None
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

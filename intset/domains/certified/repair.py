@@ -14,7 +14,7 @@ from intset.domains.certified.witness import Point
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.evaluate import evaluate, may_be_long
+from intset.expr.evaluate import evaluate, may_be_long, repeatable
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.bounds import Interval
 
@@ -32,6 +32,7 @@ class _LocalSearch:
     def __init__(self, conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> None:
         self.conditions, self.spans = conditions, spans
         self.mentioned = [free_vars(cond) for cond in conditions]
+        self.tests = [repeatable(cond, own) for cond, own in zip(conditions, self.mentioned, strict=True)]
         self.touching: dict[Var, list[int]] = {v: [] for v in spans}
         for number, own in enumerate(self.mentioned):
             for v in own:
@@ -46,8 +47,8 @@ class _LocalSearch:
         if self.left < 0:
             raise _OutOfEvaluationsError
         try:
-            return bool(evaluate(self.conditions[number], self.point))
-        except EvaluationError:
+            return bool(self.tests[number](*[self.point[v] for v in self.mentioned[number]]))
+        except (EvaluationError, ZeroDivisionError):
             return False
 
     def search(self) -> Point | None:

@@ -90,7 +90,8 @@ class Breakpoint:
 def partition_loops(f: Function, of: Function | None = None) -> Function:
     """Index-set splitting: cut loops into subranges in which their conditions are decided.
 
-    Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value.
+    Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value. Where nothing
+    is decided, the body with its names of values inlined stays the same object.
 
     Parameters
     ----------
@@ -108,7 +109,9 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
         Seq: (),
     }
     leave: StmtRules[_Surroundings] = {Seq: (_drop_unused_storage,), If: (drop_idle_branch,)}
-    return f.with_body(rewritten(with_fresh_names(f.body), _Surroundings(_sizes(f), {}), enter, leave))
+    fresh = with_fresh_names(f.body)
+    split = rewritten(fresh, _Surroundings(_sizes(f), {}), enter, leave)
+    return f if split is fresh else f.with_body(split)
 
 
 class _Surroundings(Descent):
@@ -192,7 +195,8 @@ class _Splitting:
     def split(self, loop: For, here: _Surroundings) -> Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
         loops = here.loops
-        low, extent = (folded(e, loops.decided) for e in range_ends(loop.range))
+        ends = range_ends(loop.range)
+        low, extent = (folded(e, loops.decided) for e in ends)
         end = end_of(low, extent)
         count = difference(low, end)
         if is_in_order(end, low, loops):
@@ -201,7 +205,10 @@ class _Splitting:
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
         body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
-        loop = with_fields(loop, range=Range(low, extent if count is None else count), body=body)
+        if count is not None:
+            extent = const(count)
+        if low is not ends[0] or extent is not ends[1] or body is not loop.body:
+            loop = with_fields(loop, range=Range(low, extent), body=body)
         only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
@@ -457,7 +464,7 @@ def _makes_names(body: Stmt) -> bool:
 
 def _with_body(loop: For, body: Stmt) -> Stmt:
     """A loop with another body; empty if that body is empty."""
-    return Seq() if is_empty(body) else with_fields(loop, body=body)
+    return Seq() if is_empty(body) else loop if body is loop.body else with_fields(loop, body=body)
 
 
 def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:

@@ -151,9 +151,12 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
 def without_unused(stmt: Stmt) -> Stmt:
     """A sequence without unused storage."""
     parts = flat(stmt)
-    if not any(isinstance(part, Allocate) for part in parts):
+    storage = [part.tensor for part in parts if isinstance(part, Allocate)]
+    if not storage:
         return stmt
     used = set(touched(stmt)).union(*((*call.reads, *call.writes) for call in calls(stmt)))
+    if used.issuperset(storage):
+        return stmt
     return seq(*(part for part in parts if not isinstance(part, Allocate) or part.tensor in used))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from bound.schedule import simple
 from bound.tir import build, walk
-from bound.tir.value import NUMBER, Operand, Value
+from bound.tir.value import NUMBER, REDUCE, Operand, Value
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
@@ -32,22 +32,35 @@ def fold_constants(f: Function) -> Function:
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
-    for node in postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand):
-        if isinstance(node, Value) and node.op is ops.SELECT:
-            holds = constant_truth(new.get(node.args[0], node.args[0]))
+    order: Iterable[Any] = postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
+    for node in order:
+        if not node.args:
+            continue
+        new_node: Operand | None = None
+        if isinstance(node, Value):
+            holds = constant_truth(new.get(node.args[0], node.args[0])) if node.op is ops.SELECT else None
             if holds is not None:
-                new[node] = walk.rewrite(node.args[1 if holds else 2], dict(new))
-        elif isinstance(node, (Expr, Cond)) and node.args and not node.free_vars() and not opaque_terms(node):
-            known = _constant(node)
-            if known is not None:
-                new[node] = known
-        elif isinstance(node, (Expr, Cond)) and node.args:
-            new_node = _made(node, tuple(new.get(arg, arg) for arg in node.args))
-            if new_node is not node:
-                new[node] = new_node
-    if not new:
-        return operand
-    return walk.rewrite(operand, new)
+                arm = node.args[1 if holds else 2]
+                new_node = new.get(arm, arm)
+        elif node.free_vars() or opaque_terms(node):
+            new_node = _made(node, tuple([new.get(arg, arg) for arg in node.args]))
+        else:
+            new_node = _constant(node)
+        if new_node is None:
+            new_node = _with_new(node, new)
+        if new_node is not node:
+            new[node] = new_node
+    return new.get(operand, operand)
+
+
+def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
+    """The operation on what replaces its operands."""
+    if node.op is REDUCE:  # its combiner may refer to the program
+        return walk.rewrite(node, new) if new else node
+    if any([arg in new for arg in node.args]):  # noqa: C419  # hot
+        args: list[Any] = [new.get(arg, arg) for arg in node.args]
+        return node.with_args(tuple(args))
+    return node
 
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
@@ -103,9 +116,11 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
         new_node = _folded(node, new, decide)
-        if new_node is not None:
+        if new_node is None:
+            new_node = _with_new(node, new)
+        if new_node is not node:
             new[node] = new_node
-    return walk.rewrite(operand, new) if new else operand
+    return new.get(operand, operand)
 
 
 def order_of(node: Expr, is_moving: bool) -> Cond:
@@ -133,7 +148,8 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
     if node.op is ops.SELECT:
         known = _truth(new.get(node.args[0], node.args[0]))
         if known is not None:
-            return walk.rewrite(node.args[1 if known else 2], dict(new))
+            arm = node.args[1 if known else 2]
+            return new.get(arm, arm)
     if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr):
         return _chosen(node, new, decide)
     return None
@@ -147,7 +163,8 @@ def _chosen(node: Expr, new: dict[Any, Any], decide: Callable[[Cond], bool | Non
         cond = order_of(node, is_moving)
         holds = decide(cond)
         if holds is not None:
-            return walk.rewrite(a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b, dict(new))
+            chosen = a if ((cond.args[0] is a) is holds) is (node.op is ops.MIN) else b
+            return new.get(chosen, chosen)
     return None
 
 
@@ -158,7 +175,7 @@ def _junction(node: Any, new: dict[Any, Any]) -> Any:
     strong = _JUNCTIONS[node.op]
     if any(_truth(arg) is strong for arg in args):
         return truth(strong)
-    rest = [walk.rewrite(arg, dict(new)) for arg in args if _truth(arg) is None]
+    rest = [arg for arg in args if _truth(arg) is None]
     if not rest:
         return truth(not strong)
     if len(rest) == 1:

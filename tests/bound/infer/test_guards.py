@@ -128,6 +128,20 @@ def test_a_fact_about_divisibility_removes_its_guard():
     assert infer_bound(s).nest(t).guards == ()
 
 
+@pytest.mark.parametrize(("outer", "t", "u"), list(itertools.product((4, None), (1, 2, 3, 7, 40), (1, 3, 5))))
+def test_the_guard_of_a_tile_of_tiles_is_that_of_the_elements(outer, t, u):
+    """`x < ceildiv(30, t)` follows from `x * t + i < 30`, whatever the tiles are."""
+    tiles = [ShapeVar("t"), ShapeVar("u")]
+    c = te.compute((30,), lambda i: te.const(1.0, "float32") * i, name="C")
+    s = te.create_schedule(c.op)
+    part, _ = s[c].split(c.op.axis[0], tiles[0])
+    s[c].split(part, outer or tiles[1])
+    nest = infer_bound(s).nest(c)
+    assert len(nest.guards) == 1
+    points = list(visits(nest, nest.guards, c.op.axis, dict(zip(tiles, (t, u), strict=True))))
+    assert sorted(points) == [(k,) for k in range(30)]
+
+
 def test_loops_that_do_not_run_need_no_guard():
     """A running loop over n implies n > 0, as do outer loops."""
     n = te.var("n")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from intset import select
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.evaluate import INTERPRETED, applied, compiled, evaluate, repeatable
 from intset.expr.node import Var
 from tests.strategies.contexts import Expressions
 from tests.sweeps import daily
@@ -39,6 +40,27 @@ def test_parts_that_are_functions(length: int, depth: int, seeds: range, monkeyp
                 assert outcome(function, *point) == expected, (node, point)
                 undefined += expected == "undefined"
     assert undefined > 20
+
+
+def test_repeated_evaluations_agree_before_and_after_the_translation() -> None:
+    a, b = Var("a"), Var("b")
+    function = repeatable((a // b).eq(2) & (a % b >= 1), [a, b])
+    points = [(7, 3), (6, 3), (0, 0)] * (INTERPRETED + 2)
+    for x, y in points:
+        if y:
+            assert function(x, y) is bool(x // y == 2 and x % y >= 1)
+        else:
+            with pytest.raises(ArithmeticError):
+                function(x, y)
+
+
+def test_an_operation_without_a_value_has_none() -> None:
+    a, b = Var("a"), Var("b")
+    assert applied(a // b, [7, 2]) == 3
+    assert applied(a // b, [7, 0]) is None
+    assert applied(a + b, [None, 1]) is None
+    assert applied(select(a < b, a, b), [True, 4, None]) == 4
+    assert applied((a < b) & (b < 9), [False, None]) is False
 
 
 def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

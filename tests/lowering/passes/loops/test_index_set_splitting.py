@@ -44,6 +44,15 @@ def test_an_element_made_of_others_of_its_tensor_is_no_variable() -> None:
     assert np.array_equal(run(accumulate(f), {"A": given.copy()})["A"], run(f, {"A": given.copy()})["A"])
 
 
+@pytest.mark.parametrize("ends", [("2", "5"), ("1", "A[0]")])
+def test_a_nest_with_nothing_to_decide_is_itself(ends: tuple[str, str]) -> None:
+    low, extent = ends
+    lines = ["def F(A: int32[9], B: int32[99]):", f"for i in [{low}, {extent}):", "    for j in [0, 4):"]
+    lines += ["        B[i * 4 + j] = select(A[j] < 3, 1, A[i])"]
+    f = parse_nest("\n    ".join(lines))
+    assert partition_loops(f).body is f.body
+
+
 def padded(n: Any, kind: str = "") -> Any:
     a = te.placeholder((n, n), name="A")
     b = te.compute(
