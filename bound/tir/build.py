@@ -123,6 +123,7 @@ def const(value: float | bool, dtype: str | None = None) -> Operand:
         return truth(bool(value))
     if dtype is None:
         return operand(value, "a constant")
+    dtype = dtypes.check(dtype)
     made = cast(dtype, value)
     is_value = isinstance(made, Expr) and made.is_const and dtype not in dtypes.INDICES
     return ints.cast(as_expr(made), dtypes.bits(dtype), dtypes.signed(dtype)) if is_value else made
@@ -138,7 +139,7 @@ def plain_constant(e: Operand) -> Operand:
 
 def cast(dtype: str, value: ValueLike) -> Operand:
     """Convert a value as storing it would: integers wrap, floats are truncated toward 0."""
-    dtypes.check(dtype)
+    dtype = dtypes.check(dtype)
     x = constant(float(value), "float64") if isinstance(value, float) else operand(value)
     if is_truth(x):
         return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))

@@ -36,7 +36,7 @@ from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeAlias
 from bound import dtypes
 from bound.itervar import IterVar
 from intset.errors import InputError
-from intset.expr.dag import LOCK, WeakTable
+from intset.expr.dag import LOCK, OperandNames, WeakTable
 from intset.expr.node import Cond, Expr, Guest
 from intset.expr.printer import shown
 
@@ -47,10 +47,11 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class OperatorTable:
-    """Functions of modules above this one, which operators of values call; `tir.build` sets them."""
+    """Functions of modules above this one, which operators of values call; `tir.build` and `operation` set them."""
 
-    __slots__ = ("binary", "cast", "logical", "negation", "text", "unary")
+    __slots__ = ("binary", "buffer_tensor", "cast", "logical", "negation", "text", "unary")
     binary: Callable[[ValueOp, object, object], Operand]
+    buffer_tensor: Callable[[Any], Any]
     cast: Callable[[str, ValueLike], Operand]
     logical: Callable[[ValueOp, Operand, Operand], Operand]
     negation: Callable[[Operand], Operand]
@@ -103,7 +104,7 @@ COMPARISONS = frozenset((ValueOp.LT, ValueOp.LE, ValueOp.GT, ValueOp.GE, ValueOp
 _TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
 
 
-class Value(Guest):
+class Value(OperandNames, Guest):
     """A float, a truth value that depends on data, or a reduction; the module describes its fields.
 
     Arithmetic with integers promotes: `A[i] * i` casts `i` to the type of `A`. `==` builds a comparison whose `bool()`
