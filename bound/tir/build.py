@@ -36,7 +36,7 @@ from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.dag import postorder
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, compare, truth
+from intset.expr.node import FLOATS, Cond, Expr, Node, Var, as_expr, compare, truth
 from intset.expr.printer import shown
 
 _INTEGER: Final[dict[ValueOp, Callable[[Expr, Expr], Expr | Cond]]] = {
@@ -353,6 +353,21 @@ def _astype(self: Operand, dtype: str) -> Operand:
     return cast(dtype, self)
 
 
+_OF_FLOATS: Final = {
+    **{"add": ValueOp.ADD, "sub": ValueOp.SUB, "mul": ValueOp.MUL},
+    **{"truediv": ValueOp.DIV, "lt": ValueOp.LT, "le": ValueOp.LE},
+    **{"gt": ValueOp.GT, "ge": ValueOp.GE},
+}
+
+
+def _with_float(name: str, a: object, b: object) -> Operand:
+    """An operation of an integer and a Python float: both become `float32`, as in TVM."""
+    if name not in _OF_FLOATS:
+        raise InputError(f"{name} of {shown(a)} and {shown(b)}: it is for integers")
+    return binary(_OF_FLOATS[name], a, b)
+
+
+FLOATS.binary = _with_float
 OPERATORS.binary = binary
 OPERATORS.cast = cast
 OPERATORS.logical = logical
