@@ -9,13 +9,14 @@ from typing import Any, Final
 from bound.declare import compute
 from bound.tensor import TENSOR_OPERATORS, Tensor
 from bound.tir import build
+from bound.tir.value import Operand, ValueLike
 from intset.errors import InputError
 from intset.expr.node import Expr
 
 _NAMES: Final = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
 
 
-def broadcast_shape(left: Sequence[Expr], right: Sequence[Expr], what: str = "tensors") -> tuple[Expr, ...]:
+def broadcast_shape(left: Sequence[Expr], right: Sequence[Expr], what: str) -> tuple[Expr, ...]:
     """Return the shape of two operands together: dimensions are aligned at the last, an extent 1 is repeated.
 
     Raises
@@ -59,33 +60,37 @@ def combined(name: str, left: object, right: object) -> Any:
     name: a name of the module `operator`: add, sub, mul, truediv.
     """
     function: Callable[[Any, Any], Any] = getattr(operator, name)
-    shapes = [x.extents if isinstance(x, Tensor) else () for x in (left, right)]
+    first, second = (x.extents if isinstance(x, Tensor) else () for x in (left, right))
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
         return function(build.operand(left), right)
-    shape = broadcast_shape(*shapes, f"the operands of {_NAMES[name]}")
+    shape = broadcast_shape(first, second, f"the operands of {_NAMES[name]}")
     return compute(
         shape, lambda *i: function(_read(left, i), _read(right, i)), name=f"T_{_NAMES[name]}", tag="broadcast"
     )
 
 
-def add(lhs: Any, rhs: Any) -> Any:
+def add(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs + rhs`, of tensors or values."""
-    return combined("add", lhs, rhs)
+    answer: Tensor | Operand = combined("add", lhs, rhs)
+    return answer
 
 
-def subtract(lhs: Any, rhs: Any) -> Any:
+def subtract(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs - rhs`, of tensors or values."""
-    return combined("sub", lhs, rhs)
+    answer: Tensor | Operand = combined("sub", lhs, rhs)
+    return answer
 
 
-def multiply(lhs: Any, rhs: Any) -> Any:
+def multiply(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs * rhs`, of tensors or values."""
-    return combined("mul", lhs, rhs)
+    answer: Tensor | Operand = combined("mul", lhs, rhs)
+    return answer
 
 
-def divide(lhs: Any, rhs: Any) -> Any:
+def divide(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs / rhs`, of tensors or values that are no integers."""
-    return combined("truediv", lhs, rhs)
+    answer: Tensor | Operand = combined("truediv", lhs, rhs)
+    return answer
 
 
 TENSOR_OPERATORS["combined"] = combined

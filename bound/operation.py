@@ -340,7 +340,7 @@ def decl_tensor_intrin(
     op: Operation,
     fcompute: Callable[..., object],
     name: str = "tensor_intrin",
-    binds: object = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
     scalar_params: Sequence[Parameter] = (),
     **options: object,
 ) -> TensorIntrin:

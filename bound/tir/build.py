@@ -354,9 +354,14 @@ def _astype(self: Operand, dtype: str) -> Operand:
 
 
 _OF_FLOATS: Final = {
-    "add": ValueOp.ADD, "sub": ValueOp.SUB, "mul": ValueOp.MUL,
-    "truediv": ValueOp.DIV, "lt": ValueOp.LT, "le": ValueOp.LE,
-    "gt": ValueOp.GT, "ge": ValueOp.GE,
+    "add": ValueOp.ADD,
+    "sub": ValueOp.SUB,
+    "mul": ValueOp.MUL,
+    "truediv": ValueOp.DIV,
+    "lt": ValueOp.LT,
+    "le": ValueOp.LE,
+    "gt": ValueOp.GT,
+    "ge": ValueOp.GE,
 }
 
 

@@ -61,7 +61,8 @@ class Buffer:
         return self[begin]
 
     def __getitem__(self, indices: object) -> Operand:
-        return OPERATORS.buffer_tensor(self)[indices]
+        element: Operand = OPERATORS.buffer_tensor(self)[indices]
+        return element
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,14 +27,6 @@ class ConstIntBound:
     NEG_INF = -(1 << 63) + 1
 
 
-@dataclass(frozen=True)
-class ModularSet:
-    """The values `coeff * k + base`."""
-
-    coeff: int
-    base: int
-
-
 class Analyzer:
     """TVM's analyzer: a `Context` whose ranges and facts are added by calls."""
 
@@ -93,14 +85,9 @@ class Analyzer:
         ends = (_end(low, ConstIntBound.NEG_INF), _end(high, ConstIntBound.POS_INF))
         return ConstIntBound(*ends)
 
-    def modular_set(self, expr: Any) -> ModularSet:
-        """The congruence that all values satisfy."""
-        found: Any = self.context.value_set(as_expr(expr), domain="modular")
-        return ModularSet(int(found.modulus), int(found.remainder))
-
 
 def _end(value: Any, otherwise: int) -> int:
     return otherwise if isinstance(value, Infinity) or not (isinstance(value, Expr) and value.is_const) else int(value)
 
 
-__all__ = ["Analyzer", "ConstIntBound", "ModularSet"]
+__all__ = ["Analyzer", "ConstIntBound"]

@@ -74,7 +74,7 @@ class FallbackConfigEntity:
 
     def __init__(self) -> None:
         self.entities: dict[str, Any] = {}
-        self.flop = 0
+        self.flop = 0.0
         self.template_key = None
 
     def axis(self, var: Any) -> VirtualAxis:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import var
+from bound.operation import buffer_tensor
 from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.build import arithmetic, cast, const, logical, negation, select
@@ -107,7 +108,7 @@ def _for(
 
 
 def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:
-    tensor = target if isinstance(target, Tensor) else build.OPERATORS.buffer_tensor(target)
+    tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
     places = indices if isinstance(indices, (list, tuple)) else (indices,)
     return ir.Store(tensor, tuple(map(as_expr, places)), build.operand(value))
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from intset.errors import InputError
 
-_HERE: Final = "lowering.tvm"
+_HERE: Final = __name__.rpartition(".")[0]
 NOT_HERE: Final = {
     name: f"tvm.{name} is not here: {instead}"
     for name, instead in {
@@ -88,7 +88,7 @@ def install(topi: str | Path | None = None) -> None:
     ------
     InputError: another `tvm` is imported already, or the folder is none of a Python package.
     """
-    package = import_module(_HERE)
+    package = sys.modules[_HERE]
     if sys.modules.get("tvm") not in (None, package):
         raise InputError("apache-tvm is imported already: call lowering.tvm.install() before `import tvm`")
     folder = None if topi is None else Path(topi)

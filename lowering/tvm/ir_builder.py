@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
-from bound.tir.build import operand, truth_value
+from bound.tir.build import dtype_of, operand, truth_value
 from bound.tir.calls import Buffer, ExternCall, decl_buffer
 from bound.tir.value import Operand, Value, parameter
 from intset.errors import InputError
@@ -126,7 +126,7 @@ class IRBuilder:
     def let(self, var_name: str, value: Any) -> Any:
         """A name for a value."""
         e = operand(value)
-        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, e.dtype)
+        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, dtype_of(e))
         self.emit(Let(var, e))
         return var
 

@@ -49,7 +49,11 @@ def cpu(index: int = 0) -> Device:
 
 def _elsewhere(kind: str) -> Callable[[int], Device]:
     """The constructor of devices of a kind that is not here."""
-    return lambda index=0: Device(kind, index)
+
+    def elsewhere(index: int = 0) -> Device:
+        return Device(kind, index)
+
+    return elsewhere
 
 
 def enabled(target: object) -> bool:

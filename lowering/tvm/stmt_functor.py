@@ -7,7 +7,7 @@ from typing import Any
 
 from bound.tir import walk
 from bound.tir.value import Value
-from intset.expr.node import Node
+from intset.expr.node import Cond, Expr
 from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import folded, operands, rebuilt
 from lowering.nest.walk import substitute as substituted
@@ -16,7 +16,7 @@ from lowering.tvm.expressions import TYPES
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
-    if isinstance(stmt, (Node, Value)):
+    if isinstance(stmt, (Expr, Cond, Value)):
         for node in walk.nodes(stmt):
             fvisit(node)
         return

@@ -127,7 +127,7 @@ class Target:
 
 def _named(name: str) -> Callable[..., Target]:
     def target(*options: str, **fields: object) -> Target:
-        words = [option for part in options for option in (part if isinstance(part, (list, tuple)) else (part,))]
+        words = [w for part in options for w in part.split()]
         return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
 
     target.__name__ = target.__qualname__ = name

@@ -20,13 +20,16 @@ from lowering.tvm.building import lower
 AXIS_SEPARATOR = "axis_separator"
 
 
-def var(name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any) -> Any:
+def var(  # type: ignore[no-redef]
+    name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any
+) -> Any:
     """A variable of a script; an integer is a size, at least 0, so that `T.shape[0] == n` holds.
 
     An integer argument that may be negative is a `tir.Var`.
     """
-    bounded = dtype.startswith(("int", "uint")) and not bounds
-    return declared_var(name, dtype, nonneg=True) if bounded else declared_var(name, dtype, **bounds)
+    if dtype.startswith(("int", "uint")):
+        bounds = bounds or {"nonneg": True}
+    return declared_var(name, dtype, **bounds)
 
 
 def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> Function:

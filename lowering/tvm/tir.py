@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from bound import tir as values
-from bound.te import max, min, prod, sum, trunc
+from bound.te import prod, sum
 from bound.tir import *
 from bound.tir.build import cast
 from bound.tir.calls import Buffer, call_intrin, decl_buffer
+from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 
 globals().update(TYPES)  # the table is the list of classes
+max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 
 
@@ -56,5 +58,4 @@ __all__ = [
     "stmt_functor",
     "subtract",
     "sum",
-    "trunc",
 ]

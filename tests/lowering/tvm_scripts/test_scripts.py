@@ -14,7 +14,7 @@ import pytest
 from intset import InputError
 from lowering.tvm.installing import NOT_HERE, TvmFinder, install
 
-TEXT = Path(__file__).with_name("scripts.py").read_text(encoding="utf-8")
+TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ")]
 CHANGED = (
     TEXT.replace("import tvm.testing\n", "")
