@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from contextlib import ContextDecorator
+from typing import ClassVar, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from bound import dtypes
-from bound.itervar import IterType, IterVar
+from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
 from bound.tensor import Tensor
 from bound.tir import build, walk
@@ -52,11 +53,30 @@ def var(name: str, dtype: _OtherName) -> Value: ...
 @overload
 def var(name: str = ..., *, dtype: _OtherName) -> Value: ...
 @overload
-def var(name: str = ..., dtype: str = ...) -> Var | Value: ...
-def var(name: str = "tindex", dtype: str = dtypes.INDEX) -> Var | Value:
+def var(
+    name: str = ..., dtype: str = ..., *, nonneg: bool = ..., lower: int | None = ..., upper: int | None = ...
+) -> Var | Value: ...
+def var(
+    name: str = "tindex",
+    dtype: str = dtypes.INDEX,
+    *,
+    nonneg: bool = False,
+    lower: int | None = None,
+    upper: int | None = None,
+) -> Var | Value:
     """Declare a scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >=
     0.
+
+    Parameters
+    ----------
+    nonneg: whether it is declared to be at least 0.
+    lower, upper: the smallest and the largest value of an integer.
     """
+    dtype = dtypes.check(dtype)
+    if nonneg or lower is not None or upper is not None:
+        if not dtypes.is_int(dtype):
+            raise InputError(f"{name} has the type {dtype}: nonneg, lower and upper are for integers")
+        return ShapeVar(name, 0 if nonneg and lower is None else lower, upper)
     return argument(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
 
 
@@ -95,6 +115,34 @@ def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, in
     if low > high:
         raise InputError(f"{what} has no value: {shown(low)} > {shown(high)}")
     return (low, high)
+
+
+class TagScope(ContextDecorator):
+    """A block, or a decorated function, in which operations without a tag get this one."""
+
+    _tags: ClassVar[list[str]] = []
+
+    def __init__(self, tag: str) -> None:
+        self.tag = of_kind(str, tag, "the tag of tag_scope", "a text")
+
+    def __enter__(self) -> TagScope:
+        self._tags.append(self.tag)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tags.pop()
+
+    @classmethod
+    def current(cls) -> str:
+        return cls._tags[-1] if cls._tags else ""
+
+
+def tag_scope(tag: str) -> TagScope:
+    """Give operations declared in a `with` block, or in a decorated function, a tag."""
+    return TagScope(tag)
+
+
+current_tag = TagScope.current
 
 
 class ExternOptions(TypedDict, total=False):
@@ -188,7 +236,7 @@ def compute(
     body = fcompute(*axis)
     if isinstance(body, TensorIntrinCall):
         inner = tuple(IterVar(Range(0, e), f"ax{k}", IterType.OPAQUE) for k, e in enumerate(extents[len(axis) :]))
-        op = TensorComputeOp(name, (*axis, *inner), len(axis), body, tag, attrs)
+        op = TensorComputeOp(name, (*axis, *inner), len(axis), body, tag or current_tag(), attrs)
         return op.output(0) if op.num_outputs == 1 else op.outputs
     if len(axis) != len(extents):
         raise InputError(f"the formula of {name} takes {len(axis)} indices, but its shape has {len(extents)}")
@@ -197,7 +245,7 @@ def compute(
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
     typed = tuple(in_types(formula) for formula in with_independent_ranges(name, axis, formulas))
-    computed = ComputeOp(name, axis, typed, tag, attrs)
+    computed = ComputeOp(name, axis, typed, tag or current_tag(), attrs)
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 
 
@@ -276,7 +324,8 @@ def extern(
     outs = _buffers(out_buffers, "out_buffers") or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
-    op = ExternOp(name, read, shapes, types, fcompute(ins, outs), (tuple(ins), tuple(outs)), tag, attrs)
+    body = fcompute(ins, outs)
+    op = ExternOp(name, read, shapes, types, body, (tuple(ins), tuple(outs)), tag or current_tag(), attrs)
     return op.output(0) if len(shapes) == 1 else op.outputs
 
 
@@ -431,7 +480,8 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of an operation")
-    given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(extents)]
+    whole = [whole_number(extent) for extent in extents]
+    given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
     checked = tuple(_simple(extent) for extent, _ in given)
     said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):

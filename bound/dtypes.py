@@ -66,13 +66,18 @@ INDICES: Final = ("int32", "int64")  # of indices, which are integers of any siz
 DEFAULT: Final = "float32"
 
 
+_SHORT: Final = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "uint": "uint32"}
+
+
 def check(dtype: object, what: str = "dtype") -> str:
-    """Return `dtype` if it names a type.
+    """Return the name of a type; TVM's short names such as "float" are those of the 32-bit types.
 
     Raises
     ------
     InputError: it does not; names `what`.
     """
+    if isinstance(dtype, str):
+        dtype = _SHORT.get(dtype, dtype)
     if not isinstance(dtype, str) or _PATTERN.match(dtype) is None:
         raise InputError(f"{what} must be a type such as 'int32', 'float32' or 'bool', not {shown(dtype)}")
     return dtype

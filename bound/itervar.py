@@ -97,6 +97,11 @@ class IterVar(Var):
         return self.iter_type is IterType.COMM_REDUCE
 
 
+def whole_number(x: object) -> object:
+    """Return a float that is a whole number as an integer, as scripts write `N / 32`; anything else as it is."""
+    return int(x) if isinstance(x, float) and x.is_integer() else x
+
+
 def as_domain(dom: object, what: str) -> Range:
     """Convert a `Range`, a pair `(begin, end)`, or an extent to a `Range`."""
     if isinstance(dom, Range):
@@ -104,13 +109,13 @@ def as_domain(dom: object, what: str) -> Range:
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
             raise InputError(f"{what} must be a Range or a pair (begin, end), not {shown(dom)}")
-        begin, end = as_expr(dom[0], f"begin of {what}"), as_expr(dom[1], f"end of {what}")
+        begin, end = (as_expr(whole_number(x), f"{e} of {what}") for x, e in zip(dom, ("begin", "end"), strict=True))
         if begin.is_const and begin.data == 0:
             return Range(begin, end)
         if begin.is_const and end.is_const:
             return Range(begin, end.data - begin.data)
         return Range(begin, end - begin)
-    return Range(0, as_expr(dom, what))
+    return Range(0, as_expr(whole_number(dom), what))
 
 
 def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:

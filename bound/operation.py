@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from bound.itervar import IterType, IterVar
 from bound.tensor import Operation, Tensor, TensorSlice, as_index, element
@@ -16,10 +17,10 @@ from bound.tir import build, walk
 from bound.tir.build import dtype_of
 from bound.tir.calls import Buffer
 from bound.tir.reduce import Parameter, Reduction, computed_range
-from bound.tir.value import REDUCE, Operand, Value
+from bound.tir.value import OPERATORS, REDUCE, Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import a_function, a_name, listed
+from intset.expr.arguments import a_function, a_name, listed, mapped
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, PlainVar, Var, as_expr
 from intset.expr.printer import shown
@@ -241,6 +242,20 @@ def _check_axes(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...])
         raise InputError(f"the formula of {name} uses {var.name}, an axis of another operation")
 
 
+_OF_BUFFERS: WeakKeyDictionary[Buffer, Tensor] = WeakKeyDictionary()
+
+
+def buffer_tensor(buffer: Buffer) -> Tensor:
+    """Return the tensor that stands for a buffer in formulas and nests; always the same."""
+    found = _OF_BUFFERS.get(buffer)
+    if found is None:
+        found = _OF_BUFFERS[buffer] = PlaceholderOp(buffer.name, buffer.shape, buffer.dtype).output(0)
+    return found
+
+
+OPERATORS.buffer_tensor = buffer_tensor
+
+
 class TensorIntrin:
     """A tile computation: `op` is its meaning in tensor expressions, `lower` makes its code and is never called here.
 
@@ -248,7 +263,12 @@ class TensorIntrin:
     """
 
     def __init__(
-        self, name: str, op: ComputeOp, lower: Callable[..., object], scalar_params: tuple[Parameter, ...]
+        self,
+        name: str,
+        op: ComputeOp,
+        lower: Callable[..., object],
+        scalar_params: tuple[Parameter, ...],
+        buffers: tuple[Buffer, ...] = (),
     ) -> None:
         self.name = name
         self.op = op
@@ -256,6 +276,7 @@ class TensorIntrin:
         self.scalar_params = scalar_params
         self.inputs = op.input_tensors
         self.reduce_init = self.reduce_update = None
+        self.buffers = buffers or tuple(Buffer(t.name, t.extents, t.dtype) for t in (*self.inputs, *op.outputs))
 
     def __call__(self, *args: object, **kwargs: object) -> TensorIntrinCall:
         slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]
@@ -319,7 +340,7 @@ def decl_tensor_intrin(
     op: Operation,
     fcompute: Callable[..., object],
     name: str = "tensor_intrin",
-    binds: object = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
     scalar_params: Sequence[Parameter] = (),
     **options: object,
 ) -> TensorIntrin:
@@ -330,7 +351,8 @@ def decl_tensor_intrin(
     op: its meaning, on tensors of the tile's size.
     fcompute: makes its code; stored, never called.
     scalar_params: variables in the formula of `op` for the scalars of a call.
-    binds, options: layout of the buffers; accepted and ignored.
+    binds: buffers for its tensors, which `buffers` of the answer lists; code here is row-major whatever they say.
+    options: accepted and ignored.
     """
     if not isinstance(op, ComputeOp):
         raise InputError(f"a tensor intrinsic describes a compute operation, not {shown(op)}")
@@ -338,7 +360,12 @@ def decl_tensor_intrin(
     for param in params:
         if not isinstance(param, (Var, Value)):
             raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
-    return TensorIntrin(a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params)
+    given = mapped({} if binds is None else binds, "binds")
+    tensors = (*op.input_tensors, *op.outputs)
+    buffers = tuple(given.get(t) or Buffer(t.name, t.extents, t.dtype) for t in tensors)
+    return TensorIntrin(
+        a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params, buffers
+    )
 
 
 class TensorComputeOp(Operation):

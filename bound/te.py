@@ -6,7 +6,8 @@ A schedule script for TVM 0.8 to 0.19 runs after changing its import line to `fr
 from __future__ import annotations
 
 from bound import te_schedule as schedule
-from bound.declare import annotate_shapes, compute, extern, placeholder, scan, size_var, var
+from bound.declare import annotate_shapes, compute, extern, placeholder, scan, size_var, tag_scope, var
+from bound.elementwise import add, multiply, subtract
 from bound.errors import ScheduleError
 from bound.itervar import IterVar, reduce_axis, thread_axis
 from bound.operation import (
@@ -94,6 +95,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "add",
     "all",
     "annotate_shapes",
     "any",
@@ -133,6 +135,7 @@ __all__ = [
     "max_value",
     "min",
     "min_value",
+    "multiply",
     "nearbyint",
     "placeholder",
     "popcount",
@@ -148,7 +151,9 @@ __all__ = [
     "sinh",
     "size_var",
     "sqrt",
+    "subtract",
     "sum",
+    "tag_scope",
     "tan",
     "tanh",
     "thread_axis",

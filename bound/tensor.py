@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NoReturn, Self, SupportsIndex, TypeAlias, cast, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias, cast, overload
 
 from bound import dtypes
 from bound.itervar import IterVar
@@ -80,7 +80,10 @@ class Operation:
         return f"{type(self).__name__}({self.name})"
 
 
-class Tensor:
+TENSOR_OPERATORS: dict[str, Callable[[str, object, object], Any]] = {}  # `elementwise` fills it
+
+
+class Tensor(Guest):
     """An output of an operation. Equality is identity.
 
     `T[i, j]` is an element: an `Expr` for integers, else a `Value`. Fewer indices, or slices, give a `TensorSlice`.
@@ -180,6 +183,35 @@ class Tensor:
             return TensorSlice(self, indices)
         return cast("Loaded", element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices))))
 
+    def __add__(self, other: object) -> Tensor:
+        return _combined("add", self, other)
+
+    def __radd__(self, other: object) -> Tensor:
+        return _combined("add", other, self)
+
+    def __sub__(self, other: object) -> Tensor:
+        return _combined("sub", self, other)
+
+    def __rsub__(self, other: object) -> Tensor:
+        return _combined("sub", other, self)
+
+    def __mul__(self, other: object) -> Tensor:
+        return _combined("mul", self, other)
+
+    def __rmul__(self, other: object) -> Tensor:
+        return _combined("mul", other, self)
+
+    def __truediv__(self, other: object) -> Tensor:
+        return _combined("truediv", self, other)
+
+    def __rtruediv__(self, other: object) -> Tensor:
+        return _combined("truediv", other, self)
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The axes of the operation."""
+        return self.op.axis
+
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""
         symbols = dict.fromkeys(("_element", "_unfinished"))
@@ -200,6 +232,12 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor(name={self.name}, shape=({', '.join(map(str, self.extents))}), dtype={self.dtype})"
+
+
+def _combined(name: str, left: object, right: object) -> Tensor:
+    """Combine element by element; a number has no shape."""
+    answer: Tensor = TENSOR_OPERATORS["combined"](name, left, right)
+    return answer
 
 
 class TensorSlice(Guest):

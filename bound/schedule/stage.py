@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bound.errors import InputError, ScheduleError
-from bound.itervar import IterType, IterVar
+from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
@@ -379,7 +379,7 @@ class Stage(Placing):
 
     def _positive(self, size: object, what: str, axis: IterVar) -> Expr:
         try:
-            e = as_expr(size, what)
+            e = as_expr(whole_number(size), what)
         except InputError:
             e = None
         upper = e.declared()[1] if isinstance(e, Var) else None

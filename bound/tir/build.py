@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import reduce
 from math import isfinite
-from typing import SupportsFloat, TypeGuard
+from typing import Final, SupportsFloat, TypeGuard
 
 from bound import dtypes
 from bound.tir.opaque import integer
@@ -33,7 +33,7 @@ from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.dag import postorder
-from intset.expr.node import ELEMENT_TYPES, Cond, Expr, Node, Var, as_expr, divide, truth
+from intset.expr.node import ELEMENT_TYPES, FLOATS, Cond, Expr, Node, Var, as_expr, divide, truth
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -104,6 +104,7 @@ def const(value: float | bool, dtype: str | None = None) -> Operand:
         return truth(bool(value))
     if dtype is None:
         return operand(value, "a constant")
+    dtype = dtypes.check(dtype)
     made = cast(dtype, value)
     is_value = isinstance(made, Expr) and made.is_const and dtype not in dtypes.INDICES
     return ints.cast(as_expr(made), dtypes.bits(dtype), dtypes.signed(dtype)) if is_value else made
@@ -119,7 +120,7 @@ def plain_constant(e: Operand) -> Operand:
 
 def cast(dtype: str, value: ValueLike) -> Operand:
     """Convert a value as storing it would: integers wrap, floats are truncated toward 0."""
-    dtypes.check(dtype)
+    dtype = dtypes.check(dtype)
     x = constant(float(value), "float64") if isinstance(value, float) else operand(value)
     if is_truth(x):
         return x if dtype == "bool" else select(x, cast(dtype, 1), cast(dtype, 0))
@@ -282,6 +283,26 @@ def fold(op: Op, what: str, values: tuple[object, ...]) -> Number:
     return reduce(lambda a, b: arithmetic(op, a, b), others, _number(first))
 
 
+_OF_FLOATS: Final = {
+    "add": ops.ADD,
+    "sub": ops.SUB,
+    "mul": ops.MUL,
+    "truediv": DIV,
+    "lt": ops.LT,
+    "le": ops.LE,
+    "gt": ops.GT,
+    "ge": ops.GE,
+}
+
+
+def _with_float(name: str, a: object, b: object) -> Operand:
+    """An operation of an integer and a Python float: both become `float32`, as in TVM."""
+    if name not in _OF_FLOATS:
+        raise InputError(f"{name} of {shown(a)} and {shown(b)}: it is for integers")
+    return binary(_OF_FLOATS[name], a, b)
+
+
+FLOATS.binary = _with_float
 OPERATORS.binary = binary
 OPERATORS.cast = cast
 OPERATORS.logical = logical

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from bound import dtypes
 from bound.tir import build
 from bound.tir.opaque import integer
-from bound.tir.value import CALL, Number, Operand, Value, ValueLike, make
+from bound.tir.value import CALL, OPERATORS, Number, Operand, Value, ValueLike, make
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
@@ -20,25 +20,80 @@ from intset.expr.printer import shown
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A named storage with shape and element type, used in bodies of extern operations and intrinsics."""
+    """A named storage with shape and element type, used in bodies of extern operations and intrinsics.
+
+    Attributes
+    ----------
+    strides, elem_offset: the layout that the script declared; code here has the row-major one.
+    """
 
     name: str
     shape: tuple[Expr, ...]
     dtype: str
     scope: str = "global"
+    strides: tuple[object, ...] = ()
+    elem_offset: object = None
+
+    @property
+    def data(self) -> BufferPointer:
+        """The address of its first element."""
+        return BufferPointer(self)
+
+    def access_ptr(
+        self,
+        access_mask: str | int,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: IntLike = 0,
+        **more: object,
+    ) -> BufferPointer:
+        """The address of the element number `offset`, for a call that reads ("r") or writes ("w") from there."""
+        return BufferPointer(self, as_expr(offset, f"offset of access_ptr of {self.name}"))
+
+    def vload(self, begin: object, dtype: str | None = None) -> Operand:
+        """The element at these indices.
+
+        Raises
+        ------
+        InputError: `dtype` is another type, or a vector of several elements.
+        """
+        if dtype is not None and dtypes.check(dtype) != self.dtype:
+            raise InputError(f"vload of {self.name} gives {self.dtype}, not {shown(dtype)}")
+        return self[begin]
+
+    def __getitem__(self, indices: object) -> Operand:
+        element: Operand = OPERATORS.buffer_tensor(self)[indices]
+        return element
+
+
+@dataclass(frozen=True, eq=False)
+class BufferPointer:
+    """The address of an element of a buffer, among the arguments of a call."""
+
+    buffer: Buffer
+    offset: Expr = field(default_factory=lambda: as_expr(0))
 
 
 def decl_buffer(
-    shape: object, dtype: str = dtypes.DEFAULT, name: str = "buffer", scope: str = "global", **layout: object
+    shape: object,
+    dtype: str | None = dtypes.DEFAULT,
+    name: str = "buffer",
+    data: object = None,
+    strides: object = None,
+    elem_offset: object = None,
+    scope: str = "global",
+    **layout: object,
 ) -> Buffer:
-    """Declare a buffer; strides, alignment and offsets are accepted and ignored."""
+    """Declare a buffer; alignment and the like are accepted and ignored."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of a buffer")
     return Buffer(
         name,
         tuple(as_expr(e, f"the shape of {name}") for e in extents),
-        dtypes.check(dtype),
-        of_kind(str, scope, f"scope of {name}", "a text"),
+        dtypes.check(dtypes.DEFAULT if dtype is None else dtype),
+        of_kind(str, scope or "global", f"scope of {name}", "a text"),
+        tuple(strides) if isinstance(strides, (tuple, list)) else (),
+        elem_offset,
     )
 
 

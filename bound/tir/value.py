@@ -37,7 +37,7 @@ from bound import dtypes
 from bound.itervar import IterVar
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.dag import LOCK, WeakTable
+from intset.expr.dag import LOCK, OperandNames, WeakTable
 from intset.expr.node import Cond, Expr, Guest, truth
 from intset.expr.ops import REGISTERED, Op
 from intset.expr.printer import INFIX as WHOLE_INFIX
@@ -50,10 +50,11 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class OperatorTable:
-    """Functions of modules above this one, which operators of values call; `tir.build` sets them."""
+    """Functions of modules above this one, which operators of values call; `tir.build` and `operation` set them."""
 
-    __slots__ = ("binary", "cast", "logical", "negation", "unary")
+    __slots__ = ("binary", "buffer_tensor", "cast", "logical", "negation", "unary")
     binary: Callable[[Op, object, object], Operand]
+    buffer_tensor: Callable[[Any], Any]
     cast: Callable[[str, ValueLike], Operand]
     logical: Callable[[Op, Operand, Operand], Operand]
     negation: Callable[[Operand], Operand]
@@ -82,7 +83,7 @@ INFIX = frozenset((ops.ADD, ops.SUB, ops.MUL, DIV))
 _TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
 
 
-class Value(Guest):
+class Value(OperandNames, Guest):
     """A float, a truth value that depends on data, or a reduction; the module describes its fields.
 
     Arithmetic with integers promotes: `A[i] * i` casts `i` to the type of `A`. `==` builds a comparison whose `bool()`

@@ -57,7 +57,48 @@ def no_quotient(left: object, right: Never) -> object:
     return NotImplemented
 
 
-class Interned(StoredNode):
+class OperandNames:
+    """TVM's names for the arguments of a node: `a` and `b` of a binary operation, the parts of a selection.
+
+    A node that has no such part has no such attribute.
+    """
+
+    __slots__ = ()
+    op: Any
+    args: tuple[Any, ...]
+
+    def _argument(self, position: int, count: int, name: str) -> Any:
+        if len(self.args) != count:
+            raise AttributeError(f"{self!r} has no {name}")
+        return self.args[position]
+
+    @property
+    def a(self) -> Any:
+        """The left operand; that of a negation."""
+        return self._argument(0, len(self.args) if len(self.args) in (1, 2) else 2, "a")
+
+    @property
+    def b(self) -> Any:
+        """The right operand."""
+        return self._argument(1, 2, "b")
+
+    @property
+    def condition(self) -> Any:
+        """The condition of a selection."""
+        return self._argument(0, 3, "condition")
+
+    @property
+    def true_value(self) -> Any:
+        """What a selection is where its condition holds."""
+        return self._argument(1, 3, "true_value")
+
+    @property
+    def false_value(self) -> Any:
+        """What a selection is elsewhere."""
+        return self._argument(2, 3, "false_value")
+
+
+class Interned(OperandNames, StoredNode):
     """Base of all nodes: an operation, argument nodes and a payload.
 
     Invariant: two nodes of equal operation, arguments and payload are one object, and a node never changes. The other

@@ -10,7 +10,7 @@ import itertools
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Final, Never, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -152,7 +152,15 @@ class Expr(Node, Arithmetic):
     def __abs__(self) -> Expr:
         return intern(Term, ops.ABS, (self,), None)
 
-    __truediv__ = __rtruediv__ = no_quotient
+    def __truediv__(self, other: Never) -> object:
+        if isinstance(other, float) and FLOATS.binary is not None:
+            return FLOATS.binary("truediv", self, other)
+        return no_quotient(self, other)
+
+    def __rtruediv__(self, other: Never) -> object:
+        if isinstance(other, float) and FLOATS.binary is not None:
+            return FLOATS.binary("truediv", other, self)
+        return no_quotient(self, other)
 
     def __lt__(self, other: IntLike | Infinity) -> Cond:
         return compare(ops.LT, self, other)
@@ -182,6 +190,8 @@ class Expr(Node, Arithmetic):
     def eq(self, other: IntLike) -> Cond:
         """The condition that both are equal."""
         return compare(ops.EQ, self, other)
+
+    equal = eq  # TVM's name
 
     def ne(self, other: IntLike) -> Cond:
         """The condition that both differ."""
@@ -447,7 +457,26 @@ _NOT_MINE: Expr = NotImplemented  # defers to the reflected operator of a guest
 _NEITHER_MINE: Cond = NotImplemented
 
 
+class FloatOperators:
+    """What an operation of an integer and a Python float is; refused unless a layer with float values sets `binary`.
+
+    `binary` takes the name of the operation, "add" or "lt" and the like, "truediv" for `/`, and the operands.
+    """
+
+    __slots__ = ("binary",)
+    binary: Callable[[str, object, object], Any] | None
+
+    def __init__(self) -> None:
+        self.binary = None
+
+
+FLOATS = FloatOperators()
+
+
 def _binary(op: Op, a: object, b: object) -> Expr:
+    if FLOATS.binary is not None and (isinstance(b, float) or isinstance(a, float)):
+        promoted: Expr = FLOATS.binary(op.name, a, b)
+        return promoted
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:
@@ -469,6 +498,9 @@ def compare(op: Op, a: object, b: object) -> Cond:
     """A comparison of two integer expressions; against an infinity it is decided here."""
     if isinstance(b, Guest):
         return _NEITHER_MINE
+    if isinstance(b, float) and FLOATS.binary is not None:
+        promoted: Cond = FLOATS.binary(op.name, a, b)
+        return promoted
     if isinstance(b, Infinity):
         return truth(
             bool({ops.LT: b.sign > 0, ops.LE: b.sign > 0, ops.NE: True}.get(op, b.sign < 0 and op is not ops.EQ))

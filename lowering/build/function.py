@@ -10,7 +10,7 @@ from typing import Any
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.operation import PlaceholderOp
-from bound.schedule import Schedule, Stage
+from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value
@@ -33,10 +33,12 @@ from lowering.passes.simplify import plain
 def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
     """Parameters of the function, tensors and scalars, in the order of `args`; by default all inputs, then all outputs.
 
+    An intermediate tensor among them is kept; an output that is missing is allocated inside.
+
     Raises
     ------
     InputError: an argument has another type than tensor or variable.
-    ScheduleError: an argument is an intermediate tensor, or an input or output is missing.
+    ScheduleError: an input is missing, or an argument is inlined or no tensor of the schedule.
     """
     states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
     given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
@@ -53,19 +55,23 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
             scalars.append(arg)
         else:
             raise InputError(f"argument {k} of lower must be a tensor or a variable, not {shown(arg)}")
-    missing = [t.name for t in (*read, *computed) if t not in tensors]
+    missing = [t.name for t in read if t not in tensors]
     if missing:
-        role = _role(missing[0], read)
-        raise ScheduleError(f"{missing[0]} must be among the arguments: it is {role} of the schedule")
-    known = {*read, *computed}
+        raise ScheduleError(f"{missing[0]} must be among the arguments: it is an input of the schedule")
     for tensor in tensors:
-        if tensor not in known and not isinstance(tensor.op, PlaceholderOp):
-            raise ScheduleError(f"{tensor.name} cannot be an argument: the schedule was not asked for it")
+        stage = schedule.stage_map.get(tensor.op)
+        if stage is None and not isinstance(tensor.op, PlaceholderOp):
+            raise ScheduleError(f"{tensor.name} cannot be an argument: no output of the schedule needs it")
+        if stage is not None and stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+            raise ScheduleError(f"{tensor.name} cannot be an argument: it is inlined, so nothing stores it")
     return tuple(tensors), tuple(scalars)
 
 
-def _role(name: str, read: Iterable[Tensor]) -> str:
-    return "an input" if any(t.name == name for t in read) else "an output"
+def computed_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The parameters that the function computes: outputs of the schedule first, then intermediates that are kept."""
+    kept = list(tensors)
+    wanted = [t for op in schedule.outputs for t in op.outputs if t in kept]
+    return tuple(dict.fromkeys((*wanted, *(t for t in kept if not isinstance(t.op, PlaceholderOp)))))
 
 
 def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
@@ -173,7 +179,7 @@ def nest_of(
 ) -> Function:
     """The nest before any pass: ScheduleOps, in tensor coordinates, with unlowered divisions."""
     tensors, scalars = parameters(b.schedule, args)
-    outputs = tuple(t for op in b.schedule.outputs for t in op.outputs)
+    outputs = computed_among(b.schedule, tensors)
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)

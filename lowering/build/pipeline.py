@@ -18,11 +18,11 @@ from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, StagePiece, Storage
 from bound.infer.answers.execution import ordered, stored_outputs
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
+from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, buffer_tensor
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from bound.tir.calls import Buffer, ExternCall
+from bound.tir.calls import Buffer, BufferPointer, ExternCall
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor
 from intset.expr.dag import opaque_terms
@@ -35,8 +35,18 @@ from lowering.build.checks import Checks, checked, with_checks
 from lowering.build.formulas import Formula
 from lowering.build.predicates import store_predicate
 from lowering.build.stages import Attach, Level, Starting, scan_nest
-from lowering.nest.ir import Allocate, Evaluate, For, If, Seq, Stmt, seq
-from lowering.nest.walk import Recursion, drive, operands, statements, substitute, tensors_read, transform
+from lowering.nest.ir import Allocate, Evaluate, For, If, Seq, Stmt, Store, seq
+from lowering.nest.walk import (
+    Recursion,
+    drive,
+    map_operands,
+    operands,
+    rebuilt,
+    statements,
+    substitute,
+    tensors_read,
+    transform,
+)
 from lowering.passes.alpha_renaming import with_own_storage
 
 _FORMS: Final = Normalizer({})
@@ -334,14 +344,45 @@ class _Pipeline:
         return {thread: leaf for thread, leaf in (*around, *own) if thread is not None}
 
 
+def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> object:
+    """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
+    if not isinstance(arg, (Buffer, BufferPointer)):
+        return arg
+    buffer = arg if isinstance(arg, Buffer) else arg.buffer
+    if buffer not in tensors:
+        raise ScheduleError(f"stage {name}: {buffer.name} is no buffer of its inputs and outputs")
+    if isinstance(arg, BufferPointer) and not (arg.offset.is_const and arg.offset.data == 0):
+        raise ScheduleError(f"stage {name}: a call is given whole tensors, not {buffer.name} from element {arg.offset}")
+    return tensors[buffer]
+
+
+def _with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
+    """A nest over buffers, with the tensors of the operation in their place."""
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        return element(stand_ins[tensor], indices) if tensor in stand_ins else None
+
+    def change(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
+        if isinstance(new, Store) and new.tensor in stand_ins:
+            return replace(new, tensor=stand_ins[new.tensor])
+        return new
+
+    return rebuilt(body, change)
+
+
 def _calls(op: ExternOp) -> Stmt:
     ins, outs = op.buffers
     tensors: dict[Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
     bodies = op.body if isinstance(op.body, (tuple, list)) else (op.body,)
     made: list[Stmt] = []
+    stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
     for call in bodies:
+        if isinstance(call, Stmt):
+            made.append(_with_tensors(call, stand_ins))
+            continue
         if not isinstance(call, ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")
-        args = tuple(tensors[a] if isinstance(a, Buffer) else a for a in call.args)
+        args = tuple(_argument(op.name, tensors, a) for a in call.args)
         made.append(Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
     return seq(*made)

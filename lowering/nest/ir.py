@@ -106,6 +106,19 @@ class For(Stmt):
     carried: tuple[Carry, ...] = ()
     annotations: tuple[tuple[str, object], ...] = ()
 
+    @property
+    def loop_var(self) -> Var:
+        """TVM's name for `var`."""
+        return self.var
+
+    @property
+    def min(self) -> object:
+        return self.range.min
+
+    @property
+    def extent(self) -> object:
+        return self.range.extent
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class If(Stmt):
@@ -114,6 +127,19 @@ class If(Stmt):
     cond: Cond | Value
     then: Stmt
     orelse: Stmt | None = None
+
+    @property
+    def condition(self) -> Cond | Value:
+        """TVM's name for `cond`."""
+        return self.cond
+
+    @property
+    def then_case(self) -> Stmt:
+        return self.then
+
+    @property
+    def else_case(self) -> Stmt | None:
+        return self.orelse
 
 
 @dataclass(frozen=True, eq=False)

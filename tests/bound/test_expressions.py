@@ -169,7 +169,7 @@ def test_partial_indices_are_slices() -> None:
         (lambda: tir.Select(i < 3, "x", 2.0), "must be a value of a tensor program"),
         (lambda: (i < 3) + A[i, j], "a condition is not a number|not a number|unsupported operand"),
         (lambda: te.placeholder((4, -1)), "must not be negative"),
-        (lambda: te.placeholder((4, 2.0)), "extent 1 of placeholder must be an integer"),
+        (lambda: te.placeholder((4, 2.5)), "extent 1 of placeholder must be an integer"),
         (lambda: te.placeholder((4,), "float31"), "must be a type"),
         (lambda: te.placeholder((4,), name="P", value_range=(0, 3)), "value_range of P is for integers"),
         (lambda: te.placeholder((4,), "int32", name="P", value_range=(4, 3)), "value_range of P has no value"),
@@ -182,7 +182,6 @@ def test_partial_indices_are_slices() -> None:
         (lambda: te.reduce_axis((0, 1, 2)), "must be a Range or a pair"),
         (lambda: tir.Cast("floaty", i), "must be a type"),
         (lambda: i / 2, "not an integer operation"),
-        (lambda: te.create_schedule([]), "at least one operation"),
         (lambda: te.create_schedule(5), "takes operations"),
     ],
 )

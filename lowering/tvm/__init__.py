@@ -1,0 +1,69 @@
+"""The package that stands for `tvm` in scripts of TVM 0.8 to 0.19: `import lowering.tvm as tvm`.
+
+te, tir, arith, ir    the languages of a script: tensors, expressions, questions, comparison
+building.py           `lower`, `build` and the module that is called with arrays
+target, nd, runtime   targets, devices, arrays
+testing, topi         comparison of arrays; the user's own copy of the operator library
+expressions.py        TVM's classes of expressions and statements, as types
+ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
+installing.py         `install()`: scripts run with their own import lines
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from intset.errors import IntSetError as TVMError
+from intset.expr.range import Range
+from lowering.tvm import arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
+from lowering.tvm.building import build, get_global_func, lower, register_func
+from lowering.tvm.installing import NOT_HERE, install
+from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
+from lowering.tvm.runtime import convert
+from lowering.tvm.te import decl_tensor_intrin
+from lowering.tvm.tir import IndexMap
+
+__version__ = "0.19.0"  # the last release whose scripts run
+context = device
+
+__all__ = [
+    "IndexMap",
+    "NDArray",
+    "Range",
+    "TVMError",
+    "arith",
+    "autotvm",
+    "build",
+    "context",
+    "convert",
+    "cpu",
+    "cuda",
+    "decl_tensor_intrin",
+    "device",
+    "error",
+    "ext_dev",
+    "get_global_func",
+    "gpu",
+    "install",
+    "ir",
+    "lower",
+    "metal",
+    "nd",
+    "opencl",
+    "register_func",
+    "rocm",
+    "runtime",
+    "schedule_ops",
+    "target",
+    "te",
+    "testing",
+    "tir",
+    "transform",
+    "vulkan",
+]
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in NOT_HERE:
+        raise ImportError(NOT_HERE[name])
+    raise AttributeError(f"lowering.tvm has no {name}: docs/from-tvm.md lists what is there")

@@ -1,0 +1,214 @@
+"""`tvm.lower`, `tvm.build`, and calls of what was built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+from bound.schedule import Schedule
+from bound.tensor import Tensor
+from bound.tir.calls import Buffer
+from bound.tir.value import Value
+from intset.errors import InputError
+from intset.expr.arguments import listed
+from intset.expr.node import Var
+from intset.expr.printer import shown
+from lowering.codegen.c import to_c
+from lowering.errors import CompilerError
+from lowering.interpreter import run
+from lowering.lower import lower as lowered
+from lowering.native import compiler_command
+from lowering.nest.ir import Function, Stmt
+from lowering.nest.walk import calls
+from lowering.tvm.nd import NDArray, cpu
+from lowering.tvm.target import Target
+
+PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
+
+
+def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Register a Python function under a name, for `tir.call_packed`; a decorator without `func`."""
+    if callable(name):
+        return register_func(name.__name__, name, override)
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in PACKED and not override:
+            raise InputError(f"the function {name} is registered already: give override=True")
+        PACKED[name] = function
+        return function
+
+    return add if func is None else add(func)
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
+    """The registered function of a name.
+
+    Raises
+    ------
+    InputError: there is none, and it may not be missing.
+    """
+    found = PACKED.get(name)
+    if found is None and not allow_missing:
+        raise InputError(f"no function is registered as {shown(name)}: functions of TVM's C++ half are not here")
+    return found
+
+
+def lower(
+    inputs: object,
+    args: Sequence[Any] | None = None,
+    name: str = "main",
+    binds: object = None,
+    simple_mode: bool = False,
+) -> Function:
+    """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
+
+    Parameters
+    ----------
+    inputs: a schedule, or a nest, which is returned.
+    args: tensors and variables, in the order of calls.
+    binds: buffers of tensors; their layout is accepted and ignored.
+    """
+    if isinstance(inputs, Function):
+        return inputs
+    if not isinstance(inputs, Schedule):
+        raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
+    return lowered(inputs, args if args is None else _tensors(args, binds), name=name)
+
+
+def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:
+    """The arguments, with tensors in the place of the buffers that `binds` gives them."""
+    owners = {buffer: tensor for tensor, buffer in dict(binds or {}).items()}
+    return [owners.get(a, a) if isinstance(a, Buffer) else a for a in listed(args, "args", "a list")]
+
+
+@dataclass(frozen=True)
+class TimedRuns:
+    """The seconds of repeated calls."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.results) / len(self.results)
+
+    @property
+    def median(self) -> float:
+        return sorted(self.results)[len(self.results) // 2]
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+
+class BuiltModule:
+    """A nest that is called with arrays, as `tvm.build` makes it.
+
+    Attributes
+    ----------
+    function: the nest.
+    backend: "c", or "python" where no compiler is, or where the nest calls a Python function.
+    """
+
+    def __init__(self, function: Function, order: Sequence[Any], backend: str) -> None:
+        self.function, self.order, self.backend = function, tuple(order), backend
+        self.name = function.name
+        self.entry_name = function.name
+        self.imported_modules: list[BuiltModule] = []
+
+    @property
+    def entry_func(self) -> BuiltModule:
+        return self
+
+    def __getitem__(self, name: str) -> BuiltModule:
+        if name not in (self.name, "default_function", "main"):
+            raise InputError(f"the module has the function {self.name}, not {shown(name)}")
+        return self
+
+    def get_function(self, name: str) -> BuiltModule:
+        return self[name]
+
+    def __call__(self, *args: Any) -> None:
+        """Run on arrays and numbers, in the order of the arguments of `build`; outputs are written in place."""
+        if len(args) != len(self.order):
+            raise InputError(f"{self.name} takes {len(self.order)} arguments, not {len(args)}")
+        pairs = list(zip(self.order, args, strict=True))
+        arrays = {p: a.data if isinstance(a, NDArray) else a for p, a in pairs if isinstance(p, Tensor)}
+        numbers = {p: a for p, a in pairs if not isinstance(p, Tensor)}
+        run(self.function, arrays, numbers, {name: _on_arrays(f) for name, f in PACKED.items()}, backend=self.backend)
+
+    def time_evaluator(
+        self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, **more: object
+    ) -> Callable[..., TimedRuns]:
+        """A function of the arguments that returns the seconds of a call, on average over `number` calls."""
+
+        def measure(*args: Any) -> TimedRuns:
+            self(*args)
+            seconds = []
+            for _ in range(repeat):
+                start = perf_counter()
+                for _ in range(number):
+                    self(*args)
+                seconds.append((perf_counter() - start) / number)
+            return TimedRuns(tuple(seconds))
+
+        return measure
+
+    def get_source(self, fmt: str = "") -> str:
+        """The C code of the nest."""
+        return to_c(self.function)
+
+    def __repr__(self) -> str:
+        return f"BuiltModule({self.name}, backend={self.backend!r})"
+
+
+def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A registered function as `run` calls it: with arrays of the script in the place of numpy arrays."""
+    import numpy as np
+
+    def call(*args: Any) -> Any:
+        return function(*(NDArray(a, cpu()) if isinstance(a, np.ndarray) else a for a in args))
+
+    return call
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: object = None,
+    target_host: object = None,
+    name: str = "default_function",
+    binds: object = None,
+    **more: object,
+) -> BuiltModule:
+    """Build a schedule or a nest for calls on arrays.
+
+    Raises
+    ------
+    CompilerError: the target is no processor.
+    """
+    named = target if target is not None else Target.current()
+    wanted = Target("llvm" if named is None else named)
+    if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
+        inputs = inputs[0]
+    f = lower(inputs, args, name, binds)
+    if not wanted.runs_here:
+        raise CompilerError(f"{name} was lowered, but nothing runs on {wanted.kind} here: build it for 'llvm'")
+    order = [*f.params, *f.scalars] if args is None else _tensors(args, binds)
+    for k, arg in enumerate(order):
+        if not isinstance(arg, (Tensor, Var, Value)):
+            raise InputError(f"argument {k} of build must be a tensor or a variable, not {shown(arg)}")
+    return BuiltModule(f, order, _backend(f.body))
+
+
+def _backend(body: Stmt) -> str:
+    try:
+        compiler_command()
+    except CompilerError:
+        return "python"
+    return "python" if calls(body) else "c"

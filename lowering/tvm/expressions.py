@@ -1,0 +1,176 @@
+"""TVM's classes of expressions and statements, as types: `isinstance` knows them, and calls construct.
+
+One class of nodes serves here for every operation, so each type is a test and a constructor. Fields are those of the
+nodes: `a`, `b`, `value`, `condition`, `extent`, `body`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bound import dtypes
+from bound.declare import var
+from bound.operation import buffer_tensor
+from bound.tensor import Tensor
+from bound.tir import build
+from bound.tir.build import arithmetic, cast, const, logical, negation, select
+from bound.tir.calls import call_intrin
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Value
+from bound.tir.walk import loaded_tensor
+from intset.errors import InputError
+from intset.expr import ops
+from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.node import Var as Variable
+from intset.expr.range import Range
+from lowering.nest import ir
+
+
+@dataclass(frozen=True, eq=False)
+class NodeType:
+    """A class of TVM: `isinstance(x, T)` asks `holds`, `T(...)` calls `make`."""
+
+    name: str
+    holds: Callable[[Any], bool]
+    make: Callable[..., Any]
+
+    def __instancecheck__(self, x: object) -> bool:
+        return self.holds(x)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.make(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<type {self.name}>"
+
+
+def _of_ops(*known: Any) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, (Expr, Cond, Value)) and x.op in known
+
+
+def _binary(op: ops.Op) -> Callable[..., Any]:
+    return lambda a, b, span=None: build.binary(op, a, b)
+
+
+_BINARY: Final = {
+    "Add": ops.ADD,
+    "Sub": ops.SUB,
+    "Mul": ops.MUL,
+    "Mod": ops.TRUNCMOD,
+    "FloorDiv": ops.FLOORDIV,
+    "FloorMod": ops.FLOORMOD,
+    "Min": ops.MIN,
+    "Max": ops.MAX,
+    "EQ": ops.EQ,
+    "NE": ops.NE,
+    "LT": ops.LT,
+    "LE": ops.LE,
+    "GT": ops.GT,
+    "GE": ops.GE,
+}
+
+
+def _divided(a: Any, b: Any, span: object = None) -> Any:
+    return arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
+
+
+def _is_integer_constant(x: Any) -> bool:
+    return isinstance(x, Expr) and (x.is_const or (x.op is ops.CAST and x.args[0].is_const))
+
+
+def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
+    return call_intrin(dtype, str(op), *args)
+
+
+def _float(dtype: str, value: float, span: object = None) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"value of FloatImm must be a number, not {value!r}")
+    return const(build.as_float(value), dtype)
+
+
+def _load(producer: Tensor, indices: Any, span: object = None) -> Any:
+    return producer[tuple(indices)]
+
+
+def _is_call(x: Any) -> bool:
+    if not isinstance(x, (Expr, Value)):
+        return False
+    return x.op is CALL or (x.op is ops.LOAD and loaded_tensor(x) is None)
+
+
+def _for(
+    loop_var: Any, min: Any, extent: Any, kind: Any = 0, body: Any = None, thread: Any = None, annotations: Any = None
+) -> ir.For:
+    kinds = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
+    chosen = kinds[kind] if isinstance(kind, int) else ir.LoopKind(kind)
+    return ir.For(loop_var, Range(as_expr(min), as_expr(extent)), body, chosen)
+
+
+def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:
+    tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
+    places = indices if isinstance(indices, (list, tuple)) else (indices,)
+    return ir.Store(tensor, tuple(map(as_expr, places)), build.operand(value))
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def make(*_: object, **__: object) -> Any:
+        raise InputError(f"tir.{name} is not constructed here: lower a schedule, or write the nest with tir.ir_builder")
+
+    return make
+
+
+def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
+    return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
+
+
+def _types() -> dict[str, NodeType]:
+    table: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
+        name: (_of_ops(op), _binary(op)) for name, op in _BINARY.items()
+    }
+    table |= {
+        "Div": (_of_ops(ops.TRUNCDIV, DIV), _divided),
+        "And": (_of_ops(ops.AND), lambda a, b, span=None: logical(ops.AND, a, b)),
+        "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
+        "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
+        "Select": (
+            _of_ops(ops.SELECT),
+            lambda condition, true_value, false_value, span=None: select(condition, true_value, false_value),
+        ),
+        "Cast": (_of_ops(ops.CAST, CONVERT), lambda dtype, value, span=None: cast(dtype, value)),
+        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
+        "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
+        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: str(value)),
+        "Call": (_is_call, _call),
+        "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
+        "ProducerLoad": (lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None, _load),
+        "Var": (
+            lambda x: isinstance(x, Variable) or (isinstance(x, Value) and x.op is PARAM),
+            lambda name, dtype="int32", span=None: var(name, dtype),
+        ),
+        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
+        "PrimFunc": (lambda x: isinstance(x, ir.Function), _refused("PrimFunc")),
+        "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
+        "For": (lambda x: isinstance(x, ir.For), _for),
+        "IfThenElse": (
+            lambda x: isinstance(x, ir.If),
+            lambda condition, then_case, else_case=None, span=None: ir.If(condition, then_case, else_case),
+        ),
+        "BufferStore": (lambda x: isinstance(x, ir.Store), _store),
+        "Store": (lambda x: isinstance(x, ir.Store), _store),
+        "SeqStmt": (lambda x: isinstance(x, ir.Seq), _sequence),
+        "Evaluate": (lambda x: isinstance(x, ir.Evaluate), _refused("Evaluate")),
+        "Allocate": (lambda x: isinstance(x, ir.Allocate), _refused("Allocate")),
+        "LetStmt": (lambda x: isinstance(x, ir.Let), _refused("LetStmt")),
+        "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
+        "AttrStmt": (lambda x: False, _refused("AttrStmt")),
+        "Block": (lambda x: False, _refused("Block")),
+        "Any": (
+            lambda x: False,
+            lambda span=None: var("any_dim"),
+        ),
+    }
+    return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
+
+
+TYPES: Final = _types()

@@ -1,0 +1,169 @@
+"""`tvm.tir.ir_builder`: nests written statement by statement.
+
+ib = tir.ir_builder.create()
+A = ib.buffer_ptr(ins[0])
+with ib.for_range(0, n, "i") as i:
+    with ib.if_scope(i < 8):
+        A[i] = A[i] + 1.0
+body = ib.get()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from bound.operation import buffer_tensor
+from bound.tensor import Tensor, element
+from bound.tir.build import dtype_of, operand, truth_value
+from bound.tir.calls import Buffer, ExternCall, decl_buffer
+from bound.tir.value import Operand, Value, parameter
+from intset.errors import InputError
+from intset.expr.node import Expr, Var, as_expr, const
+from intset.expr.range import Range
+from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
+
+_KINDS: Final = {
+    "serial": LoopKind.SERIAL,
+    "parallel": LoopKind.PARALLEL,
+    "vectorize": LoopKind.VECTORIZED,
+    "vectorized": LoopKind.VECTORIZED,
+    "unroll": LoopKind.UNROLLED,
+    "unrolled": LoopKind.UNROLLED,
+}
+
+
+class BufferVar:
+    """A buffer of a builder: `A[i]` reads, `A[i] = e` emits a store; a single index counts elements row-major."""
+
+    def __init__(self, builder: IRBuilder, tensor: Tensor) -> None:
+        self.builder, self.tensor = builder, tensor
+        self.dtype = tensor.dtype
+
+    def _place(self, indices: Any) -> tuple[Expr, ...]:
+        given = tuple(map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,)))
+        extents = self.tensor.extents
+        if len(given) == len(extents):
+            return given
+        if len(given) != 1:
+            raise InputError(f"{self.tensor.name} has {len(extents)} dimensions, not {len(given)}")
+        place: list[Expr] = []
+        rest = given[0]
+        for extent in reversed(extents[1:]):
+            place.append(rest % extent)
+            rest = rest // extent
+        return (rest, *reversed(place)) if extents else ()
+
+    def __getitem__(self, indices: Any) -> Operand:
+        return element(self.tensor, self._place(indices))
+
+    def __setitem__(self, indices: Any, value: Any) -> None:
+        self.builder.emit(Store(self.tensor, self._place(indices), operand(value)))
+
+    def asobject(self) -> BufferVar:
+        return self
+
+
+class IRBuilder:
+    """Builds a nest; see the module."""
+
+    def __init__(self) -> None:
+        self._open: list[list[Stmt]] = [[]]
+
+    def emit(self, stmt: Stmt | ExternCall | Expr | Value) -> None:
+        """Append a statement, or a call of a Python function."""
+        if isinstance(stmt, ExternCall):
+            buffers = [a for a in stmt.args if isinstance(a, (Buffer, BufferVar))]
+            tensors = tuple(buffer_tensor(a) if isinstance(a, Buffer) else a.tensor for a in buffers)
+            args = tuple(buffer_tensor(a) if isinstance(a, Buffer) else getattr(a, "tensor", a) for a in stmt.args)
+            stmt = Evaluate(ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
+        if not isinstance(stmt, Stmt):
+            raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
+        self._open[-1].append(stmt)
+
+    @contextmanager
+    def _block(self) -> Iterator[list[Stmt]]:
+        block: list[Stmt] = []
+        self._open.append(block)
+        try:
+            yield block
+        finally:
+            self._open.pop()
+
+    @contextmanager
+    def for_range(
+        self, begin: Any, end: Any, name: str = "i", dtype: str | None = None, kind: str = "serial", for_type: str = ""
+    ) -> Iterator[Var]:
+        """A loop over `[begin, end)`."""
+        if (for_type or kind) not in _KINDS:
+            raise InputError(f"kind of a loop is one of {', '.join(_KINDS)}, not {for_type or kind!r}")
+        var, low, high = Var(name), as_expr(begin), as_expr(end)
+        extent = high if low is const(0) else high - low
+        if low.is_const and high.is_const:
+            extent = const(int(high) - int(low))
+        with self._block() as block:
+            yield var
+        self.emit(For(var, Range(low, extent), seq(*block), _KINDS[for_type or kind]))
+
+    @contextmanager
+    def if_scope(self, cond: Any) -> Iterator[None]:
+        """A branch."""
+        with self._block() as block:
+            yield
+        self.emit(If(truth_value(cond), seq(*block)))
+
+    @contextmanager
+    def else_scope(self) -> Iterator[None]:
+        """The other branch of the `if_scope` before."""
+        last = self._open[-1][-1] if self._open[-1] else None
+        if not isinstance(last, If) or last.orelse is not None:
+            raise InputError("else_scope follows an if_scope")
+        with self._block() as block:
+            yield
+        self._open[-1][-1] = If(last.cond, last.then, seq(*block))
+
+    def let(self, var_name: str, value: Any) -> Any:
+        """A name for a value."""
+        e = operand(value)
+        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, dtype_of(e))
+        self.emit(Let(var, e))
+        return var
+
+    def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
+        """Storage of the block it stands in."""
+        tensor = buffer_tensor(decl_buffer(shape, dtype, name))
+        self.emit(Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
+        return BufferVar(self, tensor)
+
+    def buffer_ptr(self, buffer: Buffer, shape: Any = None) -> BufferVar:
+        """Access to a buffer."""
+        return BufferVar(self, buffer_tensor(buffer))
+
+    def likely(self, expr: Any) -> Any:
+        """The condition itself; the hint is for code generation."""
+        return expr
+
+    def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
+        """Refuse threads and other attributes; hints without a meaning here are dropped."""
+        if attr_key in ("thread_extent", "virtual_thread"):
+            raise InputError(f"scope_attr {attr_key} is not here: write the threads as loops (ib.for_range)")
+
+    def get(self) -> Stmt:
+        """The nest.
+
+        Raises
+        ------
+        InputError: a block is still open.
+        """
+        if len(self._open) != 1:
+            raise InputError("a block of the builder is still open")
+        return seq(*self._open[0])
+
+
+def create() -> IRBuilder:
+    """A new builder."""
+    return IRBuilder()
+
+
+__all__ = ["BufferVar", "IRBuilder", "create"]

@@ -1,0 +1,204 @@
+"""`tvm.target`: targets by their text, and functions with versions for targets.
+
+Only processors run here. A script may name any target and lower for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from intset.errors import InputError
+from intset.expr.printer import shown
+
+HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
+GPUS: Final = ("cuda", "opencl", "vulkan", "metal", "rocm", "webgpu", "nvptx", "gpu", "sdaccel", "aocl", "hexagon")
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """The kind of a target; `name` is the first word of its text."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target by its text: `Target("llvm -mcpu=core-avx2")`, a dictionary, or another target.
+
+    Attributes
+    ----------
+    text: what the script wrote, as one text.
+    """
+
+    text: str
+    _current: ClassVar[list[Target]] = []
+
+    def __init__(self, target: object, host: object = None) -> None:
+        if isinstance(target, dict):
+            options = (f"-{key}={value}" for key, value in target.items() if key != "kind")
+            target = " ".join((str(target.get("kind", "llvm")), *options))
+        text = target.text if isinstance(target, Target) else target
+        if not isinstance(text, str) or not text.split():
+            raise InputError(f"a target is a text such as 'llvm', not {shown(target)}")
+        object.__setattr__(self, "text", text)
+
+    @property
+    def kind(self) -> TargetKind:
+        return TargetKind(self.text.split()[0])
+
+    @property
+    def id(self) -> TargetKind:
+        """TVM's older name for `kind`."""
+        return self.kind
+
+    @property
+    def attrs(self) -> dict[str, str]:
+        """The options of the text: `-mcpu=core-avx2` is the entry `mcpu`."""
+        words = (word[1:].partition("=") for word in self.text.split()[1:] if word.startswith("-"))
+        return {key: value for key, _, value in words}
+
+    @property
+    def keys(self) -> list[str]:
+        """The words by which schedules of operators are chosen, most specific first."""
+        asked = [word for word in self.attrs.get("keys", "").split(",") if word]
+        family = ["cuda", "gpu"] if self.kind.name == "cuda" else ["gpu"] if self.kind.name in GPUS else ["cpu"]
+        return [*dict.fromkeys((*asked, self.kind.name, *family))]
+
+    @property
+    def device_name(self) -> str:
+        return self.attrs.get("device", "")
+
+    @property
+    def model(self) -> str:
+        return self.attrs.get("model", "unknown")
+
+    @property
+    def mcpu(self) -> str:
+        return self.attrs.get("mcpu", "")
+
+    @property
+    def libs(self) -> list[str]:
+        return [word for word in self.attrs.get("libs", "").split(",") if word]
+
+    @property
+    def max_num_threads(self) -> int:
+        return int(self.attrs.get("max_num_threads", 1024))
+
+    @property
+    def thread_warp_size(self) -> int:
+        return int(self.attrs.get("thread_warp_size", 32))
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether it is a processor."""
+        return self.kind.name in HOSTS
+
+    @classmethod
+    def current(cls, allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with` block."""
+        if not cls._current and not allow_none:
+            raise InputError("no target is set: write `with tvm.target.Target('llvm'):` around the call")
+        return cls._current[-1] if cls._current else None
+
+    def __enter__(self) -> Target:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._current.pop()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Target({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def _named(name: str) -> Callable[..., Target]:
+    def target(*options: str, **fields: object) -> Target:
+        words = [w for part in options for w in part.split()]
+        return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
+
+    target.__name__ = target.__qualname__ = name
+    target.__doc__ = f"The target `{name}`."
+    return target
+
+
+cuda, rocm, mali, opencl, vulkan = map(_named, ("cuda", "rocm", "opencl", "opencl", "vulkan"))
+arm_cpu, intel_graphics = _named("llvm"), _named("opencl")
+
+
+def create(target: object) -> Target:
+    """TVM's older name for `Target(...)`."""
+    return Target(target)
+
+
+def current_target(allow_none: bool = True) -> Target | None:
+    """`Target.current(allow_none)`."""
+    return Target.current(allow_none)
+
+
+@dataclass(eq=False)
+class GenericFunction:
+    """A function with versions for targets: a call takes the version of the current target, else the default.
+
+    Attributes
+    ----------
+    default: the version without a target; `None` refuses.
+    versions: by key of a target.
+    """
+
+    default: Callable[..., Any] | None = None
+    versions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def register(
+        self, keys: str | list[str], func: Callable[..., Any] | None = None, override: bool = True
+    ) -> Callable[..., Any]:
+        """Add a version for one or several keys; a decorator without `func`."""
+
+        def add(version: Callable[..., Any]) -> Callable[..., Any]:
+            self.versions.update(dict.fromkeys([keys] if isinstance(keys, str) else keys, version))
+            return version
+
+        return add if func is None else add(func)
+
+    def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
+        self.default = func
+
+    def get_packed_func(self) -> GenericFunction:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        target = Target.current()
+        found = next(
+            (self.versions[key] for key in (target.keys if target else ()) if key in self.versions), self.default
+        )
+        if found is None:
+            raise InputError(f"the function has no version for the target {target}")
+        return found(*args, **kwargs)
+
+
+def override_native_generic_func(name: str) -> Callable[[Callable[..., Any]], GenericFunction]:
+    """Decorate the default version of a function with versions for targets."""
+    return lambda func: GenericFunction(func)
+
+
+def generic_func(func: Callable[..., Any]) -> GenericFunction:
+    """Make a function with versions for targets of its default version."""
+    return GenericFunction(func)
+
+
+def get_native_generic_func(name: str) -> GenericFunction:
+    """A function with versions for targets, without a default."""
+    return GenericFunction()

@@ -1,0 +1,81 @@
+"""`tvm.testing`: comparison of arrays, and marks of tests."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from lowering.tvm.nd import Device, cpu, device
+from lowering.tvm.target import Target
+
+Test = TypeVar("Test", bound="Callable[..., Any]")
+
+
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
+    """Raise `AssertionError` unless shapes are equal and elements close."""
+    import numpy as np
+
+    left, right = np.asarray(actual), np.asarray(desired)
+    np.testing.assert_equal(left.shape, right.shape)
+    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol, verbose=True)
+
+
+def device_enabled(target: object) -> bool:
+    """Whether a target is a processor."""
+    return Target(target).runs_here
+
+
+def enabled_targets() -> list[tuple[str, Device]]:
+    """The targets that run here, each with its device."""
+    return [("llvm", cpu())]
+
+
+def uses_gpu(*tests: Test) -> Any:
+    """Mark a test; it stays as it is."""
+    return tests[0] if tests else lambda test: test
+
+
+requires_llvm = uses_gpu
+
+
+def requires_gpu(*tests: Test) -> Any:
+    """Skip a test: its device is not here."""
+    skip = unittest.skip("the device is not here")
+    return skip(tests[0]) if tests else skip
+
+
+requires_cuda = requires_opencl = requires_vulkan = requires_metal = requires_rocm = requires_gpu
+requires_cudagraph = requires_tensorcore = requires_nvptx = requires_hexagon = requires_gpu
+
+
+def parametrize_targets(*targets: Any) -> Any:
+    """Give a test `target` and `dev` of each target that runs here."""
+    import pytest
+
+    named = [t for t in targets if isinstance(t, (str, dict, Target))]
+    here = [t for t in named or ["llvm"] if device_enabled(t)]
+    mark = pytest.mark.parametrize(("target", "dev"), [(t, device(t)) for t in here])
+    return mark(targets[0]) if targets and callable(targets[0]) else mark
+
+
+def parameter(*values: Any, ids: Any = None) -> Any:
+    """A fixture with several values."""
+    import pytest
+
+    @pytest.fixture(params=values, ids=ids)
+    def fixture(request: Any) -> Any:
+        return request.param
+
+    return fixture
+
+
+def main() -> None:
+    """Run the tests of the script that calls it."""
+    import inspect
+    import sys
+
+    import pytest
+
+    frame = inspect.stack()[1]
+    sys.exit(pytest.main([frame.filename]))

@@ -1,0 +1,61 @@
+"""`tvm.tir`: the values of `bound.tir`, TVM's classes as types, and what scripts find beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bound import tir as values
+from bound.te import prod, sum
+from bound.tir import *
+from bound.tir.build import cast
+from bound.tir.calls import Buffer, call_intrin, decl_buffer
+from bound.tir.reduce import max_of, min_of
+from lowering.layout import IndexMap
+from lowering.tvm import ir_builder, stmt_functor
+from lowering.tvm.expressions import TYPES
+
+globals().update(TYPES)  # the table is the list of classes
+max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
+call_llvm_intrin = call_llvm_pure_intrin = call_intrin
+
+
+def add(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """`lhs + rhs`."""
+    return lhs + rhs
+
+
+def subtract(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """`lhs - rhs`."""
+    return lhs - rhs
+
+
+def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """`lhs * rhs`."""
+    return lhs * rhs
+
+
+def reinterpret(dtype: str, value: Any, span: object = None) -> Any:
+    """The bits of a value as another type; `value` itself where it has that type."""
+    return value if values.dtype_of(value) == dtype else call_intrin(dtype, "tir.reinterpret", value)
+
+
+__all__ = [
+    *values.__all__,
+    *TYPES,
+    "Buffer",
+    "IndexMap",
+    "add",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "cast",
+    "decl_buffer",
+    "ir_builder",
+    "max",
+    "min",
+    "multiply",
+    "prod",
+    "reinterpret",
+    "stmt_functor",
+    "subtract",
+    "sum",
+]

@@ -1,0 +1,89 @@
+"""Scripts of TVM run after `install()` unchanged, and with another import line."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from intset import InputError
+from lowering.tvm.installing import NOT_HERE, TvmFinder, install
+
+TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
+NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ")]
+CHANGED = (
+    TEXT.replace("import tvm.testing\n", "")
+    .replace("import tvm\n", "import lowering.tvm as tvm\n")
+    .replace("from tvm import", "from lowering.tvm import")
+)
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "tvm"}
+    for name in before:
+        del sys.modules[name]
+    install()
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tvm"]:
+        del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TvmFinder)]
+    sys.modules.update(before)
+
+
+def named(text: str, name: str, folder: Path) -> Callable[[], None]:
+    path = folder / "script.py"  # hybrid scripts are read from their file
+    path.write_text(text, encoding="utf-8")
+    module = types.ModuleType("script")
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    found: Callable[[], None] = getattr(module, name)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_runs_with_another_import_line(name: str, tmp_path: Path) -> None:
+    named(CHANGED, name, tmp_path)()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_runs_unchanged(name: str, tmp_path: Path) -> None:
+    named(TEXT, name, tmp_path)()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", NOT_HERE)
+def test_what_is_not_here_says_what_serves_instead(name: str) -> None:
+    with pytest.raises(ImportError, match=f"tvm.{name} is not here: "):
+        importlib.import_module(f"tvm.{name}")
+    with pytest.raises(ImportError, match=f"tvm.{name} is not here: "):
+        exec(f"from lowering.tvm import {name}")
+
+
+def test_the_operator_library_is_the_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("from .math import *\nfrom . import tag\n")
+    (tmp_path / "tag.py").write_text('ELEMWISE = "elemwise"\n')
+    (tmp_path / "math.py").write_text(
+        "import tvm\nfrom tvm import te\nfrom . import tag\n\n"
+        "@tvm.te.tag_scope(tag=tag.ELEMWISE)\ndef exp(x):\n"
+        "    return te.compute(x.shape, lambda *i: te.exp(x(*i)))\n"
+    )
+    script = (
+        f"import lowering.tvm\nlowering.tvm.install(topi={str(tmp_path)!r})\n"
+        "import tvm\nfrom tvm import te, topi\nimport tvm.topi.tag\n"
+        "assert topi.exp(te.placeholder((3,))).op.tag == tvm.topi.tag.ELEMWISE\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[3])
+    with pytest.raises(InputError, match="no folder of a Python package"):
+        install(topi=tmp_path / "nowhere")
+
+
+def test_another_tvm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tvm", types.ModuleType("tvm"))
+    with pytest.raises(InputError, match="apache-tvm is imported already"):
+        install()
