@@ -28,7 +28,6 @@ from intset.budgets import (
     SAMPLE_TRIES,
     SAMPLED_NODES,
 )
-from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder_until
 from intset.expr.node import Cond, Expr, Node, Var
@@ -405,6 +404,3 @@ def _divided(form: Linear, f: Expr) -> Linear:
         take_out(own, f)
         total = total.plus(atom(monomial_of(own)) if own else constant(1), k)
     return total
-
-
-__getattr__ = _renamed(globals(), {"Order": "OrderDecider"})
