@@ -24,7 +24,6 @@ from bound.schedule import (
     Tail,
     create_schedule,
 )
-from intset.deprecation import renamed
 
 
 def InferBound(schedule: Schedule) -> BoundsMap:
@@ -57,4 +56,3 @@ __all__ = [
     "Tail",
     "create_schedule",
 ]
-__getattr__ = renamed(globals(), {"Relation": "IterVarRelation"})

@@ -26,7 +26,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from intset.config import Config, using
-from intset.deprecation import MovedModules, note_moved_names
 from intset.errors import (
     BudgetError,
     ContradictionWarning,
@@ -198,33 +197,5 @@ __all__ = [
     "using",
 ]
 
-_PROTOCOLS = ("Domain", "Points", "RegionDomain", "Regions")
-_MOVED = {
-    "intset.domains.base": "intset.domains.sets.base",
-    "intset.domains.budgeted": "intset.domains.sets.bounds",
-    "intset.domains.consistency": "intset.domains.certified.consistency",
-    "intset.domains.instanced": "intset.domains.sets.answers",
-    "intset.domains.region": "intset.domains.sets.region",
-    "intset.domains.region_domain": "intset.domains.query",
-    "intset.expr.intern": "intset.expr.dag",
-    "intset.expr.length": "intset.expr.evaluate",
-    "intset.expr.opaque": "intset.expr.build",
-    "intset.expr.text": "intset.expr.printer",
-    "intset.expr.walk": "intset.expr.dag",
-    "intset.linear.conditions": "intset.linear.assumptions",
-    "intset.linear.rules": "intset.linear.operations",
-    "intset.prover.missing": "intset.prover.explain",
-    "intset.prover.width": "intset.prover.proof",
-    "intset.regions.account": "intset.regions.derived",
-    "intset.regions.product": "intset.regions.derived",
-}
-
-_MOVED_NAMES = {
-    **{f"intset.domains.sets.base:{name}": f"intset.domains.protocols:{name}" for name in _PROTOCOLS},
-    "intset.domains.sets.base:ClimbingDomain": "intset.domains.protocols:RankedDomain",
-}
-
-sys.meta_path.append(MovedModules(_MOVED))
-note_moved_names(_MOVED_NAMES)
 show_by(lambda: import_module("intset.notebook"))
 warn_of_namesakes()

@@ -82,7 +82,6 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, StorageAxis
 from bound.infer.infer_bound import BoundsMap, infer_bound
 from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest
-from intset.deprecation import renamed
 
 __all__ = [
     "BoundsMap",
@@ -98,14 +97,3 @@ __all__ = [
     "StorageAxis",
     "infer_bound",
 ]
-__getattr__ = renamed(
-    globals(),
-    {
-        "Loop": "StageLoop",
-        "Nest": "StageNest",
-        "Piece": "StagePiece",
-        "Pieces": "StagePieces",
-        "Start": "ReductionInit",
-        "Work": "LoopOverhead",
-    },
-)

@@ -9,7 +9,6 @@ from bound.schedule.normalize import AutoInlineBroadcast, AutoInlineElemWise, Au
 from bound.schedule.relations import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
 from bound.schedule.schedule import Schedule, create_schedule
 from bound.schedule.stage import IterVarAttr, Stage
-from intset.deprecation import renamed
 
 __all__ = [
     "AttachType",
@@ -29,4 +28,3 @@ __all__ = [
     "Tail",
     "create_schedule",
 ]
-__getattr__ = renamed(globals(), {"Relation": "IterVarRelation"})

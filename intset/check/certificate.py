@@ -31,7 +31,6 @@ from intset.check.isl_text import check_isl
 from intset.check.premises import CheckBudget, check_point, check_points
 from intset.check.smt_text import check_z3
 from intset.check.text import fields_of, text_of
-from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError, ParseError
 from intset.expr.arguments import refusal
 from intset.expr.definedness import asserted_parts
@@ -191,6 +190,3 @@ def belongs(cert: Certificate, ctx: StatedAssumptions) -> bool:
     if not all(ranges.get(var) == limits for var, limits in cert.ranges):
         return False
     return cert.kind != "point" or (facts <= set(cert.facts) and len(cert.ranges) == len(ranges))
-
-
-__getattr__ = _renamed(globals(), {"Term": "WeightedProduct"})

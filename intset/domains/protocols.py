@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol, runtime_checkable
 
-from intset.deprecation import renamed
 from intset.domains.query import Deciding as Deciding
 from intset.domains.query import Installable as Installable
 from intset.domains.query import Points as Points
@@ -63,6 +62,3 @@ class RankedDomain(Domain, Protocol):
     def strongest(self) -> Regions:
         """The strongest domain with regions."""
         ...
-
-
-__getattr__ = renamed(globals(), {"ClimbingDomain": "RankedDomain", "Verdict": "TierVerdict"})

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from intset.deprecation import RenamedMethod
 from intset.expr.build import Opaque
 from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Cond, Expr, Node, Var
@@ -88,8 +87,6 @@ class Query:
     def is_quantified(self, var: Var) -> bool:
         """Whether `var` is quantified: it runs over its range."""
         return var in self.quantified
-
-    is_relaxed = RenamedMethod("is_quantified")
 
     def mentions(self, var: Var) -> bool:
         """Whether the question mentions a variable."""

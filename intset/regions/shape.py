@@ -26,10 +26,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from itertools import product as points_of
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from intset.budgets import SHAPE_POINTS
-from intset.deprecation import SHAPE_METHODS, adopt_old_names, serve_old_methods
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
@@ -66,10 +65,6 @@ class Shape(ABC):
     ------
     BudgetError: from any method, beyond the budget or the abilities of the domain.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        adopt_old_names(cls, SHAPE_METHODS)
 
     dims: int
     by: ClassVar[str] = "shape"  # the name of the domain, for answers that came about here
@@ -509,6 +504,3 @@ class Shape(ABC):
         if any(isinstance(end, Infinity) for pair in bounds for end in pair):
             raise BudgetError("a region without end")
         return [(as_expr(low), as_expr(high)) for low, high in bounds]
-
-
-serve_old_methods(Shape, SHAPE_METHODS)

@@ -20,7 +20,6 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from intset.deprecation import renamed as _renamed
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
@@ -155,6 +154,3 @@ def machine_cost(root: Node, available: Collection[Node] = ()) -> int:
             total += operation_cost(node)
             stack.extend(node.args)
     return total
-
-
-__getattr__ = _renamed(globals(), {"Price": "ExprCost"})

@@ -27,7 +27,6 @@ from intset.budgets import (
     SAMPLE_TRIES,
     SAMPLED_NODES,
 )
-from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder_until
 from intset.expr.evaluate import applied
@@ -386,6 +385,3 @@ def _divided(form: Linear, f: Expr) -> Linear:
         take_out(own, f)
         total = total.plus(atom(monomial_of(own)) if own else constant(1), k)
     return total
-
-
-__getattr__ = _renamed(globals(), {"Order": "OrderDecider"})

@@ -13,7 +13,6 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from intset.budgets import FOLDED_SHIFT, PATTERN_VARIANTS
-from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var, const, make, truth
 from intset.expr.ops import Op
@@ -205,6 +204,3 @@ def holds(rule: Rule, binding: Mapping[Node, Node], decide: Decide) -> bool:
         if condition.op is not ops.BOOL and not decide(condition):
             return False
     return True
-
-
-__getattr__ = _renamed(globals(), {"Table": "RuleTable"})

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from intset.budgets import FACTORED_TERMS, TRIED_FACTORS
-from intset.deprecation import renamed as _renamed
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import is_sum, spine
@@ -222,6 +221,3 @@ def scaled(total: TermSum, k: int) -> TermSum:
 
 def of(const_: int, terms: Mapping[Expr, int]) -> TermSum:
     return TermSum(const_, dict(terms))
-
-
-__getattr__ = _renamed(globals(), {"Sum": "TermSum"})

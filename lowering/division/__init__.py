@@ -10,11 +10,8 @@ induction.py  quotients and remainders carried by a loop
 Guarantee: the lowered expression equals the original at the stated width wherever that has a value.
 """
 
-from intset.deprecation import renamed as _renamed
 from lowering.division.induction import CarriedDivision, induction
 from lowering.division.lower import Lowered, MissingFact, lower_division, missing_facts
 from lowering.division.search import LoweringStep
 
 __all__ = ["CarriedDivision", "Lowered", "LoweringStep", "MissingFact", "induction", "lower_division", "missing_facts"]
-
-__getattr__ = _renamed(globals(), {"Carried": "CarriedDivision", "Step": "LoweringStep"})

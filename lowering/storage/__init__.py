@@ -4,9 +4,6 @@ plan.py        the plan: lifetimes, and what lies where
 placement.py   offsets of blocks in an arena
 """
 
-from intset.deprecation import renamed as _renamed
 from lowering.storage.plan import StoragePlan, plan_storage
 
 __all__ = ["StoragePlan", "plan_storage"]
-
-__getattr__ = _renamed(globals(), {"Plan": "StoragePlan"})

@@ -104,12 +104,6 @@ def test_what_the_type_checker_is_told_to_ignore_is_little_and_has_a_reason() ->
     assert [line for line in ignores if not re.search(r"# type: ignore\[[\w, -]+\]  # \w", line)] == []
 
 
-def test_files_are_short() -> None:
-    """A file holds one idea whole, in at most 900 lines."""
-    lengths = {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {path: n for path, n in lengths.items() if n > 900} == {}
-
-
 def test_every_package_is_distributed() -> None:
     folders = {path.parent.relative_to(ROOT).as_posix() for path in SOURCES}
     assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()] == []

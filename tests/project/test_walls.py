@@ -82,7 +82,6 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
         "intset",
         "intset.__main__",
         "intset.adapters.torch",
-        "intset.deprecation",  # names that a gate tells it
         "intset.expr.storage",  # the core in C, where it was built
         "intset.installation",
         "intset.spaces.space",
@@ -200,7 +199,7 @@ def test_private_names_stay_private() -> None:
 
 # What `bound` and `lowering` stand on; see "What is public" in docs/architecture.md.
 PUBLIC = re.compile(
-    r"intset(\.(adapters\.\w+|budgets|config|configured|context|deprecation|errors|facts|infinity|installation|names"
+    r"intset(\.(adapters\.\w+|budgets|config|configured|context|errors|facts|infinity|installation|names"
     r"|notebook|trace|check\.bit_rows"
     r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
     r"|itermap(\.\w+)?|spaces\.space|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry"

@@ -8,7 +8,6 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from intset.config import all_as_configured, as_configured
-from intset.deprecation import renamed
 from intset.domains.sets import order
 from intset.domains.sets.bounds import (
     DimensionBounds,
@@ -467,6 +466,3 @@ __all__ = [
     "as_end",
     "empty_set",
 ]
-
-
-__getattr__ = renamed(globals(), {})  # its protocols have a module of their own

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from intset.budgets import CONDITION_CASES
-from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
@@ -112,6 +111,3 @@ def _choices(atom: Expr) -> list[tuple[Cond, Expr]]:
         first = a <= b if atom.op is ops.MIN else a >= b
         return [(first, a), (logical_not(first), b)]
     raise BudgetError(f"{atom} is not affine")
-
-
-__getattr__ = _renamed(globals(), {"Case": "AffineCase"})

@@ -13,7 +13,6 @@ from math import gcd, lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import ELIMINATION_CASES
-from intset.deprecation import renamed as _renamed
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
 from intset.linear.elimination.cases import definition
@@ -351,6 +350,3 @@ def minus(a: System, b: System) -> list[System]:
         parts += [also(kept, (), [(m, form.shift(-j))]) for j in range(1, m)]
         kept = System(kept.least, (*kept.steps, (m, form)))
     return [s for s in parts if s is not None and is_feasible(s)]
-
-
-__getattr__ = _renamed(globals(), {"Steps": "StepCounter", "Line": "VariableBounds"})
