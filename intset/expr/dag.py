@@ -64,36 +64,35 @@ class OperandNames:
     """
 
     __slots__ = ()
-    op: Any
-    args: tuple[Any, ...]
+    args: tuple[OperandNames, ...]
 
-    def _argument(self, position: int, count: int, name: str) -> Any:
+    def _argument(self, position: int, count: int, name: str) -> OperandNames:
         if len(self.args) != count:
             raise AttributeError(f"{self!r} has no {name}")
         return self.args[position]
 
     @property
-    def a(self) -> Any:
+    def a(self) -> OperandNames:
         """The left operand; that of a negation."""
         return self._argument(0, len(self.args) if len(self.args) in (1, 2) else 2, "a")
 
     @property
-    def b(self) -> Any:
+    def b(self) -> OperandNames:
         """The right operand."""
         return self._argument(1, 2, "b")
 
     @property
-    def condition(self) -> Any:
+    def condition(self) -> OperandNames:
         """The condition of a selection."""
         return self._argument(0, 3, "condition")
 
     @property
-    def true_value(self) -> Any:
+    def true_value(self) -> OperandNames:
         """What a selection is where its condition holds."""
         return self._argument(1, 3, "true_value")
 
     @property
-    def false_value(self) -> Any:
+    def false_value(self) -> OperandNames:
         """What a selection is elsewhere."""
         return self._argument(2, 3, "false_value")
 

@@ -20,7 +20,7 @@ from lowering.tvm.building import lower
 AXIS_SEPARATOR = "axis_separator"
 
 
-def var(  # type: ignore[no-redef]
+def var(  # type: ignore[no-redef]  # the star import brings the one that is no size
     name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any
 ) -> Any:
     """A variable of a script; an integer is a size, at least 0, so that `T.shape[0] == n` holds.
