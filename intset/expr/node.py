@@ -474,6 +474,8 @@ FLOATS = FloatOperators()
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return intern(Term, op, (a, b), None)
     if FLOATS.binary is not None and (isinstance(b, float) or isinstance(a, float)):
         promoted: Expr = FLOATS.binary(op.name, a, b)
         return promoted

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from intset.budgets import BIT_WIDTH, TAIL_BITS
 from intset.expr import ops
-from intset.expr.dag import postorder
+from intset.expr.dag import operations, postorder
 from intset.expr.node import Expr, Node, Var, const
 from intset.linear.bounds import Interval
 
@@ -30,8 +30,12 @@ _QUOTIENTS: Final = frozenset((ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRU
 
 def speaks_of_bits(roots: Sequence[Node]) -> bool:
     """Whether a bit operation, or a division by a power of two, occurs below the roots."""
-    nodes = postorder(roots)
-    return any(node.op in BITWISE or (node.op in _QUOTIENTS and _exponent(node.args[1]) is not None) for node in nodes)
+    present = frozenset[object]().union(*map(operations, roots))
+    if not BITWISE.isdisjoint(present):
+        return True
+    return not _QUOTIENTS.isdisjoint(present) and any(
+        node.op in _QUOTIENTS and _exponent(node.args[1]) is not None for node in postorder(roots)
+    )
 
 
 class BitForm(NamedTuple):
