@@ -267,7 +267,7 @@ CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
         (COPY, "X", tiles, 0, "'X' must be one array of f"),
         (COPY, "A", lambda i: [i // 4, i % 2], 0, "layout of A in f cannot be used: the map has no inverse"),
         (COPY, "A", lambda i, j: [i, j], 0, "layout of A in f cannot be used: a map of 1 old indices"),
-        (COPY, "A", lambda i: [i * 0.5], 0, "layout of A in f cannot be used: an operand must be an integer"),
+        (COPY, "A", lambda i: [i * 0.5], 0, "layout of A in f cannot be used: new index 0 must be an integer"),
         (COPY, "A", tiles, lambda i, j: 1 // 0, "the padding of A in f has no value at .3, 2."),
         (COPY, "A", 3, 0, "layout of A in f cannot be used: a map is a function"),
         (COPY, "A", IndexMap(tiles, (15,)), 0, "the layout of A in f has extent 0, 14, that of the map is 15"),

@@ -298,7 +298,7 @@ def test_random_schedules_survive(program: Program) -> None:
     same(simplify(f))
 
 
-@pytest.mark.parametrize("dtype", ["int99", "int65", "uint0", "int07", "int", "float12", "float128", "bool8"])
+@pytest.mark.parametrize("dtype", ["int99", "int65", "uint0", "int07", "integer", "float12", "float128", "bool8"])
 def test_an_unknown_type_is_refused_at_its_line(dtype: str) -> None:
     places = {
         f"def f(A: {dtype}[4]):\n    A[0] = A[1]": 1,

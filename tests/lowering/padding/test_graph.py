@@ -266,7 +266,7 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: graph.input("v", (14, 0), "int32"), "extent 1 of v"),
         (lambda: graph.input("v", 14, "int32"), "the shape of v"),
         (lambda: graph.input("v", (), "int32"), "the shape of v"),
-        (lambda: graph.input("v", (14,), "int"), "the type of v"),
+        (lambda: graph.input("v", (14,), "integer"), "the type of v"),
     ]:
         with pytest.raises(InputError, match=words):
             call()
