@@ -7,8 +7,8 @@
 A *column* is a bit of a variable; column 0 is the constant 1. A variable without a constant end is its low bits plus a
 power of two times a *tail*, the number above these bits. `^`, shifts, and products, quotients and remainders by powers
 of two permute, cut and add rows; `&` and `|` with a number select them; a sum or difference is exact where no bit
-carries. Any other term whose interval is known becomes columns of its own: a *fresh* term, about which only its width
-is known.
+carries. Any other term whose interval is known becomes columns of its own: a *fresh* term, known by its
+width alone.
 
 Invariant of a form: its value is `sum(2**p * rows[p])` plus `sum(c * tail)`, and `2**len(rows)` divides each `c`.
 """
@@ -63,7 +63,7 @@ class Columns:
     places: the columns of each term, from bit 0 on.
     offsets: for variables that start at a multiple of a power of two that covers them, that start.
     tails: for terms without a constant end, the number of bits below the tail.
-    fresh: terms about which only the width is known, with the reason.
+    fresh: terms known by their width alone, each with the reason.
     is_whole: whether the columns take all values, since each extent is a power of two.
     """
 
@@ -260,7 +260,7 @@ def _times(a: BitForm, factor: int) -> BitForm:
 
 
 def _by_number(combined: Callable[[BitForm, int], BitForm]) -> Callable[..., BitForm]:
-    """The row of an operation of which one operand is a number, on either side if it is symmetric."""
+    """Reads an operation with a number as one operand, a symmetric one on either side."""
 
     def row(node: Expr, a: BitForm, b: BitForm) -> BitForm:
         left, right = node.args

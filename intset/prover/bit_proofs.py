@@ -216,7 +216,7 @@ def _is_multiple(node: Expr) -> bool:
 
 
 def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:
-    """A multiple of one variable, and the rows below it: `i*128` and seven rows."""
+    """Split a form into a multiple of one variable and the rows below: `i*128` and seven rows."""
     if form.high:
         (v, factor), *others = form.high.items()
         if others:

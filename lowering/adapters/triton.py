@@ -93,7 +93,7 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
 
     Raises
     ------
-    LayoutError: the map has an extent that is no power of two, or is not linear.
+    LayoutError: an extent is no power of two, or the map is not linear.
 
     >>> to_bases(IndexMap(lambda y, x: [y, x ^ (y % 2)], (4, 2)))
     ({'y': [[1, 1], [2, 0]], 'x': [[0, 1]]}, {'dim0': 4, 'dim1': 2})

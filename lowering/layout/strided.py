@@ -47,7 +47,7 @@ Mode: TypeAlias = tuple[Extent, Extent]  # extent and stride
 
 
 class MapMaker:
-    """The class `IndexMap`, which stands above this module and is set by it."""
+    """A hook: `index_map.py`, which stands above this module, sets `make` to `IndexMap`."""
 
     __slots__ = ("make",)
     make: Callable[[Callable[..., list[Expr]], tuple[Extent, ...], Context], IndexMap]

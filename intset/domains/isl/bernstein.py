@@ -271,7 +271,7 @@ def _padded(row: AffineRow, params: int) -> AffineRow:
 
 
 def _largest(bounds: Iterable[_Bound]) -> list[_Bound]:
-    """The bounds without those that another one exceeds by a constant, attained ones first."""
+    """Drop each bound that another one exceeds by a constant; of equal ones keep the attained one."""
     kept: list[_Bound] = []
     for one in bounds:
         rest = []
