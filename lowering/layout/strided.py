@@ -14,7 +14,8 @@ operation     definition                                                 conditi
                                                                          do not carry
 `complement`  disjoint from the layout, ascending, fills up to `size`    the layout's modes do not overlap; each
                                                                          stride is a multiple of the modes below it
-inverses      `right(a)`: a(right(k)) = k;   `left(a)`: left(a(k)) = k   left: as for the complement
+inverses      `right(a)`: a(right(k)) = k;   `left(a)`: left(a(k)) = k   left: no mode overlaps, and each stride
+                                                                         divides the next
 ============  =========================================================  ==========================================
 
 Source: A Note on the Algebra of CuTe Layouts, 2024.
@@ -314,11 +315,31 @@ class Layout(Configured):
 
         Raises
         ------
-        LayoutError: a stride 0, or as for `complement`.
+        LayoutError: a stride 0, modes that overlap, or a stride that the next one is no multiple of.
         """
         if any(self._equal(d, 0) and not self._equal(extent, 1) for extent, d in self.modes):
             raise LayoutError(f"{self} repeats an offset: a stride is 0")
-        return _joined([self, self.complement()], self.ctx).right_inverse()
+        steps: dict[Mode, Extent] = {}
+        step: Extent = 1
+        for mode in self.modes:
+            steps[mode] = step
+            step = _short(self._known, step * mode[0])
+        found: list[Mode] = []  # an offset's digits from the lowest on: each is a mode, up to the next stride
+        ascending = self._ascending()
+        for k, (extent, d) in enumerate(ascending):
+            if k == 0 and not self._equal(d, 1):
+                found.append((d, 0))
+            if k + 1 < len(ascending):
+                after = ascending[k + 1][1]
+                if not self._at_most(extent * d, after):
+                    raise LayoutError(f"{self} overlaps itself, or is not proved not to: {extent * d} is above {after}")
+                radix = self._quotient(after, d)
+                if radix is None:
+                    raise LayoutError(f"{d} is not proved to divide the stride {after}")
+                found.append((radix, steps[extent, d]))
+            else:
+                found.append((extent, steps[extent, d]))
+        return self._like(found).coalesce()
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
