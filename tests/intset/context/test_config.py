@@ -133,7 +133,7 @@ def test_unknown_settings_are_refused(project, monkeypatch):
         ask()
     monkeypatch.delenv("INTSET_FOO")
     ask()
-    assert not any(name.startswith("INTSET_") for name in os.environ)
+    assert {name for name in os.environ if name.startswith("INTSET_")} <= {"INTSET_PURE"}
 
 
 @pytest.mark.parametrize("text", ['tool = "x"', "tool = 3", "[[tool]]\na = 1", "[tool]\nintset = 3",
