@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import random
 from collections import Counter
 from dataclasses import replace
@@ -171,7 +172,7 @@ class DrawnBits:
         return self.rng.choice([a.eq(b), a.ne(b), a < b + self.rng.randint(0, 20), a <= b])
 
 
-@pytest.mark.parametrize("first", daily(range(0, 10_000, 200), 10))
+@pytest.mark.parametrize("first", daily(range(0, 10_000, 200), 25))
 def test_drawn_values_against_enumeration(first):
     exact = whole = 0
     for seed in range(first, first + 200):
@@ -190,7 +191,7 @@ def test_drawn_values_against_enumeration(first):
     assert exact >= 0.65 * whole, (exact, whole)  # the rest carries, or may be negative
 
 
-@pytest.mark.parametrize("first", daily(range(0, 6_000, 200), 10))
+@pytest.mark.parametrize("first", daily(range(0, 6_000, 200), 15))
 def test_drawn_proofs_against_enumeration(first):
     kinds: Counter[str] = Counter()
     for seed in range(first, first + 200):
@@ -223,7 +224,7 @@ def test_drawn_proofs_against_enumeration(first):
     assert kinds["bits"] >= 5
 
 
-@pytest.mark.parametrize("first", daily(range(0, 2_000, 50), 10))
+@pytest.mark.parametrize("first", daily(range(0, 2_000, 50), 20))
 def test_drawn_maps_against_enumeration(first):
     for seed in range(first, first + 50):
         drawn = DrawnBits(seed)
@@ -255,6 +256,69 @@ def test_drawn_maps_against_enumeration(first):
         for image, ((*source,),) in images.items():
             at = dict(zip(places, image, strict=True))
             assert [evaluate(inverse[v], at) for v in variables] == source, (seed, exprs, inverse)
+
+
+class MachineWords:
+    """Terms of `DrawnBits` as z3's bit-vectors, of a width that no term exceeds: a second reading of each operation."""
+
+    WIDTH = 40
+
+    def __init__(self, z3) -> None:
+        self.z3 = z3
+
+    def term(self, e: Expr):
+        z3 = self.z3
+        if isinstance(e, Var):
+            return z3.BitVec(e.name, self.WIDTH)
+        if e.is_const:
+            return z3.BitVecVal(e.data, self.WIDTH)
+        a, b = (self.term(arg) for arg in e.args)
+        return {
+            "add": lambda: a + b,
+            "sub": lambda: a - b,
+            "mul": lambda: a * b,
+            "bitand": lambda: a & b,
+            "bitor": lambda: a | b,
+            "bitxor": lambda: a ^ b,
+            "shl": lambda: a << b,
+            "shr": lambda: a >> b,
+            # divisors are powers of two: an arithmetic shift and a mask round down, as floor division does
+            "floordiv": lambda: a >> e.args[1].data.bit_length() - 1,
+            "floormod": lambda: a & e.args[1].data - 1,
+        }[e.op.name]()
+
+    def refutation(self, drawn: DrawnBits, a: Expr, b: Expr, relation):
+        """A point of the box where the relation of the two words does not hold; `None` where it always does."""
+        solver = self.z3.Solver()
+        for v, span in drawn.box.items():
+            word = self.term(v)
+            solver.add(word >= span.start, word < span.stop)
+        solver.add(self.z3.Not(relation(self.term(a), self.term(b))))
+        if solver.check() == self.z3.unsat:
+            return None
+        model = solver.model()
+        return {v: model.eval(self.term(v), model_completion=True).as_signed_long() for v in drawn.box}
+
+
+@pytest.mark.parametrize("first", daily(range(0, 1_000, 50), 20))
+def test_drawn_proofs_beside_bit_vectors(first):
+    words = MachineWords(pytest.importorskip("z3"))
+    statuses: Counter[str] = Counter()
+    for seed in range(first, first + 50):
+        drawn = DrawnBits(seed)
+        a = drawn.term()
+        b = a ^ drawn.variables[0] ^ drawn.variables[0] >> drawn.rng.randint(0, 4) if seed % 2 else drawn.term(1)
+        relation = [operator.eq, operator.ne, operator.lt, operator.le][seed % 4]
+        goal = {operator.eq: a.eq(b), operator.ne: a.ne(b), operator.lt: a < b, operator.le: a <= b}[relation]
+        found = words.refutation(drawn, a, b, relation)
+        ctx = Context(drawn.ranges)
+        proof = ctx.prove(goal)
+        assert proof.status == ("proved" if found is None else "refuted"), (seed, goal, found)
+        assert found is None or not evaluate(goal, found)
+        with using(tiers="bits"):
+            assert ctx.prove(goal).status in (proof.status, "unknown"), (seed, goal)
+        statuses[proof.status] += 1
+    assert min(statuses["proved"], statuses["refuted"]) >= 3
 
 
 def test_a_forged_certificate_is_refused():
