@@ -160,7 +160,7 @@ TOTAL_NODES: Final = 2_000
 """`bound.infer.answers.region`: nodes of a closed total; a longer one is a numeric function."""
 FORM_OPERATIONS: Final = 200_000
 """`intset.domains.isl.count`: operations of isl for one closed count."""
-COUNTED_CONES: Final = 3_000
+COUNTED_CONES: Final = 6_000
 """`intset.domains.isl.cones`: cones of one closed count."""
 NUMBER_CONES: Final = 200
 """`intset.domains.isl.count`: the same for a number; a scan follows beyond."""

@@ -26,18 +26,18 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import comb, factorial, gcd, lcm
+from math import comb, factorial, gcd, lcm, perm, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intset.budgets import COUNTED_CONES, COUNTED_DIMENSIONS, COUNTED_VERTICES
 from intset.errors import BudgetError
 from intset.expr.node import Expr
 from intset.installation import load
-from intset.linear.form import ZERO, Linear, atom, monomial_of
+from intset.linear.form import Linear, atom, monomial_of
 from intset.linear.lattice import Vector, echelon, integer_inverse, reduced_basis
 
 if TYPE_CHECKING:
@@ -304,10 +304,11 @@ Rows = tuple[Vector, ...]
 
 
 class SignedCone(NamedTuple):
-    """Unimodular rows at a vertex, counted with a sign."""
+    """Unimodular rows at a vertex, counted with a sign, and the edges of their cone, the columns of the inverse."""
 
     sign: int
     rows: Rows
+    edges: Rows
     vertex: ParametricVertex
 
 
@@ -316,7 +317,7 @@ class ConeCutter:
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
-        self._known: dict[Rows, list[tuple[int, Rows]]] = {}
+        self._known: dict[Rows, list[tuple[int, Rows, Rows]]] = {}
 
     def unimodular(self, inequalities: Sequence[AffineRow], vertex: ParametricVertex) -> list[SignedCone]:
         """The tangent cone at a vertex as signed unimodular cones."""
@@ -326,22 +327,23 @@ class ConeCutter:
             if simplex not in self._known:
                 self._known[simplex] = self._cut(simplex)
             self._spend(len(self._known[simplex]))
-            found += [SignedCone(sign, cone, vertex) for sign, cone in self._known[simplex]]
+            found += [SignedCone(*cone, vertex) for cone in self._known[simplex]]
         return found
 
-    def _cut(self, rows: Rows) -> list[tuple[int, Rows]]:
-        """Signed unimodular cones whose sum is the cone of `rows`, up to cones of lower dimension.
+    def _cut(self, rows: Rows) -> list[tuple[int, Rows, Rows]]:
+        """Signed unimodular cones, with their edges, whose sum is the cone of `rows`, up to cones of lower dimension.
 
         A short vector of the lattice of a cone replaces each of its rows in turn; the determinants shrink.
         """
-        waiting, whole = {rows: 1}, dict[Rows, int]()
+        waiting, signs, edges = {rows: 1}, dict[Rows, int](), dict[Rows, Rows]()
         while waiting:
             cone, sign = waiting.popitem()
             if not sign:
                 continue
             inverse, determinant = integer_inverse(cone)
             if determinant == 1:
-                whole[cone] = whole.get(cone, 0) + sign
+                signs[cone] = signs.get(cone, 0) + sign
+                edges[cone] = tuple(zip(*inverse, strict=True))
                 continue
             self._spend(1)
             weights = _short_vector(inverse)
@@ -351,7 +353,7 @@ class ConeCutter:
                 if weight:
                     part = tuple(sorted((*cone[:k], pivot, *cone[k + 1 :])))
                     waiting[part] = waiting.get(part, 0) + (sign if weight > 0 else -sign)
-        return [(sign, cone) for cone, sign in whole.items() if sign]
+        return [(sign, cone, edges[cone]) for cone, sign in signs.items() if sign]
 
     def _spend(self, cones: int) -> None:
         self._left -= cones
@@ -426,29 +428,53 @@ def _short_vector(inverse: Sequence[Vector]) -> Vector:
 
 # -- quasi-polynomials -------------------------------------------------------------------------------------------------
 
-Monomial = tuple[int, ...]  # numbers of atoms, ascending
-Polynomial = dict[Monomial, Fraction]
+Monomial = int  # the exponents of the atoms, `_EXPONENT_BITS` bits each: a product of monomials is their sum
+Polynomial = dict[Monomial, int]
+_EXPONENT_BITS = COUNTED_DIMENSIONS.bit_length()
+_EXPONENT_MASK = (1 << _EXPONENT_BITS) - 1
+
+
+class _Ceiling(NamedTuple):
+    """`numerator / divisor`, an integer at all parameters."""
+
+    numerator: Polynomial
+    divisor: int
 
 
 class _Atoms:
     """The atoms of one count: parameters, then remainders in one normal form."""
 
-    def __init__(self, params: Sequence[Expr]) -> None:
+    def __init__(self, params: Sequence[Expr], dims: int) -> None:
         self.params = params
+        self.dims = dims
         self.remainders: dict[tuple[Vector, int, int], int] = {}
-        self.moduli: dict[int, int] = {}  # of remainders, by number
+        self.short: list[tuple[int, int]] = []  # places and moduli of remainders whose powers need reduction
+        self._ceilings: dict[tuple[Vector, int], _Ceiling] = {}
 
-    def ceiling(self, slopes: Sequence[Fraction], start: Fraction) -> Polynomial:
-        """The least integer that is at least `slopes . p + start`."""
-        modulus = lcm(start.denominator, *(x.denominator for x in slopes))
-        scaled, constant = [int(x * modulus) for x in slopes], int(start * modulus)
+    def ceiling(self, row: Vector, vertex: ParametricVertex) -> _Ceiling:
+        """The least integer that is at least `row . vertex`."""
+        known = self._ceilings.get((row, id(vertex)))
+        if known is None:
+            known = self._ceilings[row, id(vertex)] = self._ceiling(row, vertex)
+        return known
+
+    def _ceiling(self, row: Vector, vertex: ParametricVertex) -> _Ceiling:
+        used = [(k, at) for k, at in zip(row, vertex, strict=True) if k]
+        modulus = lcm(*(x.denominator for _, (slopes, start) in used for x in (*slopes, start)))
+        constant = sum(k * start.numerator * (modulus // start.denominator) for k, (_, start) in used)
+        scaled = [
+            sum(k * slopes[p].numerator * (modulus // slopes[p].denominator) for k, (slopes, _) in used)
+            for p in range(len(self.params))
+        ]
+        shared = gcd(modulus, constant, *scaled)
+        modulus, constant, scaled = modulus // shared, constant // shared, [x // shared for x in scaled]
         factor, number, shift = self._remainder([-x for x in scaled], -constant, modulus)
-        found: Polynomial = {(k,): Fraction(x, modulus) for k, x in enumerate(scaled) if x}
+        found = {1 << _EXPONENT_BITS * k: x for k, x in enumerate(scaled) if x}
         if constant + shift:
-            found[()] = Fraction(constant + shift, modulus)
+            found[0] = constant + shift
         if number is not None:
-            found[(number,)] = Fraction(factor, modulus)
-        return found
+            found[1 << _EXPONENT_BITS * number] = factor
+        return _Ceiling(found, modulus)
 
     def _remainder(self, slopes: Sequence[int], constant: int, modulus: int) -> tuple[int, int | None, int]:
         """`(slopes . p + constant) % modulus` as `factor * atom + shift`; no atom where it is constant.
@@ -465,107 +491,96 @@ class _Atoms:
         if mirrored < own:
             own, shift, factor = mirrored, shift + factor * (modulus - 1), -factor
         key = (*own, modulus)
-        number = self.remainders.setdefault(key, len(self.params) + len(self.remainders))
-        self.moduli[number] = modulus
+        number = self.remainders.get(key)
+        if number is None:
+            number = self.remainders[key] = len(self.params) + len(self.remainders)
+            if modulus <= self.dims:
+                self.short.append((_EXPONENT_BITS * number, modulus))
         return factor, number, shift
 
-    def product(self, a: Polynomial, b: Polynomial) -> Polynomial:
-        """The product, with powers of each remainder below its modulus."""
+    def times(self, a: Polynomial, linear: Polynomial) -> Polynomial:
+        """The product with a linear form, with powers of each remainder below its modulus."""
         found: Polynomial = {}
-        for m, x in a.items():
-            for n, y in b.items():
-                _add(found, self._low_powers(tuple(sorted((*m, *n)))), x * y)
+        for n, y in linear.items():
+            for m, x in a.items():
+                found[m + n] = found.get(m + n, 0) + x * y
+        for place, modulus in self.short:
+            if not any(n >> place & _EXPONENT_MASK for n in linear):
+                continue
+            for m in [m for m in found if m >> place & _EXPONENT_MASK == modulus]:
+                x = found.pop(m)
+                for k, y in enumerate(_power_below(modulus)):
+                    low = m - (modulus - k << place)
+                    found[low] = found.get(low, 0) + x * y
         return found
 
-    def _low_powers(self, monomial: Monomial) -> Polynomial:
-        for number in dict.fromkeys(monomial):
-            modulus, power = self.moduli.get(number), monomial.count(number)
-            if modulus is not None and power >= modulus:
-                rest = tuple(other for other in monomial if other != number)
-                found: Polynomial = {}
-                for low, x in enumerate(_power_below(modulus, power)):
-                    if x:
-                        _add(found, self._low_powers(tuple(sorted((*rest, *(number,) * low)))), x)
-                return found
-        return {monomial: Fraction(1)}
-
-    def form(self, total: Polynomial) -> tuple[Linear, int]:
+    def form(self, total: Polynomial, denominator: int) -> tuple[Linear, int]:
         """The polynomial as a numerator over the expressions of the atoms, and a denominator."""
-        denominator = lcm(*(x.denominator for x in total.values())) if total else 1
-        leaves: dict[int, Expr] = dict(enumerate(self.params))
-        for (slopes, constant, modulus), number in self.remainders.items():
+        shared = gcd(denominator, *total.values())
+        leaves: list[Expr] = list(self.params)
+        for slopes, constant, modulus in self.remainders:
             inside = Linear(constant, {})
             for param, k in zip(self.params, slopes, strict=True):
                 inside = inside.plus(atom(param), k)
-            leaves[number] = inside.expr() % modulus
-        numerator = ZERO
-        for monomial, x in total.items():
-            whole = int(x * denominator)
-            term = Linear(0, {monomial_of([leaves[k] for k in monomial]): whole}) if monomial else Linear(whole, {})
-            numerator = numerator.plus(term)
-        return numerator, denominator
+            leaves.append(inside.expr() % modulus)
+        terms: dict[
+            Expr, int
+        ] = {}  # parameters may be products of others, so one expression may stand for two monomials
+        for monomial, x in sorted(total.items()):
+            if x and monomial:
+                own = monomial_of([leaf for k, leaf in enumerate(leaves) for _ in range(_exponent(monomial, k))])
+                terms[own] = terms.get(own, 0) + x // shared
+        kept = {own: x for own, x in terms.items() if x}
+        return Linear(total.get(0, 0) // shared, kept), denominator // shared
 
 
-def _add(total: Polynomial, more: Mapping[Monomial, Fraction], factor: Fraction) -> None:
-    for monomial, x in more.items():
-        x = total.get(monomial, Fraction(0)) + x * factor
-        if x:
-            total[monomial] = x
-        else:
-            total.pop(monomial, None)
+def _exponent(monomial: Monomial, number: int) -> int:
+    return monomial >> _EXPONENT_BITS * number & _EXPONENT_MASK
 
 
 @cache
-def _power_below(modulus: int, power: int) -> tuple[Fraction, ...]:
-    """The polynomial of degree below `modulus` that equals `r**power` at r = 0, ..., modulus - 1, by Lagrange."""
-    found = [Fraction(0)] * modulus
+def _power_below(modulus: int) -> tuple[int, ...]:
+    """The coefficients of the polynomial of degree below `modulus` that equals `r**modulus` at r = 0, ..., modulus - 1.
+
+    `r * (r - 1) * ... * (r - modulus + 1)` is 0 there, and its first coefficient is 1.
+    """
+    zero = [1]
     for node in range(modulus):
-        basis = [Fraction(1)]
-        for other in range(modulus):
-            if other != node:
-                shifted = [Fraction(0), *basis]
-                basis = [
-                    (a - other * b) / (node - other)
-                    for a, b in itertools.zip_longest(shifted, basis, fillvalue=Fraction(0))
-                ]
-        found = [x + node**power * y for x, y in zip(found, basis, strict=True)]
-    return tuple(found)
+        zero = [a - node * b for a, b in zip([0, *zero], [*zero, 0], strict=True)]
+    return tuple(-x for x in zero[:modulus])
 
 
 def _points_of(cones: Sequence[SignedCone], params: Sequence[Expr]) -> tuple[Linear, int]:
     """Sum the shares of all cones: the number of points of the polytope, as numerator and denominator."""
-    atoms = _Atoms(params)
     dims = len(cones[0].rows)
-    edges = [[tuple(column) for column in zip(*_signed_inverse(cone.rows), strict=True)] for cone in cones]
-    direction = _generic(edges, dims)
+    atoms = _Atoms(params, dims)
+    direction = _generic((cone.edges for cone in cones), dims)
+    shares: dict[int, Polynomial] = {}  # numerators, by denominator
+    for cone in cones:
+        speeds = [sum(a * b for a, b in zip(direction, edge, strict=True)) for edge in cone.edges]
+        ceilings = [atoms.ceiling(row, cone.vertex) for row in cone.rows]
+        divisor = lcm(*(one.divisor for one in ceilings))
+        start: Polynomial = {}  # `divisor` times the exponent m
+        for (numerator, own_divisor), speed in zip(ceilings, speeds, strict=True):
+            for monomial, x in numerator.items():
+                start[monomial] = start.get(monomial, 0) + x * speed * (divisor // own_divisor)
+        series, scale = _todd(speeds)
+        # sum over j of m**j / j! * series[dims - j], times `divisor**dims * dims! * scale`, by Horner's scheme
+        share: Polynomial = {0: series[0]}
+        for j in reversed(range(dims)):
+            share = atoms.times(share, start)
+            share[0] = share.get(0, 0) + perm(dims, dims - j) * divisor ** (dims - j) * series[dims - j]
+        denominator = divisor**dims * factorial(dims) * scale * prod(speeds)
+        sign = cone.sign * (-1) ** dims * (1 if denominator > 0 else -1)
+        sum_ = shares.setdefault(abs(denominator), {})
+        for monomial, x in share.items():
+            sum_[monomial] = sum_.get(monomial, 0) + sign * x
+    common = lcm(*shares)
     total: Polynomial = {}
-    for cone, own in zip(cones, edges, strict=True):
-        speeds = [sum(a * b for a, b in zip(direction, edge, strict=True)) for edge in own]
-        start: Polynomial = {}
-        for row, speed in zip(cone.rows, speeds, strict=True):
-            slopes = [
-                sum((k * at[0][p] for k, at in zip(row, cone.vertex, strict=True)), Fraction(0))
-                for p in range(len(params))
-            ]
-            constant = sum((k * at[1] for k, at in zip(row, cone.vertex, strict=True)), Fraction(0))
-            _add(start, atoms.ceiling(slopes, constant), Fraction(speed))
-        series = _todd(speeds)
-        share: Polynomial = {(): Fraction(1, factorial(dims))}
-        for j in reversed(range(dims)):  # sum of start**j / j! * series[dims - j], by Horner's scheme
-            share = atoms.product(share, start)
-            if series[dims - j]:
-                _add(share, {(): series[dims - j]}, Fraction(1, factorial(j)))
-        scale = Fraction(cone.sign * (-1) ** dims)
-        for speed in speeds:
-            scale /= speed
-        _add(total, share, scale)
-    return atoms.form(total)
-
-
-def _signed_inverse(rows: Rows) -> list[Vector]:
-    """The inverse of a unimodular matrix."""
-    inverse, _ = integer_inverse(rows)
-    return inverse
+    for denominator, share in shares.items():
+        for monomial, x in share.items():
+            total[monomial] = total.get(monomial, 0) + x * (common // denominator)
+    return atoms.form(total, common)
 
 
 def _generic(edges: Iterable[Sequence[Vector]], dims: int) -> Vector:
@@ -579,14 +594,24 @@ def _generic(edges: Iterable[Sequence[Vector]], dims: int) -> Vector:
     raise BudgetError("no generic direction of small numbers", "COUNTED_CONES")
 
 
-def _todd(speeds: Sequence[int]) -> list[Fraction]:
-    """The coefficients of t**0, ..., t**k of the product of `c*t / (exp(c*t) - 1)` over all k speeds c."""
+def _todd(speeds: Sequence[int]) -> tuple[list[int], int]:
+    """The coefficients of t**0, ..., t**k of the product of `c*t / (exp(c*t) - 1)` over all k speeds c, and their
+    denominator."""
     size = len(speeds) + 1
-    found = [Fraction(1), *[Fraction(0)] * (size - 1)]
+    terms, denominator = _todd_terms(size)
+    found = [1, *[0] * (size - 1)]
     for c in speeds:
-        factor = [_bernoulli(j) * c**j / factorial(j) for j in range(size)]
-        found = [sum((found[i] * factor[j - i] for i in range(j + 1)), Fraction(0)) for j in range(size)]
-    return found
+        factor = [x * c**j for j, x in enumerate(terms)]
+        found = [sum(found[i] * factor[j - i] for i in range(j + 1)) for j in range(size)]
+    return found, denominator ** len(speeds)
+
+
+@cache
+def _todd_terms(size: int) -> tuple[list[int], int]:
+    """The first coefficients of `t / (exp(t) - 1)`, and their denominator."""
+    terms = [_bernoulli(j) / factorial(j) for j in range(size)]
+    denominator = lcm(*(x.denominator for x in terms))
+    return [int(x * denominator) for x in terms], denominator
 
 
 @cache
