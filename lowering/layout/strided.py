@@ -249,18 +249,25 @@ class Layout(Configured):
                 return
 
     def complement(self, size: IntLike = 1) -> Layout:
-        """The layout whose offsets, added to those of this one, are ascending, disjoint and fill `size`.
+        """The layout whose offsets, added to those of this one, are ascending and disjoint, and fill `size`.
+
+        Below a stride that is no multiple of the modes under it, `(4,6):(1,6)`, the last offsets stay unfilled.
 
         Raises
         ------
-        LayoutError: modes overlap, strides are not ordered, or one is no multiple of the modes below it.
+        LayoutError: modes overlap, or strides are not proved to be ordered.
         """
+        return self._complement(size, is_whole=False)
+
+    def _complement(self, size: IntLike, is_whole: bool) -> Layout:
         found: list[Mode] = []
         filled: Extent = 1
         for extent, d in self._ascending():
             if not self._at_most(filled, d):
                 raise LayoutError(f"{self} overlaps itself, or is not proved not to: {filled} is above the stride {d}")
             gap = self._quotient(d, filled)
+            if gap is None and not is_whole and isinstance(d, int) and isinstance(filled, int):
+                gap = d // filled
             if gap is None:
                 raise LayoutError(f"{filled} is not proved to divide the stride {d}")
             found.append((gap, filled))
@@ -287,12 +294,12 @@ class Layout(Configured):
             tiles = [mode.divide(one) for mode, one in zip(self, tiler, strict=False)]
             return _joined([*tiles, *list(self)[len(tiler) :]], self.ctx)
         tile = tiler if isinstance(tiler, Layout) else Layout(_size(tiler, "a tile"), 1, self.ctx)
-        return _joined([tile, tile.complement(self.size)], self.ctx).then(self)
+        return _joined([tile, tile._complement(self.size, is_whole=True)], self.ctx).then(self)
 
     def product(self, tiler: Layout | IntLike) -> Layout:
         """Copies of this layout, placed by `tiler`: first the coordinate in a copy, then its number."""
         tile = tiler if isinstance(tiler, Layout) else Layout(_size(tiler, "a number of copies"), 1, self.ctx)
-        rest = self.complement(_short(self._known, self.size * tile.cosize))
+        rest = self._complement(_short(self._known, self.size * tile.cosize), is_whole=True)
         return _joined([self, tile.then(rest)], self.ctx)
 
     def right_inverse(self) -> Layout:
