@@ -29,7 +29,7 @@ from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
 from intset.frame import Assuming, Frame, checked_ranges, within_blocks
-from intset.itermap.itermap import IterMap, iter_map, whole_box
+from intset.itermap.itermap import IterMap, PreimageCount, iter_map, whole_box
 from intset.plain import ValueRows
 from intset.prover.certify_bounds import AskedBounds
 from intset.prover.explain import Explanation, explain
@@ -307,6 +307,8 @@ class Context(Displayed):
         point = _tuple_of_exprs(exprs, "image takes a tuple")
         answer: Region = self._ask("region", point, keep, domain)
         answer.point = point
+        if not answer.is_exact:
+            answer.preimage = PreimageCount(self.extended(), point, tuple(keep))
         return answer
 
     def relation(

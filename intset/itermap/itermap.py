@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -472,3 +473,25 @@ def _opposite(cond: Cond) -> Cond:
 
 
 __all__ = ["IterMap", "iter_map"]
+
+
+@dataclass(frozen=True)
+class PreimageCount:
+    """The number of points of a context, for an image in which no two of them meet."""
+
+    ctx: Context
+    exprs: tuple[Expr, ...]
+    keep: tuple[Var, ...]
+
+    def __call__(self) -> int | Infinity | Expr | None:
+        """The count of the points; `None` where the map is not proved injective."""
+        ranges = self.ctx.ranges
+        connected = [{v, *limits.free_vars()} for v, limits in ranges.items() if v not in self.keep]
+        connected += [set(f.condition.free_vars()) for f in self.ctx.facts]
+        reached = {v for e in self.exprs for v in e.free_vars()}
+        while more := {v for group in connected if (group & reached).intersection(ranges) for v in group} - reached:
+            reached |= more
+        sources = tuple(v for v in ranges if v in reached and v not in self.keep)
+        if self.exprs == sources or not sources or not iter_map(self.ctx, sources, self.exprs).injective:
+            return None
+        return self.ctx.image(sources, self.keep).count()

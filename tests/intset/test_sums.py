@@ -221,3 +221,35 @@ def test_overlapping_parts_are_counted_by_inclusion_and_exclusion_where_that_is_
     for size in (0, 1, 3, 4, 9):
         points = {(a, b) for a in range(size) for b in range(4)} | {(a, b) for a in range(4) for b in range(size)}
         assert at(found, n=size) == len(points) * 4
+
+
+# -- images under injective maps ---------------------------------------------------------------------------------------
+
+INJECTIVE = {
+    "digits": ({i: Range(0, n * m)}, [i // m, i % m]),
+    "row and column": ({i: Range(0, n), j: Range(0, m)}, [i * m + j, j]),
+    "beside another variable": ({i: Range(0, n), j: Range(0, m), k: Range(0, 5)}, [i * m + j, i]),
+    "a triangle": ({i: Range(0, n), j: Range(0, i + 1)}, [i * i * m + j, i]),
+}
+
+
+@pytest.mark.parametrize("name", INJECTIVE)
+def test_an_image_under_an_injective_map_has_the_count_of_its_domain(name):
+    ranges, exprs = INJECTIVE[name]
+    image = Context(ranges).image(exprs)
+    number = as_expr(pickle.loads(pickle.dumps(image)).count())
+    for height in range(4):
+        for width in range(4):
+            sizes = {n: height, m: width}
+            points: list[dict[Expr, int]] = [{}]
+            for v, limits in ranges.items():
+                points = [{**p, v: value} for p in points for value in range(evaluate(limits.extent, {**sizes, **p}))]
+            values = {tuple(evaluate(e, {**sizes, **p}) for e in exprs) for p in points}
+            assert evaluate(number, sizes) == len(values), (name, height, width)
+
+
+def test_an_image_under_another_map_is_refused():
+    with pytest.raises(CountError, match="superset"):
+        Context({i: Range(0, n), j: Range(0, m)}).image([i * j, j]).count()
+    with pytest.raises(CountError, match="superset"):
+        Context({i: Range(0, n), j: Range(0, m)}, [(i * m).eq(j)]).image([j * j, j * j * m]).count()

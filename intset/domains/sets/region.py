@@ -80,6 +80,7 @@ class Region(order.Ordered):
     notes: tuple[str, ...]
     coordinate_bounds: DimensionBounds | None = None  # bounds of each coordinate alone, by separate questions
     point: tuple[Expr, ...] = ()
+    preimage: Callable[[], int | Infinity | Expr | None] | None = None  # of a superset: counts what it is the image of
 
     @property
     def is_tight(self) -> bool:
@@ -103,9 +104,11 @@ class Region(order.Ordered):
     def count(self) -> int | Infinity | Expr:
         """The number of points: an `int`, `POS_INF`, or an expression over `params`.
 
+        A superset of an image under an injective map has as many true points as the context of the map.
+
         Raises
         ------
-        CountError: the region is a superset, has no closed form of its count, or exceeds the budget.
+        CountError: the region is another superset, has no closed form of its count, or exceeds the budget.
         """
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
@@ -277,6 +280,9 @@ class Region(order.Ordered):
             raise InputError(f"a point of a region of {self.dims} dimensions has no {len(converted)} coordinates")
         return converted
 
+    def _count_of_preimage(self) -> int | Infinity | Expr | None:
+        return None if self.is_exact or self.preimage is None else self.preimage()
+
     def count_max(self) -> int | Infinity | Expr:
         """The largest number of points of an instance; raises `CountError` as `count` does, or for other variables."""
         return self._per_instance().max
@@ -338,6 +344,8 @@ class ProductRegion(Region):
         return s.ends() if alone is None else tightest(s.ends(), alone[k])
 
     def count(self) -> int | Infinity | Expr:
+        if (found := self._count_of_preimage()) is not None:
+            return found
         check_countable(self)
         return product_of_counts([s.count() for s in self.sets])
 
@@ -418,6 +426,8 @@ class ShapeRegion(Region):
         return ends if self.coordinate_bounds is None or is_best else tightest(ends, self.coordinate_bounds[k])
 
     def count(self) -> int | Infinity | Expr:
+        if (found := self._count_of_preimage()) is not None:
+            return found
         check_countable(self)
         return count_of(self._shape, self._outer)
 

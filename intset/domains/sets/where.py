@@ -448,6 +448,10 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
     def box(self) -> tuple[Range, ...]:
         return self._inner.box
 
+    def count(self) -> int | Infinity | Expr:
+        found = self._count_of_preimage()
+        return super().count() if found is None else found
+
     def _own_notes(self) -> tuple[str, ...]:
         return self._inner._own_notes()
 
