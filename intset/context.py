@@ -263,7 +263,7 @@ class Context(Displayed):
         """
         if effort is not None:
             return configuration.asked_with(effort, self.bounds_many, exprs, keep, domain, over)
-        rows: ValueRows = {}
+        rows = ValueRows()
         items = listed(exprs, "exprs", "expressions")
         return [_answer_or_error(self._bounds, e, keep, domain, over, rows) for e in items]
 

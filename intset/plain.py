@@ -13,9 +13,10 @@ cancelled. Small boxes of dependent terms are enumerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import gcd, prod
+from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
@@ -35,17 +36,43 @@ FEW_TERMS = 256  # of a progression whose remainders are listed
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
-ValueRow: TypeAlias = tuple[int, int, int, int, frozenset[Node]]
-"""The values of a node over the box: (low, high, gap, step, free).
+ValueRow: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""The values of a node over the box: (low, high, gap, step, free, least, most).
 
 Invariant: all values lie in [low, high], are congruent to `low` modulo `step` (0: one value) and depend on the
-variables `free` alone. A positive `gap` says that both ends are attained and that neighbouring values differ by at most
-`gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of 0 says nothing.
+variables of the mask `free` alone. A positive `gap` says that both ends are attained and that neighbouring values
+differ by at most `gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of
+0 says nothing. `least` and `most` are corners of the box that attain `low` and `high`; `UNKNOWN` says nothing.
+
+Each variable has two bits: `free` has both; a corner has the first where the variable is at its low end, the second
+where it is at its high end, and none where its value does not matter.
 """
 
-ValueRows: TypeAlias = dict[Node, ValueRow]
+UNKNOWN = -1  # no corner; joined with any corner it is none
+MOST_BITS = 4096  # of variables
+FIRST_BITS = ((1 << MOST_BITS) - 1) // 3  # of the two bits of each variable
+
+
+class ValueRows(dict[Node, ValueRow]):
+    """The rows of nodes over one box. `bits`: those given to variables so far; `points`: of these variables."""
+
+    __slots__ = ("bits", "points")
+
+    def __init__(self) -> None:
+        self.bits, self.points = 0, 1
+
+    def variable(self, low: int, high: int) -> ValueRow:
+        """The row of a variable with all values of [low, high]."""
+        if low == high:
+            return low, low, 1, 0, 0, 0, 0
+        bits = self.bits
+        if bits == MOST_BITS:
+            raise NoRuleError
+        self.bits, self.points = bits + 2, self.points * (high - low + 1)
+        return low, high, 1, 1, 3 << bits, 1 << bits, 2 << bits
+
+
 BoxRanges: TypeAlias = Mapping[Any, Range]
-NONE: frozenset[Node] = frozenset()
 
 
 class NoRuleError(Exception):
@@ -67,11 +94,11 @@ def ends(
     """
     if plain_ends is not None and (decided := plain_ends(root, ranges, points)) is not None:
         return decided
-    rows: ValueRows = {} if shared is None else shared
+    rows = ValueRows() if shared is None else shared
     try:
-        row = _row(root, rows, ranges)
-        low, high, gap, _, _ = row
-        if gap:
+        row = rows.get(root) or _row(root, rows, ranges)
+        low, high, gap, _, _, least, most = row
+        if gap or (least >= 0 and most >= 0):
             return low, high, True
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
@@ -89,7 +116,7 @@ def ends(
 
 def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, int] | None:
     """(first, step, number) of the values of `root`, if they are proved to be an arithmetic progression."""
-    rows: ValueRows = {}
+    rows = ValueRows()
     try:
         row = _row(root, rows, ranges)
         exact = row if row[2] else _of_dependent(root, rows, points)
@@ -97,70 +124,90 @@ def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, i
         return None
     if exact is None or (exact[3] and exact[2] != exact[3]):
         return None
-    low, high, _, step, _ = exact
+    low, high, _, step, _, _, _ = exact
     return low, step or 1, (high - low) // (step or 1) + 1
 
 
 def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
-    row = rows.get(node)
-    if row is not None:
-        return row
+    """The row of a node that has none, after those of the nodes below it."""
     op = node.op
     if op is ops.CONST or op is ops.BOOL:
         value = int(node.data)
-        row = value, value, 1, 0, NONE
+        row: ValueRow = (value, value, 1, 0, 0, 0, 0)
     elif op is ops.VAR:
         limits = ranges.get(node)
         span = None if limits is None or type(node) is not PlainVar else limits.ends
         if span is None or span[0] > span[1]:
             raise NoRuleError
-        low, high = span
-        row = (low, high, 1, 1, frozenset((node,))) if low < high else (low, low, 1, 0, NONE)
+        row = rows.variable(span[0], span[1])
     else:
         rule = RULES.get(op)
         if rule is None:
             raise NoRuleError
-        row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in node.args])
+        args = node.args
+        if len(args) == 2:
+            a, b = args
+            row = rule(rows.get(a) or _row(a, rows, ranges), rows.get(b) or _row(b, rows, ranges))
+        else:
+            row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in args])
         if row[0] < -LONGEST or row[1] > LONGEST:
             raise NoRuleError
     rows[node] = row
     return row
 
 
+def _single(value: int) -> ValueRow:
+    return value, value, 1, 0, 0, 0, 0
+
+
 # -- one rule an operation, from the rows of its operands ------------------------------------------------------------
 
 
-def _joined(low: int, high: int, gap: int, step: int, x: ValueRow, y: ValueRow) -> ValueRow:
-    """The row of a result whose ends are attained if both operands' are and they share no variable."""
+def _joined(
+    low: int, high: int, gap: int, step: int, x: ValueRow, y: ValueRow, least: int = UNKNOWN, most: int = UNKNOWN
+) -> ValueRow:
+    """The row of a result whose ends are attained if both operands' are and they share no variable, or at corners.
+
+    `gap`: that of operands without a common variable. `least`, `most`: the corners joined, of which some may clash.
+    """
     if low == high:
-        return low, low, 1, 0, NONE
-    if x[2] and y[2] and x[4].isdisjoint(y[4]):
-        return low, high, gap, step, x[4] | y[4]
-    return low, high, 0, step, x[4] | y[4]
+        return low, low, 1, 0, 0, 0, 0
+    if least & least >> 1 & FIRST_BITS:
+        least = UNKNOWN
+    if most & most >> 1 & FIRST_BITS:
+        most = UNKNOWN
+    if not (x[2] and y[2]) or x[4] & y[4]:
+        gap = 0
+    return low, high, gap, step, x[4] | y[4], least, most
 
 
 def _add(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
-    more, most, other, stride, also = y
+    low, high, gap, step, free, least, most = x
+    first, last, other, stride, also, lower, upper = y
     if not stride:
-        return low + more, high + more, gap, step, free
+        return low + first, high + first, gap, step, free, least, most
     if not step:
-        return low + more, low + most, other, stride, also
-    return _joined(low + more, high + most, _gap_of_sum(x, y), gcd(step, stride), x, y)
-
-
-def _gap_of_sum(x: ValueRow, y: ValueRow) -> int:
-    """The gap of `{a + b}`: one set, shifted by each element of the other."""
-    return min(max(y[2], x[2] - y[1] + y[0]), max(x[2], y[2] - x[1] + x[0]))
+        return low + first, low + last, other, stride, also, lower, upper
+    least |= lower
+    if least & least >> 1 & FIRST_BITS:
+        least = UNKNOWN
+    most |= upper
+    if most & most >> 1 & FIRST_BITS:
+        most = UNKNOWN
+    if gap and other and not free & also:  # one set, shifted by each element of the other
+        gap = min(max(other, gap - last + first), max(gap, other - high + low))
+    else:
+        gap = 0
+    return low + first, high + last, gap, gcd(step, stride), free | also, least, most
 
 
 def _neg(x: ValueRow) -> ValueRow:
-    return -x[1], -x[0], x[2], x[3], x[4]
+    return -x[1], -x[0], x[2], x[3], x[4], x[6], x[5]
 
 
 def _sub(x: ValueRow, y: ValueRow) -> ValueRow:
     if not y[3]:
-        return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4]
+        return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4], x[5], x[6]
     return _add(x, _neg(y))
 
 
@@ -169,25 +216,27 @@ def _mul(x: ValueRow, y: ValueRow) -> ValueRow:
         return _scaled(x, y[0])
     if not x[3]:
         return _scaled(y, x[0])
-    corners = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
-    low, high = min(corners), max(corners)
-    return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y)
+    corners = [(x[a] * y[b], x[a + 5] | y[b + 5]) for a in (0, 1) for b in (0, 1)]
+    (low, least), (high, most) = min(corners), max(corners)
+    return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y, least, most)
 
 
 def _scaled(x: ValueRow, k: int) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, least, most = x
+    if not step or not k:
+        return _single(low * k)
     if k > 0:
-        return low * k, high * k, gap * k if step else 1, step * k, free
-    return (high * k, low * k, gap * -k if step else 1, step * -k, free) if k else ZERO
+        return low * k, high * k, gap * k, step * k, free, least, most
+    return high * k, low * k, gap * -k, step * -k, free, most, least
 
 
 def _floordiv(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, least, most = x
     c = _divisor(y)
     first, last = low // c, high // c
-    return (
-        (first, last, -(-gap // c), 1 if step % c else step // c, free) if first < last else (first, last, 1, 0, NONE)
-    )
+    if first == last:
+        return _single(first)
+    return first, last, -(-gap // c), 1 if step % c else step // c, free, least, most
 
 
 def _ceildiv(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -201,25 +250,29 @@ def _divisor(y: ValueRow) -> int:
 
 
 def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, at_low, at_high = x
     c = _divisor(y)
+    first, last = low % c, high % c
     if low // c == high // c:
-        return low % c, high % c, gap, step, free
+        return first, last, gap, step, free, at_low, at_high
     common = gcd(step, c)
-    least = low % common
-    most = c - common + least
-    if least == most:
-        return least, most, 1, 0, NONE
+    lowest = low % common
+    highest = c - common + lowest
+    if lowest == highest:
+        return _single(lowest)
+    least = at_low if first == lowest else at_high if last == lowest else UNKNOWN
+    most = at_high if last == highest else at_low if first == highest else UNKNOWN
     if gap != step:  # some terms of the progression may be missing
-        return least, most, 0, common, free
+        return lowest, highest, 0, common, free, least, most
     if high - low >= step * (c // common - 1):
-        return least, most, common, common, free
-    if common == step:  # one wrap: from `least` up, then up to `most`
-        return least, most, max(step, low % c - high % c), step, free
+        return lowest, highest, common, common, free, least, most
+    if common == step:  # one wrap: from `lowest` up, then up to `highest`
+        return lowest, highest, max(step, first - last), step, free, least, most
     if high - low > step * FEW_TERMS:
-        return least, most, 0, common, free
+        return lowest, highest, 0, common, free, least, most
     values = sorted({term % c for term in range(low, high + 1, step)})
-    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free
+    least, most = least if values[0] == lowest else UNKNOWN, most if values[-1] == highest else UNKNOWN
+    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free, least, most
 
 
 def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -235,15 +288,15 @@ def _truncmod(x: ValueRow, y: ValueRow) -> ValueRow:
 
 
 def _minimum(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[1] <= y[0] or y[1] <= x[0]:
-        return x if x[1] <= y[0] else y
-    return _joined(min(x[0], y[0]), min(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+    return _neg(_maximum(_neg(x), _neg(y)))
 
 
 def _maximum(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[0] >= y[1] or y[0] >= x[1]:
         return x if x[0] >= y[1] else y
-    return _joined(max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+    low, high = max(x[0], y[0]), max(x[1], y[1])
+    most = max(x[6], y[6]) if x[1] == y[1] else x[6] if x[1] == high else y[6]
+    return _joined(low, high, max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y, x[5] | y[5], most)
 
 
 def _select(chosen: ValueRow, x: ValueRow, y: ValueRow) -> ValueRow:
@@ -251,33 +304,37 @@ def _select(chosen: ValueRow, x: ValueRow, y: ValueRow) -> ValueRow:
         return x if chosen[0] else y
     low, high = min(x[0], y[0]), max(x[1], y[1])
     if low == high:
-        return low, low, 1, 0, NONE
-    free = chosen[4] | x[4] | y[4]
+        return _single(low)
+    least = chosen[6] | x[5] if x[0] == low else chosen[5] | y[5]
+    most = chosen[6] | x[6] if x[1] == high else chosen[5] | y[6]
     gap = 0
-    if chosen[2] and x[2] and y[2] and chosen[4].isdisjoint(x[4] | y[4]):
+    if x[2] and y[2]:
         gap = max(x[2], y[2], max(x[0], y[0]) - min(x[1], y[1]))  # the last: between two sets that lie apart
-    return low, high, gap, gcd(x[3], y[3], x[0] - y[0]), free
+    both = low, high, gap, 0, x[4] | y[4], 0, 0
+    return _joined(low, high, gap, gcd(x[3], y[3], x[0] - y[0]), chosen, both, least, most)
 
 
-def _compared(always: bool, never: bool, x: ValueRow, y: ValueRow) -> ValueRow:
+def _compared(
+    always: bool, never: bool, x: ValueRow, y: ValueRow, least: int = UNKNOWN, most: int = UNKNOWN
+) -> ValueRow:
     if always or never:
-        return (1, 1, 1, 0, NONE) if always else ZERO
-    return _joined(0, 1, 1, 1, x, y)
+        return _single(int(always))
+    return _joined(0, 1, 1, 1, x, y, least, most)
 
 
 def _lt(x: ValueRow, y: ValueRow) -> ValueRow:
-    return _compared(x[1] < y[0], x[0] >= y[1], x, y)
+    return _compared(x[1] < y[0], x[0] >= y[1], x, y, x[6] | y[5], x[5] | y[6])
 
 
 def _le(x: ValueRow, y: ValueRow) -> ValueRow:
-    return _compared(x[1] <= y[0], x[0] > y[1], x, y)
+    return _compared(x[1] <= y[0], x[0] > y[1], x, y, x[6] | y[5], x[5] | y[6])
 
 
 def _eq(x: ValueRow, y: ValueRow) -> ValueRow:
     step = gcd(x[3], y[3])
     apart = x[1] < y[0] or y[1] < x[0] or bool(step and (x[0] - y[0]) % step)
     row = _compared(x[0] == x[1] == y[0] == y[1], apart, x, y)
-    return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4])
+    return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4], UNKNOWN, UNKNOWN)
 
 
 def _meets(x: ValueRow, y: ValueRow) -> bool:
@@ -286,10 +343,10 @@ def _meets(x: ValueRow, y: ValueRow) -> bool:
 
 
 def _not(x: ValueRow) -> ValueRow:
-    return 1 - x[1], 1 - x[0], *x[2:]
+    return 1 - x[1], 1 - x[0], x[2], x[3], x[4], x[6], x[5]
 
 
-ZERO: ValueRow = (0, 0, 1, 0, NONE)
+ZERO = _single(0)
 RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.ADD: _add,
     ops.SUB: _sub,
@@ -340,20 +397,20 @@ def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
 
 def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
     """Both ends of a node over all values of the shared variable with the fewest values, case by case."""
-    shared: set[Node] = set()
+    shared = 0
     for node, row in rows.items():
         if not row[2] and len(node.args) > 1:
             shared |= rows[node.args[0]][4] & rows[node.args[1]][4]
     if not shared or len(rows) > MOST_NODES:
         return None
-    var = min([node for node in rows if node in shared], key=lambda v: rows[v][1] - rows[v][0])
+    var = min([node for node in _variables(rows) if rows[node][4] & shared], key=lambda v: rows[v][1] - rows[v][0])
     first, last = rows[var][:2]
     if last - first >= cases:
         return None
     both: list[tuple[int, int]] = []
     for value in range(first, last + 1):
         inside = {**ranges, var: Range(value, 1)}
-        own: ValueRows = {}
+        own = ValueRows()
         row = _row(root, own, inside)
         exact = row if row[2] else _Dependent(own, FEW_POINTS).row(root)
         ends = exact[:2] if exact else _by_cases(root, own, inside, cases // (last - first + 1))
@@ -391,7 +448,7 @@ class _Dependent:
         """Apply the rule of a node again, after its operands became exact sums."""
         rows, args, is_linear = self.rows, node.args, node.op in LINEAR
         below = [rows[arg] for arg in args]
-        if node.op in COMPARED and not below[0][4].isdisjoint(below[1][4]):  # a < b as a - b < 0
+        if node.op in COMPARED and below[0][4] & below[1][4]:  # a < b as a - b < 0
             apart = self.summed([(args[0], 1), (args[1], -1)])
             below = below if apart is None else [apart, ZERO]
         elif not is_linear:
@@ -426,7 +483,7 @@ class _Dependent:
             base, k = whole[0]  # its digits add up to the sum: expand it
             pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
             pairs.append((base, k))
-        total: ValueRow = (offset, offset, 1, 0, NONE)
+        total = _single(offset)
         for part in _components(groups, rows):
             alone = len(part) == 1
             cut = pieces[part[0]] if alone else None
@@ -493,7 +550,7 @@ class _Dependent:
         rest = {term: k for term, k in terms.items() if k % c}
         low = high = offset % c
         for term, k in rest.items():
-            least, most, _, _, _ = _scaled(rows[term], k)
+            least, most = _scaled(rows[term], k)[:2]
             low, high = low + least, high + most
         block = low // c
         quotient = {term: k // c for term, k in terms.items() if not k % c}
@@ -521,7 +578,7 @@ class _Dependent:
         node: Node = make(op, (x, y))
         rows = self.rows
         if y not in rows:
-            rows[y] = (y.data, y.data, 1, 0, NONE)
+            rows[y] = _single(y.data)
         if node not in rows:
             rows[node] = RULES[op](rows[x], rows[y])
         return node
@@ -546,15 +603,15 @@ def _digit(node: Node, rows: ValueRows) -> tuple[Node, int, int]:
 
 def _components(bases: Iterable[Node], rows: ValueRows) -> list[list[Node]]:
     """The bases in groups that share no variable."""
-    groups: list[tuple[frozenset[Node], list[Node]]] = []
+    groups: list[tuple[int, list[Node]]] = []
     for base in bases:
         free, own = rows[base][4], [base]
         apart = []
         for group in groups:
-            if free.isdisjoint(group[0]):
-                apart.append(group)
-            else:
+            if free & group[0]:
                 free, own = free | group[0], group[1] + own
+            else:
+                apart.append(group)
         groups = [*apart, (free, own)]
     return [own for _, own in groups]
 
@@ -594,14 +651,15 @@ def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
             return None
     total = ZERO
     for first, end, k in pieces:
-        row = x if first == 1 else _floordiv(x, (first, first, 1, 0, NONE))
+        row = x if first == 1 else _floordiv(x, _single(first))
         if end:
-            row = _floormod(row, (end // first, end // first, 1, 0, NONE))
+            row = _floormod(row, _single(end // first))
         if not row[2]:
             return None
-        row = _scaled(row, k)
-        total = _add(total, (*row[:4], NONE))
-    return (*total[:4], x[4])
+        if len(pieces) == 1:
+            return _scaled(row, k)
+        total = _add(total, (*_scaled(row, k)[:4], 0, UNKNOWN, UNKNOWN))
+    return *total[:4], x[4], UNKNOWN, UNKNOWN
 
 
 # -- enumeration -----------------------------------------------------------------------------------------------------
@@ -609,11 +667,35 @@ def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
 
 def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | None:
     """Both ends of a node by evaluation at every point of a small box."""
-    points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
-    if points > most or not _fits(rows.values()):
+    if rows.points > most:
         return None
-    values = _evaluated(rows, _progressions(_variables(rows), rows), rows)[root]
-    return int(values.min()), int(values.max())
+    import numpy as np
+
+    table = _MEANINGS or _meanings(np)
+    values: dict[Node, Any] = {}
+    for node, row in rows.items():
+        low, high, step = row[0], row[1], row[3]
+        if low < -WIDE or high > WIDE:
+            return None
+        op = node.op
+        if not step:
+            values[node] = low
+        elif op is ops.VAR:
+            values[node] = _axis(low, high, row[4].bit_length() // 2 - 1)
+        else:
+            values[node] = table[op](*[values[arg] for arg in node.args])
+    array = values[root]
+    return int(np.minimum.reduce(array, None)), int(np.maximum.reduce(array, None))
+
+
+@lru_cache(maxsize=256)
+def _axis(low: int, high: int, k: int) -> Any:
+    """The values of a variable along axis `k`, counted from the last: arrays of different axes broadcast."""
+    import numpy as np
+
+    values = np.arange(low, high + 1).reshape((-1, *(1,) * k))
+    values.flags.writeable = False
+    return values
 
 
 def _variables(rows: ValueRows) -> list[Node]:
@@ -660,7 +742,7 @@ def _progressions(axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
 
     values: dict[Node, Any] = {}
     for k, node in enumerate(axes):  # arrays of increasing rank: each axis is the first of its array
-        low, high, _, step, _ = rows[node]
+        low, high, _, step = rows[node][:4]
         values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
     return values
 
@@ -701,9 +783,10 @@ def _listed(
     distinct = np.unique(sum(values[node] * k for node, k in pairs))
     low, high = int(distinct[0]), int(distinct[-1])
     if low == high:
-        return low, low, 1, 0, NONE
+        return _single(low)
     apart = np.diff(distinct)
-    return low, high, int(apart.max()), int(np.gcd.reduce(apart)), frozenset().union(*[rows[node][4] for node in axes])
+    free = reduce(or_, [rows[node][4] for node in axes])
+    return low, high, int(apart.max()), int(np.gcd.reduce(apart)), free, UNKNOWN, UNKNOWN
 
 
 def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:

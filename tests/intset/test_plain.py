@@ -48,6 +48,15 @@ def values_of(e: Node, ranges: dict[Var, Range]) -> list[int]:
     return sorted({int(evaluate(e, dict(zip(ranges, point, strict=True)))) for point in product(*spans)})
 
 
+def at_corner(corner: int, rows: plain.ValueRows, ranges: dict[Var, Range]) -> dict[Var, Range]:
+    """The part of the box that a corner of a row stands for."""
+    inside = dict(ranges)
+    for v, limits in ranges.items():
+        if v in rows and limits.ends and (bits := corner & rows[v][4]):
+            inside[v] = Range(limits.ends[bits == rows[v][6]], 1)
+    return inside
+
+
 def check(seed: int) -> None:
     rng = random.Random(seed)
     variables = [Var(f"v{k}") for k in range(rng.randint(1, 3))]
@@ -65,11 +74,13 @@ def check(seed: int) -> None:
             if (terms := plain.progression(e, ranges, points)) is not None:
                 first, step, number = terms
                 assert list(range(first, first + step * number, step)) == values, (seed, e, ranges)
-    rows: plain.ValueRows = {}
+    rows = plain.ValueRows()
     plain._row(e, rows, ranges)
-    for node, (low, high, gap, step, free) in rows.items():
+    for node, (low, high, gap, step, free, least, most) in rows.items():
         own = values_of(node, ranges)
-        assert low <= own[0] and own[-1] <= high and free <= set(ranges), (seed, node)
+        assert low <= own[0] and own[-1] <= high and not free >> rows.bits, (seed, node)
+        for corner, end in ((least, low), (most, high)):
+            assert corner < 0 or values_of(node, at_corner(corner, rows, ranges)) == [end], (seed, node)
         assert all((value - low) % step == 0 for value in own) if step else own == [low] == [high], (seed, node)
         if gap:
             assert (low, high) == (own[0], own[-1]), (seed, node)
