@@ -20,8 +20,8 @@ from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.dag import postorder, postorder_by
-from intset.expr.node import Node, PlainVar, const, make
+from intset.expr.dag import postorder_by
+from intset.expr.node import Node, PlainVar, Var, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.storage import plain_ends
@@ -105,7 +105,7 @@ def ends(
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
         if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
             return low, high, True
-        if found is None and (exact := _of_dependent(root, rows, points)) is not None:
+        if found is None and (exact := _of_dependent(root, rows, ranges, points)) is not None:
             found = exact[:2]
         if found is None:
             found = _by_cases(root, rows, ranges, min(points, CASES))
@@ -119,7 +119,7 @@ def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, i
     rows = ValueRows()
     try:
         row = _row(root, rows, ranges)
-        exact = row if row[2] else _of_dependent(root, rows, points)
+        exact = row if row[2] else _of_dependent(root, rows, ranges, points)
     except (NoRuleError, RecursionError):
         return None
     if exact is None or (exact[3] and exact[2] != exact[3]):
@@ -194,10 +194,8 @@ def _add(x: ValueRow, y: ValueRow) -> ValueRow:
     most |= upper
     if most & most >> 1 & FIRST_BITS:
         most = UNKNOWN
-    if gap and other and not free & also:  # one set, shifted by each element of the other
-        gap = min(max(other, gap - last + first), max(gap, other - high + low))
-    else:
-        gap = 0
+    apart = gap and other and not free & also  # then: one set, shifted by each element of the other
+    gap = min(max(other, gap - last + first), max(gap, other - high + low)) if apart else 0
     return low + first, high + last, gap, gcd(step, stride), free | also, least, most
 
 
@@ -390,9 +388,47 @@ class _DigitTerm(NamedTuple):
     k: int
 
 
-def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
-    """The exact row of a node of moderate size whose operands share variables."""
-    return _Dependent(rows, points).row(root) if len(rows) <= MOST_NODES else None
+def _of_dependent(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) -> ValueRow | None:
+    """The exact row of a node of moderate size whose operands share variables.
+
+    Sums are cancelled; then variables are split into digits; then points are enumerated.
+    """
+    if len(rows) > MOST_NODES:
+        return None
+    briefly = _Dependent(rows, min(points, FEW_POINTS))
+    row = briefly.cancelled(root) or _by_digits(briefly, root, ranges)
+    return row or _Dependent(rows, points).row(root)
+
+
+def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow | None:
+    """The exact row of a node after variables are split where divisors cut them.
+
+    `x % 16 + y // 7` with x == j*4 + k and y == i*2 + j//4 share j, but x % 16 has the digit j % 4 alone.
+    """
+    rows = dependent.rows
+    digits: dict[Node, Node] = {}
+    inside = dict(ranges)
+    for var, cuts in dependent.cuts().items():
+        low, high = rows[var][:2]
+        chain = [1]
+        for cut in sorted(cuts):
+            if not cut % chain[-1] and not low % cut and not (high + 1) % cut and 1 < cut <= high - low:
+                chain.append(cut)
+        if len(chain) == 1:
+            continue
+        total: Any = const(0)
+        for first, end in zip(chain, [*chain[1:], 0], strict=True):
+            digit = Var(f"{var.name} // {first}")
+            inside[digit] = Range(0, end // first) if end else Range(low // first, (high - low + 1) // first)
+            total = total + digit * first
+        digits[var] = total
+    if not digits:
+        return None
+    split: Any = root.substitute(digits)
+    own = ValueRows()
+    _row(split, own, inside)
+    fresh = sum([own[digit][4] for digit in inside if digit in own and digit not in ranges])
+    return _Dependent(own, dependent.points, fresh).cancelled(split)
 
 
 def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
@@ -421,10 +457,10 @@ def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tup
 
 
 class _Dependent:
-    """The exact rows of nodes whose operands share variables."""
+    """The exact rows of nodes whose operands share variables; sums over the variables `split` are always cancelled."""
 
-    def __init__(self, rows: ValueRows, points: int) -> None:
-        self.rows, self.points = rows, points
+    def __init__(self, rows: ValueRows, points: int, split: int = 0) -> None:
+        self.rows, self.points, self.split = rows, points, split
         self.forms: dict[Node, LinearSum] = {}
 
     def row(self, root: Node) -> ValueRow | None:
@@ -432,31 +468,46 @@ class _Dependent:
 
         Sums below it are cancelled, innermost first; then the whole is enumerated; then its parts, innermost first.
         """
+        row = self.cancelled(root) or _listed([(root, 1)], self.rows, self.points)
+        return row or self.cancelled(root, listing=True)
+
+    def cancelled(self, root: Node, listing: bool = False) -> ValueRow | None:
+        """The exact row of a node after sums below it are cancelled and, if `listing`, other nodes are enumerated."""
         rows = self.rows
-        order = postorder((root,))
-        for listing in (False, True):
-            for node in order:
-                if node.op not in LEAVES and not rows[node][2]:
-                    rows[node] = self._again(node, node is root, listing)
-            if rows[root][2]:
-                return rows[root]
-            if not listing and (row := _listed([(root, 1)], rows, self.points)) is not None:
-                return row
-        return None
+        for node in tuple(rows):  # operands first
+            if node.op not in LEAVES and self._is_open(rows[node]):
+                rows[node] = self._again(node, node is root, listing)
+        return rows[root] if rows[root][2] else None
+
+    def _is_open(self, row: ValueRow) -> bool:
+        return not row[2] or bool(row[4] & self.split)
+
+    def cuts(self) -> dict[Var, set[int]]:
+        """For each variable of a dividend, the numbers that divide it there: `c // k` for the term `k * v` over `c`."""
+        rows = self.rows
+        found: dict[Var, set[int]] = {}
+        for node in tuple(rows):
+            if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and rows[node][3] and not rows[node.args[1]][3]:
+                for term, k in self.form(node.args[0])[0].items():
+                    if term.op is ops.VAR and not rows[node.args[1]][0] % k:
+                        found.setdefault(term, set()).add(abs(rows[node.args[1]][0] // k))
+        return found
 
     def _again(self, node: Node, is_root: bool, listing: bool) -> ValueRow:
         """Apply the rule of a node again, after its operands became exact sums."""
         rows, args, is_linear = self.rows, node.args, node.op in LINEAR
         below = [rows[arg] for arg in args]
+        if self.split and (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and node not in self.form(node)[0]:
+            return self.summed([(node, 1)]) or rows[node]
         if node.op in COMPARED and below[0][4] & below[1][4]:  # a < b as a - b < 0
             apart = self.summed([(args[0], 1), (args[1], -1)])
             below = below if apart is None else [apart, ZERO]
         elif not is_linear:
             for k, arg in enumerate(args):
-                if not below[k][2] and arg.op in LINEAR:
+                if self._is_open(below[k]) and arg.op in LINEAR:
                     below[k] = rows[arg] = self.summed([(arg, 1)]) or below[k]
         row = RULES[node.op](*below)
-        if row[2]:
+        if row[2] and not (is_linear and is_root and self.split):
             return row
         if is_linear and is_root:
             return self.summed([(node, 1)]) or row
@@ -466,7 +517,7 @@ class _Dependent:
         """The exact row of a sum of multiples of nodes: equal terms cancel, digits join, dependent terms are listed."""
         rows, offset = self.rows, 0
         while True:
-            terms, added = self.form(pairs)
+            terms, added = self.form_of(pairs)
             offset += added
             groups: dict[Node, list[_DigitTerm]] = {}
             for term, k in terms.items():
@@ -496,47 +547,38 @@ class _Dependent:
             total = _add(total, row)
         return total
 
-    def form(self, pairs: Sequence[tuple[Node, int]]) -> LinearSum:
-        """The linear form of a sum of multiples of nodes; quotients and remainders of sums are taken apart."""
-        rows = self.rows
-        alone = pairs[0][0] if len(pairs) == 1 and pairs[0][1] == 1 else None
-        if alone is not None and (known := self.forms.get(alone)) is not None:
+    def form(self, node: Node) -> LinearSum:
+        """The linear form of a node; quotients and remainders of sums are taken apart."""
+        known = self.forms.get(node)
+        if known is not None:
             return known
-        waiting: dict[Node, int] = {}
-        for node, k in pairs:
-            waiting[node] = waiting.get(node, 0) + k
-        terms: dict[Node, int] = {}
+        rows, op, args = self.rows, node.op, node.args
+        found: LinearSum = {node: 1}, 0
+        if not rows[node][3]:
+            found = {}, rows[node][0]
+        elif op is ops.ADD or op is ops.SUB:
+            found = self.form_of(((args[0], 1), (args[1], 1 if op is ops.ADD else -1)))
+        elif op is ops.NEG:
+            found = self.form_of(((args[0], -1),))
+        elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
+            at = 0 if rows[args[0]][3] else 1
+            found = self.form_of(((args[at], rows[args[1 - at]][0]),))
+        elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
+            terms, constant, tail = split
+            found = terms if tail is None else {**terms, tail: terms.get(tail, 0) + 1}, constant
+        self.forms[node] = found
+        return found
+
+    def form_of(self, pairs: Iterable[tuple[Node, int]]) -> LinearSum:
+        """The linear form of a sum of multiples of nodes."""
+        total: dict[Node, int] = {}
         offset = 0
-        for node in reversed(postorder(tuple(waiting))):  # every use of a node before the node
-            k = waiting.pop(node, 0)
-            if not k:
-                continue
-            op, args = node.op, node.args
-            if not rows[node][3]:
-                offset += k * rows[node][0]
-                continue
-            parts: Iterable[tuple[Node, int]]
-            if op is ops.ADD or op is ops.SUB:
-                parts = (args[0], 1), (args[1], 1 if op is ops.ADD else -1)
-            elif op is ops.NEG:
-                parts = ((args[0], -1),)
-            elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
-                parts = ((args[0], rows[args[1]][0]),) if rows[args[0]][3] else ((args[1], rows[args[0]][0]),)
-            elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
-                part, constant, tail = split
-                parts, offset = (), offset + k * constant
-                for term, scale in (*part.items(), (tail, 1)):
-                    if term is not None:
-                        terms[term] = terms.get(term, 0) + k * scale
-            else:
-                parts = ()
-                terms[node] = terms.get(node, 0) + k
-            for arg, scale in parts:
-                waiting[arg] = waiting.get(arg, 0) + k * scale
-        form = {term: k for term, k in terms.items() if k}, offset
-        if alone is not None:
-            self.forms[alone] = form
-        return form
+        for node, k in pairs:
+            terms, constant = self.form(node)
+            offset += k * constant
+            for term, scale in terms.items():
+                total[term] = total.get(term, 0) + k * scale
+        return {term: k for term, k in total.items() if k}, offset
 
     def _split(self, op: Op, x: Node, divisor: Node) -> tuple[dict[Node, int], int, Node | None] | None:
         """A quotient or remainder of a sum without its multiples of the divisor `c`; `None` without gain.
@@ -546,7 +588,7 @@ class _Dependent:
         """
         rows = self.rows
         c = rows[divisor][0]
-        terms, offset = self.form([(x, 1)])
+        terms, offset = self.form(x)
         rest = {term: k for term, k in terms.items() if k % c}
         low = high = offset % c
         for term, k in rest.items():
