@@ -395,7 +395,7 @@ def _of_dependent(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) -
     """
     if len(rows) > MOST_NODES:
         return None
-    briefly = _Dependent(rows, min(points, FEW_POINTS))
+    briefly = _Dependent(rows, min(points, FEW_POINTS * 8))
     row = briefly.cancelled(root) or _by_digits(briefly, root, ranges)
     return row or _Dependent(rows, points).row(root)
 
@@ -497,7 +497,7 @@ class _Dependent:
         """Apply the rule of a node again, after its operands became exact sums."""
         rows, args, is_linear = self.rows, node.args, node.op in LINEAR
         below = [rows[arg] for arg in args]
-        if self.split and (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and node not in self.form(node)[0]:
+        if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and node not in self.form(node)[0]:
             return self.summed([(node, 1)]) or rows[node]
         if node.op in COMPARED and below[0][4] & below[1][4]:  # a < b as a - b < 0
             apart = self.summed([(args[0], 1), (args[1], -1)])
@@ -822,11 +822,12 @@ def _listed(
     import numpy as np
 
     values = _evaluated(order, _progressions(axes, rows), rows)
-    distinct = np.unique(sum(values[node] * k for node, k in pairs))
-    low, high = int(distinct[0]), int(distinct[-1])
+    ascending = np.sort(sum(values[node] * k for node, k in pairs), axis=None)
+    low, high = int(ascending[0]), int(ascending[-1])
     if low == high:
         return _single(low)
-    apart = np.diff(distinct)
+    apart = np.diff(ascending)
+    apart = apart[apart > 0]
     free = reduce(or_, [rows[node][4] for node in axes])
     return low, high, int(apart.max()), int(np.gcd.reduce(apart)), free, UNKNOWN, UNKNOWN
 
@@ -838,14 +839,23 @@ def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> 
 
 def _meanings(np: Any) -> Mapping[Op, Callable[..., Any]]:
     if not _MEANINGS:
-        names = {"minimum": "minimum", "maximum": "maximum", "floormod": "remainder", "truncmod": "remainder"}
-        names |= {"floordiv": "floor_divide", "truncdiv": "floor_divide", "neg": "negative", "select": "where"}
+        names = {"minimum": "minimum", "maximum": "maximum", "neg": "negative", "select": "where"}
         names |= {"add": "add", "sub": "subtract", "mul": "multiply", "eq": "equal", "ne": "not_equal", "lt": "less"}
         names |= {"le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and", "or": "logical_or"}
         names["not"] = "logical_not"
         _MEANINGS.update({ops.OPS[name]: getattr(np, function) for name, function in names.items()})
         _MEANINGS[ops.CEILDIV] = lambda a, b: -(-a // b)
+        _MEANINGS[ops.FLOORDIV] = _MEANINGS[ops.TRUNCDIV] = _quotients
+        _MEANINGS[ops.FLOORMOD] = _MEANINGS[ops.TRUNCMOD] = _remainders
     return _MEANINGS
+
+
+def _quotients(array: Any, c: int) -> Any:
+    return array // c if c & c - 1 else array >> c.bit_length() - 1
+
+
+def _remainders(array: Any, c: int) -> Any:
+    return array - array // c * c if c & c - 1 else array & c - 1
 
 
 _MEANINGS: dict[Op, Callable[..., Any]] = {}  # by numpy, of arrays; truncated division of numbers from 0 on
