@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
@@ -91,17 +91,22 @@ class Context(Displayed):
         stated = (
             [part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)] if assume != () else ()
         )
-        self._root = root = Frame.of(ranges, stated)
+        self._scope = root = Frame.of(ranges, stated)
         if root.known.empty and (excluding := root.contradiction):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
-    @cached_property
+    _scope: Frame | None = None
+
+    @property
     def _root(self) -> Frame:
         """The scope outside all blocks, made by the first question that takes the general road."""
-        return Frame(self._box or {}, ())
+        root = self._scope
+        if root is None:
+            root = self._scope = Frame(self._box or {}, ())
+        return root
 
     @classmethod
     def from_constraints(
@@ -386,15 +391,16 @@ class Context(Displayed):
         x
         """
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
-        table = weights(cost)
+        table = COST if cost is None else weights(cost)
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        seen: Node | None = settled(root, self.frame.known) if table is COST else None
+        scope = self.frame
+        seen: Node | None = settled(root, scope.known) if table is COST else None
         if seen is not None:
             return seen
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
-            frame = self.frame.where_defined((root,))
+            frame = scope.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
             cached = frame.answers.get(key)
             new: Any = cached
@@ -515,7 +521,7 @@ class Context(Displayed):
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""
         new = Context.__new__(type(self))
-        new.domain, new._root = self.domain, scope
+        new.domain, new._scope = self.domain, scope
         return new
 
     def _plain_bounds(self, root: Expr, domain: str | None, shared: ValueRows | None) -> Bounds | None:

@@ -53,6 +53,18 @@ class Frame:
     Invariant: a frame never changes; its caches die with it, so nothing derived in a scope outlives the scope.
     """
 
+    defined: tuple[Cond, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    running: tuple[Cond, ...] = ()
+    conditions: tuple[Cond, ...] = ()
+    _fingerprint: tuple[object, ...] | None = None
+    _sized: bool | None = None
+    # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
+    _bounded: tuple[Frame | None, ...] = ()
+    _tightened: tuple[Frame | None, ...] = ()
+    _solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
+    _contradiction: tuple[Fact, ...] | None = None
+
     def __init__(
         self,
         ranges: Mapping[Var, Range],
@@ -63,29 +75,19 @@ class Frame:
     ) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.defined = defined
-        self.requires = requires
-        self._fingerprint: tuple[object, ...] | None = None
-        self._sized: bool | None = None
-        # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
-        self._bounded: tuple[Frame | None, ...] = ()
-        self._tightened: tuple[Frame | None, ...] = ()
-        self._solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
-        self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self._over: dict[tuple[Var, ...], Frame] = {}  # frames with quantified sizes
+        self.answers: dict[object, Any] = {}
+        self.verdicts: dict[tuple[object, ...], str] = {}
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
         full = open_nonempty_conditions(ranges, self.base) if self.base.assumptions.limits else ()
-        self.running: tuple[Cond, ...] = ()
         if not facts and not defined and not multiples and not full:
-            self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
-            self.answers: dict[object, Any] = {}
-            self.verdicts: dict[tuple[object, ...], str] = {}
             return
+        self.defined, self.requires = defined, requires
         stated = tuple(fact.condition for fact in facts)
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
         conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not _is_true(self.base, cond))]
@@ -94,8 +96,6 @@ class Frame:
             conditions += [need for need in definedness(partial) if not is_met(self.base, need)]
         self.conditions = tuple(dict.fromkeys(conditions))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
-        self.answers = {}
-        self.verdicts = {}
 
     @classmethod
     def of(cls, ranges: Mapping[Var, Range | None] | None, facts: Iterable[Fact] = ()) -> Frame:
