@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
 from intset.expr.dag import postorder_by
-from intset.expr.node import Node, PlainVar, Var, const, make
+from intset.expr.node import Expr, Node, PlainVar, Var, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.storage import plain_ends
@@ -406,7 +406,7 @@ def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow
     `x % 16 + y // 7` with x == j*4 + k and y == i*2 + j//4 share j, but x % 16 has the digit j % 4 alone.
     """
     rows = dependent.rows
-    digits: dict[Node, Node] = {}
+    digits: dict[Var, Expr] = {}
     inside = dict(ranges)
     for var, cuts in dependent.cuts().items():
         low, high = rows[var][:2]
@@ -416,7 +416,7 @@ def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow
                 chain.append(cut)
         if len(chain) == 1:
             continue
-        total: Any = const(0)
+        total = const(0)
         for first, end in zip(chain, [*chain[1:], 0], strict=True):
             digit = Var(f"{var.name} // {first}")
             inside[digit] = Range(0, end // first) if end else Range(low // first, (high - low + 1) // first)
@@ -424,7 +424,7 @@ def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow
         digits[var] = total
     if not digits:
         return None
-    split: Any = root.substitute(digits)
+    split = root.substitute(digits)
     own = ValueRows()
     _row(split, own, inside)
     fresh = sum([own[digit][4] for digit in inside if digit in own and digit not in ranges])
@@ -489,7 +489,7 @@ class _Dependent:
         for node in tuple(rows):
             if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and rows[node][3] and not rows[node.args[1]][3]:
                 for term, k in self.form(node.args[0])[0].items():
-                    if term.op is ops.VAR and not rows[node.args[1]][0] % k:
+                    if isinstance(term, Var) and not rows[node.args[1]][0] % k:
                         found.setdefault(term, set()).add(abs(rows[node.args[1]][0] // k))
         return found
 

@@ -15,6 +15,7 @@ from intset.facts import DECLARED, Fact
 from intset.infinity import NEG_INF
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Scope")
 
 
 def checked_var(var: object) -> Var:
@@ -105,7 +106,7 @@ class Assuming(ScopedBlock[T]):
         self.frame((*within_blocks(self._context, self.root).facts, *self.facts))
         return self._context
 
-    def frame(self, facts: tuple[Fact, ...]) -> Scope:
+    def frame(self, facts: tuple[Fact, ...]) -> Any:
         """The scope inside this block as the innermost one, cached for the last `facts`."""
         cached = self._cached
         if cached is None or cached[0] != facts:
@@ -113,7 +114,7 @@ class Assuming(ScopedBlock[T]):
         return cached[1]
 
 
-def within_blocks(context: object, root: Scope) -> Scope:
+def within_blocks(context: object, root: S) -> S:
     """The scope of a context inside its blocks entered by this thread or task; `root` is its scope outside."""
     if not Assuming.entered.get():
         return root
@@ -121,4 +122,5 @@ def within_blocks(context: object, root: Scope) -> Scope:
     blocks = [block for block in entered if block._context is context]
     if not blocks:
         return root
-    return blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))
+    inside: S = blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))
+    return inside

@@ -107,9 +107,9 @@ class AutoDomain:
         if query.known.empty:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         if not query.facts and not query.keep:
-            found = ends(query.exprs[0], query.ranges, query.config.points)
-            if found is not None:
-                plain = Bounds(found[0], found[1], True, "linear" if found[2] else "points")
+            attained = ends(query.exprs[0], query.ranges, query.config.points)
+            if attained is not None:
+                plain = Bounds(attained[0], attained[1], True, "linear" if attained[2] else "points")
                 return tried(plain.by, lambda: plain) if OPEN else plain
         form = query.forms[0]
         cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)
