@@ -555,7 +555,7 @@ class Context(Displayed):
         if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
             return None
         chosen = configuration.current(self.domain if domain is None else domain)
-        if chosen.cache or chosen.domain != "auto":
+        if chosen.cache or chosen.domain != names.AUTO:
             return None
         ranges, known = self._box or {}, self._plain_answers
         answer = known.get((root, chosen))

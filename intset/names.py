@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
 CHEAPEST: Final = "interval"
+AUTO: Final = "auto"  # which asks the plain way first
 _registered: dict[str, None] = {}
 _changes = itertools.count(1)
 generation = 0

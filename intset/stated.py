@@ -15,7 +15,7 @@ from intset.facts import DECLARED, Fact
 from intset.infinity import NEG_INF
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Scope")
+S = TypeVar("S", bound="FactsScope")
 
 
 def checked_var(var: object) -> Var:
@@ -78,7 +78,7 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
                 stack.extend((v, False) for v in table[var].free_vars())
 
 
-class Scope(Protocol):
+class FactsScope(Protocol):
     """What a block asks of the scope around it."""
 
     facts: tuple[Fact, ...]
@@ -98,9 +98,9 @@ class Assuming(ScopedBlock[T]):
     entered = entered_blocks("intset_assuming")
     inherited = False
 
-    def __init__(self, context: T, root: Scope, facts: tuple[Fact, ...]) -> None:
+    def __init__(self, context: T, root: FactsScope, facts: tuple[Fact, ...]) -> None:
         self._context, self.root, self.facts = context, root, facts
-        self._cached: tuple[tuple[Fact, ...], Scope] | None = None
+        self._cached: tuple[tuple[Fact, ...], FactsScope] | None = None
 
     def enter(self) -> T:
         self.frame((*within_blocks(self._context, self.root).facts, *self.facts))
