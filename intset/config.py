@@ -16,7 +16,6 @@ import os
 import re
 import sys
 import threading
-import tomllib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
@@ -24,7 +23,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache, wraps
-from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
@@ -378,11 +376,15 @@ def _environment_key() -> tuple[int, tuple[tuple[str, str], ...]]:
     return (len(os.environ), named)
 
 
-def _project_file(folder: str) -> Path | None:
-    for candidate in (Path(folder), *Path(folder).parents):
-        if (candidate / "pyproject.toml").is_file():
-            return candidate / "pyproject.toml"
-    return None
+def _project_file(folder: str) -> str | None:
+    while True:
+        candidate = os.path.join(folder, "pyproject.toml")
+        if os.path.isfile(candidate):
+            return candidate
+        outer = os.path.dirname(folder)
+        if outer == folder:
+            return None
+        folder = outer
 
 
 def _ambient_here() -> Config:
@@ -409,10 +411,13 @@ def _ambient(environment: tuple[int, tuple[tuple[str, str], ...]], folder: str) 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 
 
-def _file_table(file: Path) -> Mapping[str, Any]:
+def _file_table(file: str) -> Mapping[str, Any]:
     text = ""
     try:
-        text = file.read_text(encoding="utf-8")
+        with open(file, encoding="utf-8") as stream:
+            text = stream.read()
+        import tomllib  # slow to load
+
         table: Any = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         if "tool.intset" in text:

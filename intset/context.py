@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
 from intset import names
 from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
-from intset.cache import StoredQuestion
-from intset.coalescing import coalesced
-from intset.domains.auto import AutoDomain, plain_bounds
-from intset.domains.protocols import RankedDomain
-from intset.domains.registry import domain_named
-from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
-from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
-from intset.domains.sets.region import Region
-from intset.domains.sets.relation import Relation
-from intset.domains.sets.where import nonempty_at, where_nonempty
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr.arguments import listed
 from intset.expr.evaluate import as_width
@@ -28,19 +18,55 @@ from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_e
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
-from intset.frame import Assuming, Frame, checked_ranges, within_blocks
-from intset.itermap.itermap import IterMap, PreimageCount, iter_map, whole_box
-from intset.plain import ValueRows
-from intset.prover.certify_bounds import AskedBounds
-from intset.prover.explain import Explanation, explain
-from intset.prover.proof import Proof, fits, prove_once
-from intset.prover.simplify_steps import Simplified, simplified_in_steps
-from intset.ranges import as_ranges, listed_vars, renamed
-from intset.simplify.cost import COST, weights
-from intset.simplify.engine import simplified
-from intset.simplify.irreducible import settled
-from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
+from intset.later import load_later
+from intset.plain import ValueRows, ends
+from intset.stated import Assuming, as_ranges, checked_ranges, listed_vars, within_blocks
 from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
+
+if TYPE_CHECKING:
+    from intset.cache import StoredQuestion
+    from intset.check.bounds_certificate import BoundsCertificate
+    from intset.coalescing import coalesced
+    from intset.domains.protocols import RankedDomain
+    from intset.domains.registry import domain_named
+    from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
+    from intset.domains.sets.base import IntSet
+    from intset.domains.sets.region import Region
+    from intset.domains.sets.relation import Relation
+    from intset.domains.sets.where import nonempty_at, where_nonempty
+    from intset.frame import Frame
+    from intset.itermap.itermap import IterMap, PreimageCount, iter_map, whole_box
+    from intset.prover.certify_bounds import AskedBounds
+    from intset.prover.explain import Explanation, explain
+    from intset.prover.proof import Proof, fits, prove_once
+    from intset.prover.simplify_steps import Simplified, simplified_in_steps
+    from intset.ranges import renamed
+    from intset.simplify.cost import COST, weights
+    from intset.simplify.engine import simplified
+    from intset.simplify.irreducible import settled
+    from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
+else:
+    _FIRST_OFF_THE_PLAIN_WAY = {
+        "intset.cache": ("StoredQuestion",),
+        "intset.coalescing": ("coalesced",),
+        "intset.domains.protocols": ("RankedDomain",),
+        "intset.domains.registry": ("domain_named",),
+        "intset.domains.sets.answers": ("ASKED", "CALLED", "at_sizes", "better", "bounds_at_once", "is_certified"),
+        "intset.domains.sets.relation": ("Relation",),
+        "intset.domains.sets.where": ("nonempty_at", "where_nonempty"),
+        "intset.frame": ("Frame",),
+        "intset.itermap.itermap": ("PreimageCount", "iter_map", "whole_box"),
+        "intset.prover.certify_bounds": ("AskedBounds",),
+        "intset.prover.explain": ("explain",),
+        "intset.prover.proof": ("fits", "prove_once"),
+        "intset.prover.simplify_steps": ("simplified_in_steps",),
+        "intset.ranges": ("renamed",),
+        "intset.simplify.cost": ("COST", "weights"),
+        "intset.simplify.engine": ("simplified",),
+        "intset.simplify.irreducible": ("settled",),
+        "intset.solving": ("narrowed", "solutions", "solved_equations"),
+    }
+    load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,17 +117,22 @@ class Context(Displayed):
         stated = (
             [part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)] if assume != () else ()
         )
-        self._root = root = Frame.of(ranges, stated)
+        self._scope = root = Frame.of(ranges, stated)
         if root.known.empty and (excluding := root.contradiction):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
-    @cached_property
+    _scope: Frame | None = None
+
+    @property
     def _root(self) -> Frame:
         """The scope outside all blocks, made by the first question that takes the general road."""
-        return Frame(self._box or {}, ())
+        root = self._scope
+        if root is None:
+            root = self._scope = Frame(self._box or {}, ())
+        return root
 
     @classmethod
     def from_constraints(
@@ -263,7 +294,7 @@ class Context(Displayed):
         """
         if effort is not None:
             return configuration.asked_with(effort, self.bounds_many, exprs, keep, domain, over)
-        rows: ValueRows = {}
+        rows = ValueRows()
         items = listed(exprs, "exprs", "expressions")
         return [_answer_or_error(self._bounds, e, keep, domain, over, rows) for e in items]
 
@@ -392,11 +423,12 @@ class Context(Displayed):
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        seen: Node | None = settled(root, self.frame.known) if table is COST else None
+        scope = self.frame
+        seen: Node | None = settled(root, scope.known) if table is COST else None
         if seen is not None:
             return seen
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
-            frame = self.frame.where_defined((root,))
+            frame = scope.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
             cached = frame.answers.get(key)
             new: Any = cached
@@ -517,7 +549,7 @@ class Context(Displayed):
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""
         new = Context.__new__(type(self))
-        new.domain, new._root = self.domain, scope
+        new.domain, new._scope = self.domain, scope
         return new
 
     def _plain_bounds(self, root: Expr, domain: str | None, shared: ValueRows | None) -> Bounds | None:
@@ -525,12 +557,13 @@ class Context(Displayed):
         if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
             return None
         chosen = configuration.current(self.domain if domain is None else domain)
-        if chosen.cache or type(domain_named(chosen.domain)) is not AutoDomain:
+        if chosen.cache or chosen.domain != names.AUTO:
             return None
         ranges, known = self._box or {}, self._plain_answers
         answer = known.get((root, chosen))
-        if answer is None and (answer := plain_bounds(root, ranges, chosen.points, shared)) is not None:
-            answer.asked = AskedBounds(root, ranges, (), (), (), chosen)
+        if answer is None and (found := ends(root, ranges, chosen.points, shared)) is not None:
+            answer = Bounds(found[0], found[1], True, "linear" if found[2] else "points")
+            answer.asked = AskedOfBox(root, ranges, chosen)
             if len(known) >= CACHED_ANSWERS:
                 known.clear()
             known[root, chosen] = answer
@@ -607,6 +640,18 @@ class Context(Displayed):
         variables = ", ".join(f"{v} in [{r.min}, {r.max}]" for v, r in frame.ranges.items())
         facts = "; ".join(map(repr, frame.facts))
         return f"<Context {variables or 'no variables'}{' | ' + facts if facts else ''}>"
+
+
+class AskedOfBox(NamedTuple):
+    """A question about the bounds of an expression over a box, which nothing else states."""
+
+    expr: Expr
+    ranges: Mapping[Var, Range]
+    config: configuration.Config
+
+    def certificate(self, answer: Bounds) -> BoundsCertificate:
+        """The checked certificate of the answer; InputError if the search fails."""
+        return AskedBounds(self.expr, self.ranges, (), (), (), self.config).certificate(answer)
 
 
 def report(facts: Sequence[Fact]) -> None:

@@ -1,4 +1,4 @@
-"""`Frame`: one scope of ranges and facts, with its normalizer and its cached answers; `Assuming`: facts of a block."""
+"""`Frame`: one scope of ranges and facts, with its normalizer and its cached answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from intset.budgets import CACHED_ANSWERS
-from intset.config import Config, ScopedBlock, entered_blocks
+from intset.config import Config
 from intset.domains.query import Query
 from intset.errors import InputError
 from intset.expr import ops
@@ -16,22 +16,19 @@ from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.facts import ASSERTED, DECLARED, Fact
-from intset.infinity import NEG_INF
+from intset.facts import ASSERTED, Fact
 from intset.linear.assumptions import Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.ranges import (
-    as_ranges,
-    checked_var,
     equated_sizes,
     is_known,
-    listed_vars,
     open_nonempty_conditions,
     ranges_from_facts,
     renamed,
 )
+from intset.stated import checked_ranges, listed_vars
 
 T = TypeVar("T")
 SIZES: Final = "sizes"  # `over=` of a question: all variables without a range
@@ -53,6 +50,18 @@ class Frame:
     Invariant: a frame never changes; its caches die with it, so nothing derived in a scope outlives the scope.
     """
 
+    defined: tuple[Cond, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    running: tuple[Cond, ...] = ()
+    conditions: tuple[Cond, ...] = ()
+    _fingerprint: tuple[object, ...] | None = None
+    _sized: bool | None = None
+    # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
+    _bounded: tuple[Frame | None, ...] = ()
+    _tightened: tuple[Frame | None, ...] = ()
+    _solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
+    _contradiction: tuple[Fact, ...] | None = None
+
     def __init__(
         self,
         ranges: Mapping[Var, Range],
@@ -63,29 +72,19 @@ class Frame:
     ) -> None:
         self.ranges = ranges
         self.facts = facts
-        self.defined = defined
-        self.requires = requires
-        self._fingerprint: tuple[object, ...] | None = None
-        self._sized: bool | None = None
-        # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
-        self._bounded: tuple[Frame | None, ...] = ()
-        self._tightened: tuple[Frame | None, ...] = ()
-        self._solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
-        self._contradiction: tuple[Fact, ...] | None = None
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
         self._over: dict[tuple[Var, ...], Frame] = {}  # frames with quantified sizes
+        self.answers: dict[object, Any] = {}
+        self.verdicts: dict[tuple[object, ...], str] = {}
         self.base = base_normalizer(ranges) if base is None else base
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
         full = open_nonempty_conditions(ranges, self.base) if self.base.assumptions.limits else ()
-        self.running: tuple[Cond, ...] = ()
         if not facts and not defined and not multiples and not full:
-            self.conditions: tuple[Cond, ...] = ()
             self.known = self.base
-            self.answers: dict[object, Any] = {}
-            self.verdicts: dict[tuple[object, ...], str] = {}
             return
+        self.defined, self.requires = defined, requires
         stated = tuple(fact.condition for fact in facts)
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
         conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not _is_true(self.base, cond))]
@@ -94,8 +93,6 @@ class Frame:
             conditions += [need for need in definedness(partial) if not is_met(self.base, need)]
         self.conditions = tuple(dict.fromkeys(conditions))
         self.known = narrow(self.base, self.conditions) if self.conditions else self.base
-        self.answers = {}
-        self.verdicts = {}
 
     @classmethod
     def of(cls, ranges: Mapping[Var, Range | None] | None, facts: Iterable[Fact] = ()) -> Frame:
@@ -270,52 +267,12 @@ class Frame:
         return answer
 
 
-def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var, Range], tuple[Fact, ...]]:
-    """The validated table of ranges; a lower half line becomes all integers and a fact `v <= last`."""
-    table: dict[Var, Range] = {}
-    constant = True
-    for var, limits in (ranges if type(ranges) is dict else as_ranges(ranges)).items():
-        if limits is None:
-            limits, constant = Range.everything(), False
-        elif not isinstance(limits, Range):
-            raise InputError(f"the range of {shown(var)} must be a Range(min, extent), not {shown(limits)}")
-        elif limits.ends is None:
-            constant = False
-        table[var if isinstance(var, Var) else checked_var(var)] = limits
-    if constant:
-        return table, ()
-    _refuse_cycles(table)
-    ends = {var: limits.max for var, limits in table.items() if limits.min is NEG_INF}
-    facts = [Fact(var <= last, DECLARED) for var, last in ends.items() if isinstance(last, Expr)]
-    return {**table, **dict.fromkeys(ends, Range.everything())} if facts else table, tuple(facts)
-
-
 def _is_circular(ranges: Mapping[Var, Range | None]) -> bool:
     try:
         checked_ranges(ranges)
     except InputError:
         return True
     return False
-
-
-def _refuse_cycles(table: Mapping[Var, Range]) -> None:
-    done: set[Var] = set()
-    for root in table:
-        path: list[Var] = []
-        stack: list[tuple[Var, bool]] = [(root, False)]
-        while stack:
-            var, leaving = stack.pop()
-            if leaving:
-                path.pop()
-                done.add(var)
-            elif var in done or var not in table:
-                continue
-            elif var in path:
-                raise InputError(f"the range of {var.name} depends on {var.name} itself")
-            else:
-                path.append(var)
-                stack.append((var, True))
-                stack.extend((v, False) for v in table[var].free_vars())
 
 
 _NO_RANGES: Final = Normalizer({})
@@ -435,42 +392,3 @@ def _where_defined(frame: Frame, roots: Sequence[Node]) -> Frame:
     if not open_needs:
         return inside
     return Frame(frame.ranges, inside.facts, (*frame.defined, *open_needs), open_needs, frame.base)
-
-
-class Assuming(ScopedBlock[T]):
-    """The facts of one `with ctx.assuming(...)` block.
-
-    Parameters
-    ----------
-    context: the owner of the block and the value of `as`.
-    root: the scope of the context outside all blocks. Several contexts may share it.
-    """
-
-    entered = entered_blocks("intset_assuming")
-    inherited = False
-
-    def __init__(self, context: T, root: Frame, facts: tuple[Fact, ...]) -> None:
-        self._context, self.root, self.facts = context, root, facts
-        self._cached: tuple[tuple[Fact, ...], Frame] | None = None
-
-    def enter(self) -> T:
-        self.frame((*within_blocks(self._context, self.root).facts, *self.facts))
-        return self._context
-
-    def frame(self, facts: tuple[Fact, ...]) -> Frame:
-        """The scope inside this block as the innermost one, cached for the last `facts`."""
-        cached = self._cached
-        if cached is None or cached[0] != facts:
-            cached = self._cached = (facts, self.root.stating(facts))
-        return cached[1]
-
-
-def within_blocks(context: object, root: Frame) -> Frame:
-    """The scope of a context inside its blocks entered by this thread or task; `root` is its scope outside."""
-    if not Assuming.entered.get():
-        return root
-    entered: tuple[Assuming[Any], ...] = Assuming.in_force()
-    blocks = [block for block in entered if block._context is context]
-    if not blocks:
-        return root
-    return blocks[-1].frame((*root.facts, *(fact for block in blocks for fact in block.facts)))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from functools import cache
-from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from intset.errors import InputError
 from intset.expr.printer import shown
 
+if TYPE_CHECKING:
+    from importlib import metadata
+
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
 CHEAPEST: Final = "interval"
+AUTO: Final = "auto"  # which asks the plain way first
 _registered: dict[str, None] = {}
 _changes = itertools.count(1)
 generation = 0
@@ -50,6 +52,8 @@ def announced() -> tuple[str, ...]:
 @cache
 def entry_points() -> tuple[metadata.EntryPoint, ...]:
     """The plugins that are installed."""
+    from importlib import metadata  # slow to load, and needed where a name is not built in
+
     return tuple(metadata.entry_points(group=ENTRY_POINTS))
 
 
@@ -64,6 +68,8 @@ def check_name(name: object, where: str) -> str:
         parts = [part.strip() for part in name.split("*")]
         if len(parts) > 1 and all(part in known for part in parts):
             return name
+    import difflib
+
     close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else ()
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     names = ", ".join(known)

@@ -13,14 +13,15 @@ cancelled. Small boxes of dependent terms are enumerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import gcd, prod
+from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.dag import postorder, postorder_by
-from intset.expr.node import Node, PlainVar, const, make
+from intset.expr.dag import postorder_by
+from intset.expr.node import Expr, Node, PlainVar, Var, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.storage import plain_ends
@@ -35,17 +36,43 @@ FEW_TERMS = 256  # of a progression whose remainders are listed
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
-ValueRow: TypeAlias = tuple[int, int, int, int, frozenset[Node]]
-"""The values of a node over the box: (low, high, gap, step, free).
+ValueRow: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""The values of a node over the box: (low, high, gap, step, free, least, most).
 
 Invariant: all values lie in [low, high], are congruent to `low` modulo `step` (0: one value) and depend on the
-variables `free` alone. A positive `gap` says that both ends are attained and that neighbouring values differ by at most
-`gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of 0 says nothing.
+variables of the mask `free` alone. A positive `gap` says that both ends are attained and that neighbouring values
+differ by at most `gap`; `gap == step` is an arithmetic progression, `gap == 1` every integer between the ends. A gap of
+0 says nothing. `least` and `most` are corners of the box that attain `low` and `high`; `UNKNOWN` says nothing.
+
+Each variable has two bits: `free` has both; a corner has the first where the variable is at its low end, the second
+where it is at its high end, and none where its value does not matter.
 """
 
-ValueRows: TypeAlias = dict[Node, ValueRow]
+UNKNOWN = -1  # no corner; joined with any corner it is none
+MOST_BITS = 4096  # of variables
+FIRST_BITS = ((1 << MOST_BITS) - 1) // 3  # of the two bits of each variable
+
+
+class ValueRows(dict[Node, ValueRow]):
+    """The rows of nodes over one box. `bits`: those given to variables so far; `points`: of these variables."""
+
+    __slots__ = ("bits", "points")
+
+    def __init__(self) -> None:
+        self.bits, self.points = 0, 1
+
+    def variable(self, low: int, high: int) -> ValueRow:
+        """The row of a variable with all values of [low, high]."""
+        if low == high:
+            return low, low, 1, 0, 0, 0, 0
+        bits = self.bits
+        if bits == MOST_BITS:
+            raise NoRuleError
+        self.bits, self.points = bits + 2, self.points * (high - low + 1)
+        return low, high, 1, 1, 3 << bits, 1 << bits, 2 << bits
+
+
 BoxRanges: TypeAlias = Mapping[Any, Range]
-NONE: frozenset[Node] = frozenset()
 
 
 class NoRuleError(Exception):
@@ -67,18 +94,18 @@ def ends(
     """
     if plain_ends is not None and (decided := plain_ends(root, ranges, points)) is not None:
         return decided
-    rows: ValueRows = {} if shared is None else shared
+    rows = ValueRows() if shared is None else shared
     try:
-        row = _row(root, rows, ranges)
-        low, high, gap, _, _ = row
-        if gap:
+        row = rows.get(root) or _row(root, rows, ranges)
+        low, high, gap, _, _, least, most = row
+        if gap or (least >= 0 and most >= 0):
             return low, high, True
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
         if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
             return low, high, True
-        if found is None and (exact := _of_dependent(root, rows, points)) is not None:
+        if found is None and (exact := _of_dependent(root, rows, ranges, points)) is not None:
             found = exact[:2]
         if found is None:
             found = _by_cases(root, rows, ranges, min(points, CASES))
@@ -89,78 +116,96 @@ def ends(
 
 def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, int] | None:
     """(first, step, number) of the values of `root`, if they are proved to be an arithmetic progression."""
-    rows: ValueRows = {}
+    rows = ValueRows()
     try:
         row = _row(root, rows, ranges)
-        exact = row if row[2] else _of_dependent(root, rows, points)
+        exact = row if row[2] else _of_dependent(root, rows, ranges, points)
     except (NoRuleError, RecursionError):
         return None
     if exact is None or (exact[3] and exact[2] != exact[3]):
         return None
-    low, high, _, step, _ = exact
+    low, high, _, step, _, _, _ = exact
     return low, step or 1, (high - low) // (step or 1) + 1
 
 
 def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
-    row = rows.get(node)
-    if row is not None:
-        return row
+    """The row of a node that has none, after those of the nodes below it."""
     op = node.op
     if op is ops.CONST or op is ops.BOOL:
         value = int(node.data)
-        row = value, value, 1, 0, NONE
+        row: ValueRow = (value, value, 1, 0, 0, 0, 0)
     elif op is ops.VAR:
         limits = ranges.get(node)
         span = None if limits is None or type(node) is not PlainVar else limits.ends
         if span is None or span[0] > span[1]:
             raise NoRuleError
-        low, high = span
-        row = (low, high, 1, 1, frozenset((node,))) if low < high else (low, low, 1, 0, NONE)
+        row = rows.variable(span[0], span[1])
     else:
         rule = RULES.get(op)
         if rule is None:
             raise NoRuleError
-        row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in node.args])
+        args = node.args
+        if len(args) == 2:
+            a, b = args
+            row = rule(rows.get(a) or _row(a, rows, ranges), rows.get(b) or _row(b, rows, ranges))
+        else:
+            row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in args])
         if row[0] < -LONGEST or row[1] > LONGEST:
             raise NoRuleError
     rows[node] = row
     return row
 
 
+def _single(value: int) -> ValueRow:
+    return value, value, 1, 0, 0, 0, 0
+
+
 # -- one rule an operation, from the rows of its operands ------------------------------------------------------------
 
 
-def _joined(low: int, high: int, gap: int, step: int, x: ValueRow, y: ValueRow) -> ValueRow:
-    """The row of a result whose ends are attained if both operands' are and they share no variable."""
+def _joined(
+    low: int, high: int, gap: int, step: int, x: ValueRow, y: ValueRow, least: int = UNKNOWN, most: int = UNKNOWN
+) -> ValueRow:
+    """The row of a result whose ends are attained if both operands' are and they share no variable, or at corners.
+
+    `gap`: that of operands without a common variable. `least`, `most`: the corners joined, of which some may clash.
+    """
     if low == high:
-        return low, low, 1, 0, NONE
-    if x[2] and y[2] and x[4].isdisjoint(y[4]):
-        return low, high, gap, step, x[4] | y[4]
-    return low, high, 0, step, x[4] | y[4]
+        return low, low, 1, 0, 0, 0, 0
+    if least & least >> 1 & FIRST_BITS:
+        least = UNKNOWN
+    if most & most >> 1 & FIRST_BITS:
+        most = UNKNOWN
+    if not (x[2] and y[2]) or x[4] & y[4]:
+        gap = 0
+    return low, high, gap, step, x[4] | y[4], least, most
 
 
 def _add(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
-    more, most, other, stride, also = y
+    low, high, gap, step, free, least, most = x
+    first, last, other, stride, also, lower, upper = y
     if not stride:
-        return low + more, high + more, gap, step, free
+        return low + first, high + first, gap, step, free, least, most
     if not step:
-        return low + more, low + most, other, stride, also
-    return _joined(low + more, high + most, _gap_of_sum(x, y), gcd(step, stride), x, y)
-
-
-def _gap_of_sum(x: ValueRow, y: ValueRow) -> int:
-    """The gap of `{a + b}`: one set, shifted by each element of the other."""
-    return min(max(y[2], x[2] - y[1] + y[0]), max(x[2], y[2] - x[1] + x[0]))
+        return low + first, low + last, other, stride, also, lower, upper
+    least |= lower
+    if least & least >> 1 & FIRST_BITS:
+        least = UNKNOWN
+    most |= upper
+    if most & most >> 1 & FIRST_BITS:
+        most = UNKNOWN
+    apart = gap and other and not free & also  # then: one set, shifted by each element of the other
+    gap = min(max(other, gap - last + first), max(gap, other - high + low)) if apart else 0
+    return low + first, high + last, gap, gcd(step, stride), free | also, least, most
 
 
 def _neg(x: ValueRow) -> ValueRow:
-    return -x[1], -x[0], x[2], x[3], x[4]
+    return -x[1], -x[0], x[2], x[3], x[4], x[6], x[5]
 
 
 def _sub(x: ValueRow, y: ValueRow) -> ValueRow:
     if not y[3]:
-        return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4]
+        return x[0] - y[0], x[1] - y[0], x[2], x[3], x[4], x[5], x[6]
     return _add(x, _neg(y))
 
 
@@ -169,25 +214,27 @@ def _mul(x: ValueRow, y: ValueRow) -> ValueRow:
         return _scaled(x, y[0])
     if not x[3]:
         return _scaled(y, x[0])
-    corners = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
-    low, high = min(corners), max(corners)
-    return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y)
+    corners = [(x[a] * y[b], x[a + 5] | y[b + 5]) for a in (0, 1) for b in (0, 1)]
+    (low, least), (high, most) = min(corners), max(corners)
+    return _joined(low, high, high - low, gcd(x[3] * y[3], x[3] * y[0], y[3] * x[0]), x, y, least, most)
 
 
 def _scaled(x: ValueRow, k: int) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, least, most = x
+    if not step or not k:
+        return _single(low * k)
     if k > 0:
-        return low * k, high * k, gap * k if step else 1, step * k, free
-    return (high * k, low * k, gap * -k if step else 1, step * -k, free) if k else ZERO
+        return low * k, high * k, gap * k, step * k, free, least, most
+    return high * k, low * k, gap * -k, step * -k, free, most, least
 
 
 def _floordiv(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, least, most = x
     c = _divisor(y)
     first, last = low // c, high // c
-    return (
-        (first, last, -(-gap // c), 1 if step % c else step // c, free) if first < last else (first, last, 1, 0, NONE)
-    )
+    if first == last:
+        return _single(first)
+    return first, last, -(-gap // c), 1 if step % c else step // c, free, least, most
 
 
 def _ceildiv(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -201,25 +248,29 @@ def _divisor(y: ValueRow) -> int:
 
 
 def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
-    low, high, gap, step, free = x
+    low, high, gap, step, free, at_low, at_high = x
     c = _divisor(y)
+    first, last = low % c, high % c
     if low // c == high // c:
-        return low % c, high % c, gap, step, free
+        return first, last, gap, step, free, at_low, at_high
     common = gcd(step, c)
-    least = low % common
-    most = c - common + least
-    if least == most:
-        return least, most, 1, 0, NONE
+    lowest = low % common
+    highest = c - common + lowest
+    if lowest == highest:
+        return _single(lowest)
+    least = at_low if first == lowest else at_high if last == lowest else UNKNOWN
+    most = at_high if last == highest else at_low if first == highest else UNKNOWN
     if gap != step:  # some terms of the progression may be missing
-        return least, most, 0, common, free
+        return lowest, highest, 0, common, free, least, most
     if high - low >= step * (c // common - 1):
-        return least, most, common, common, free
-    if common == step:  # one wrap: from `least` up, then up to `most`
-        return least, most, max(step, low % c - high % c), step, free
+        return lowest, highest, common, common, free, least, most
+    if common == step:  # one wrap: from `lowest` up, then up to `highest`
+        return lowest, highest, max(step, first - last), step, free, least, most
     if high - low > step * FEW_TERMS:
-        return least, most, 0, common, free
+        return lowest, highest, 0, common, free, least, most
     values = sorted({term % c for term in range(low, high + 1, step)})
-    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free
+    least, most = least if values[0] == lowest else UNKNOWN, most if values[-1] == highest else UNKNOWN
+    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free, least, most
 
 
 def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -235,15 +286,15 @@ def _truncmod(x: ValueRow, y: ValueRow) -> ValueRow:
 
 
 def _minimum(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[1] <= y[0] or y[1] <= x[0]:
-        return x if x[1] <= y[0] else y
-    return _joined(min(x[0], y[0]), min(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+    return _neg(_maximum(_neg(x), _neg(y)))
 
 
 def _maximum(x: ValueRow, y: ValueRow) -> ValueRow:
     if x[0] >= y[1] or y[0] >= x[1]:
         return x if x[0] >= y[1] else y
-    return _joined(max(x[0], y[0]), max(x[1], y[1]), max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y)
+    low, high = max(x[0], y[0]), max(x[1], y[1])
+    most = max(x[6], y[6]) if x[1] == y[1] else x[6] if x[1] == high else y[6]
+    return _joined(low, high, max(x[2], y[2]), gcd(x[3], y[3], x[0] - y[0]), x, y, x[5] | y[5], most)
 
 
 def _select(chosen: ValueRow, x: ValueRow, y: ValueRow) -> ValueRow:
@@ -251,33 +302,37 @@ def _select(chosen: ValueRow, x: ValueRow, y: ValueRow) -> ValueRow:
         return x if chosen[0] else y
     low, high = min(x[0], y[0]), max(x[1], y[1])
     if low == high:
-        return low, low, 1, 0, NONE
-    free = chosen[4] | x[4] | y[4]
+        return _single(low)
+    least = chosen[6] | x[5] if x[0] == low else chosen[5] | y[5]
+    most = chosen[6] | x[6] if x[1] == high else chosen[5] | y[6]
     gap = 0
-    if chosen[2] and x[2] and y[2] and chosen[4].isdisjoint(x[4] | y[4]):
+    if x[2] and y[2]:
         gap = max(x[2], y[2], max(x[0], y[0]) - min(x[1], y[1]))  # the last: between two sets that lie apart
-    return low, high, gap, gcd(x[3], y[3], x[0] - y[0]), free
+    both = low, high, gap, 0, x[4] | y[4], 0, 0
+    return _joined(low, high, gap, gcd(x[3], y[3], x[0] - y[0]), chosen, both, least, most)
 
 
-def _compared(always: bool, never: bool, x: ValueRow, y: ValueRow) -> ValueRow:
+def _compared(
+    always: bool, never: bool, x: ValueRow, y: ValueRow, least: int = UNKNOWN, most: int = UNKNOWN
+) -> ValueRow:
     if always or never:
-        return (1, 1, 1, 0, NONE) if always else ZERO
-    return _joined(0, 1, 1, 1, x, y)
+        return _single(int(always))
+    return _joined(0, 1, 1, 1, x, y, least, most)
 
 
 def _lt(x: ValueRow, y: ValueRow) -> ValueRow:
-    return _compared(x[1] < y[0], x[0] >= y[1], x, y)
+    return _compared(x[1] < y[0], x[0] >= y[1], x, y, x[6] | y[5], x[5] | y[6])
 
 
 def _le(x: ValueRow, y: ValueRow) -> ValueRow:
-    return _compared(x[1] <= y[0], x[0] > y[1], x, y)
+    return _compared(x[1] <= y[0], x[0] > y[1], x, y, x[6] | y[5], x[5] | y[6])
 
 
 def _eq(x: ValueRow, y: ValueRow) -> ValueRow:
     step = gcd(x[3], y[3])
     apart = x[1] < y[0] or y[1] < x[0] or bool(step and (x[0] - y[0]) % step)
     row = _compared(x[0] == x[1] == y[0] == y[1], apart, x, y)
-    return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4])
+    return row if not row[3] or _meets(x, y) or _meets(y, x) else (0, 1, 0, 1, row[4], UNKNOWN, UNKNOWN)
 
 
 def _meets(x: ValueRow, y: ValueRow) -> bool:
@@ -286,10 +341,10 @@ def _meets(x: ValueRow, y: ValueRow) -> bool:
 
 
 def _not(x: ValueRow) -> ValueRow:
-    return 1 - x[1], 1 - x[0], *x[2:]
+    return 1 - x[1], 1 - x[0], x[2], x[3], x[4], x[6], x[5]
 
 
-ZERO: ValueRow = (0, 0, 1, 0, NONE)
+ZERO = _single(0)
 RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.ADD: _add,
     ops.SUB: _sub,
@@ -333,27 +388,65 @@ class _DigitTerm(NamedTuple):
     k: int
 
 
-def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
-    """The exact row of a node of moderate size whose operands share variables."""
-    return _Dependent(rows, points).row(root) if len(rows) <= MOST_NODES else None
+def _of_dependent(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) -> ValueRow | None:
+    """The exact row of a node of moderate size whose operands share variables.
+
+    Sums are cancelled; then variables are split into digits; then points are enumerated.
+    """
+    if len(rows) > MOST_NODES:
+        return None
+    briefly = _Dependent(rows, min(points, FEW_POINTS * 8))
+    row = briefly.cancelled(root) or _by_digits(briefly, root, ranges)
+    return row or _Dependent(rows, points).row(root)
+
+
+def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow | None:
+    """The exact row of a node after variables are split where divisors cut them.
+
+    `x % 16 + y // 7` with x == j*4 + k and y == i*2 + j//4 share j, but x % 16 has the digit j % 4 alone.
+    """
+    rows = dependent.rows
+    digits: dict[Var, Expr] = {}
+    inside = dict(ranges)
+    for var, cuts in dependent.cuts().items():
+        low, high = rows[var][:2]
+        chain = [1]
+        for cut in sorted(cuts):
+            if not cut % chain[-1] and not low % cut and not (high + 1) % cut and 1 < cut <= high - low:
+                chain.append(cut)
+        if len(chain) == 1:
+            continue
+        total = const(0)
+        for first, end in zip(chain, [*chain[1:], 0], strict=True):
+            digit = Var(f"{var.name} // {first}")
+            inside[digit] = Range(0, end // first) if end else Range(low // first, (high - low + 1) // first)
+            total = total + digit * first
+        digits[var] = total
+    if not digits:
+        return None
+    split = root.substitute(digits)
+    own = ValueRows()
+    _row(split, own, inside)
+    fresh = sum([own[digit][4] for digit in inside if digit in own and digit not in ranges])
+    return _Dependent(own, dependent.points, fresh).cancelled(split)
 
 
 def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
     """Both ends of a node over all values of the shared variable with the fewest values, case by case."""
-    shared: set[Node] = set()
+    shared = 0
     for node, row in rows.items():
         if not row[2] and len(node.args) > 1:
             shared |= rows[node.args[0]][4] & rows[node.args[1]][4]
     if not shared or len(rows) > MOST_NODES:
         return None
-    var = min([node for node in rows if node in shared], key=lambda v: rows[v][1] - rows[v][0])
+    var = min([node for node in _variables(rows) if rows[node][4] & shared], key=lambda v: rows[v][1] - rows[v][0])
     first, last = rows[var][:2]
     if last - first >= cases:
         return None
     both: list[tuple[int, int]] = []
     for value in range(first, last + 1):
         inside = {**ranges, var: Range(value, 1)}
-        own: ValueRows = {}
+        own = ValueRows()
         row = _row(root, own, inside)
         exact = row if row[2] else _Dependent(own, FEW_POINTS).row(root)
         ends = exact[:2] if exact else _by_cases(root, own, inside, cases // (last - first + 1))
@@ -364,10 +457,10 @@ def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tup
 
 
 class _Dependent:
-    """The exact rows of nodes whose operands share variables."""
+    """The exact rows of nodes whose operands share variables; sums over the variables `split` are always cancelled."""
 
-    def __init__(self, rows: ValueRows, points: int) -> None:
-        self.rows, self.points = rows, points
+    def __init__(self, rows: ValueRows, points: int, split: int = 0) -> None:
+        self.rows, self.points, self.split = rows, points, split
         self.forms: dict[Node, LinearSum] = {}
 
     def row(self, root: Node) -> ValueRow | None:
@@ -375,31 +468,46 @@ class _Dependent:
 
         Sums below it are cancelled, innermost first; then the whole is enumerated; then its parts, innermost first.
         """
+        row = self.cancelled(root) or _listed([(root, 1)], self.rows, self.points)
+        return row or self.cancelled(root, listing=True)
+
+    def cancelled(self, root: Node, listing: bool = False) -> ValueRow | None:
+        """The exact row of a node after sums below it are cancelled and, if `listing`, other nodes are enumerated."""
         rows = self.rows
-        order = postorder((root,))
-        for listing in (False, True):
-            for node in order:
-                if node.op not in LEAVES and not rows[node][2]:
-                    rows[node] = self._again(node, node is root, listing)
-            if rows[root][2]:
-                return rows[root]
-            if not listing and (row := _listed([(root, 1)], rows, self.points)) is not None:
-                return row
-        return None
+        for node in tuple(rows):  # operands first
+            if node.op not in LEAVES and self._is_open(rows[node]):
+                rows[node] = self._again(node, node is root, listing)
+        return rows[root] if rows[root][2] else None
+
+    def _is_open(self, row: ValueRow) -> bool:
+        return not row[2] or bool(row[4] & self.split)
+
+    def cuts(self) -> dict[Var, set[int]]:
+        """For each variable of a dividend, the numbers that divide it there: `c // k` for the term `k * v` over `c`."""
+        rows = self.rows
+        found: dict[Var, set[int]] = {}
+        for node in tuple(rows):
+            if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and rows[node][3] and not rows[node.args[1]][3]:
+                for term, k in self.form(node.args[0])[0].items():
+                    if isinstance(term, Var) and not rows[node.args[1]][0] % k:
+                        found.setdefault(term, set()).add(abs(rows[node.args[1]][0] // k))
+        return found
 
     def _again(self, node: Node, is_root: bool, listing: bool) -> ValueRow:
         """Apply the rule of a node again, after its operands became exact sums."""
         rows, args, is_linear = self.rows, node.args, node.op in LINEAR
         below = [rows[arg] for arg in args]
-        if node.op in COMPARED and not below[0][4].isdisjoint(below[1][4]):  # a < b as a - b < 0
+        if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and node not in self.form(node)[0]:
+            return self.summed([(node, 1)]) or rows[node]
+        if node.op in COMPARED and below[0][4] & below[1][4]:  # a < b as a - b < 0
             apart = self.summed([(args[0], 1), (args[1], -1)])
             below = below if apart is None else [apart, ZERO]
         elif not is_linear:
             for k, arg in enumerate(args):
-                if not below[k][2] and arg.op in LINEAR:
+                if self._is_open(below[k]) and arg.op in LINEAR:
                     below[k] = rows[arg] = self.summed([(arg, 1)]) or below[k]
         row = RULES[node.op](*below)
-        if row[2]:
+        if row[2] and not (is_linear and is_root and self.split):
             return row
         if is_linear and is_root:
             return self.summed([(node, 1)]) or row
@@ -409,7 +517,7 @@ class _Dependent:
         """The exact row of a sum of multiples of nodes: equal terms cancel, digits join, dependent terms are listed."""
         rows, offset = self.rows, 0
         while True:
-            terms, added = self.form(pairs)
+            terms, added = self.form_of(pairs)
             offset += added
             groups: dict[Node, list[_DigitTerm]] = {}
             for term, k in terms.items():
@@ -426,7 +534,7 @@ class _Dependent:
             base, k = whole[0]  # its digits add up to the sum: expand it
             pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
             pairs.append((base, k))
-        total: ValueRow = (offset, offset, 1, 0, NONE)
+        total = _single(offset)
         for part in _components(groups, rows):
             alone = len(part) == 1
             cut = pieces[part[0]] if alone else None
@@ -439,47 +547,38 @@ class _Dependent:
             total = _add(total, row)
         return total
 
-    def form(self, pairs: Sequence[tuple[Node, int]]) -> LinearSum:
-        """The linear form of a sum of multiples of nodes; quotients and remainders of sums are taken apart."""
-        rows = self.rows
-        alone = pairs[0][0] if len(pairs) == 1 and pairs[0][1] == 1 else None
-        if alone is not None and (known := self.forms.get(alone)) is not None:
+    def form(self, node: Node) -> LinearSum:
+        """The linear form of a node; quotients and remainders of sums are taken apart."""
+        known = self.forms.get(node)
+        if known is not None:
             return known
-        waiting: dict[Node, int] = {}
-        for node, k in pairs:
-            waiting[node] = waiting.get(node, 0) + k
-        terms: dict[Node, int] = {}
+        rows, op, args = self.rows, node.op, node.args
+        found: LinearSum = {node: 1}, 0
+        if not rows[node][3]:
+            found = {}, rows[node][0]
+        elif op is ops.ADD or op is ops.SUB:
+            found = self.form_of(((args[0], 1), (args[1], 1 if op is ops.ADD else -1)))
+        elif op is ops.NEG:
+            found = self.form_of(((args[0], -1),))
+        elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
+            at = 0 if rows[args[0]][3] else 1
+            found = self.form_of(((args[at], rows[args[1 - at]][0]),))
+        elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
+            terms, constant, tail = split
+            found = terms if tail is None else {**terms, tail: terms.get(tail, 0) + 1}, constant
+        self.forms[node] = found
+        return found
+
+    def form_of(self, pairs: Iterable[tuple[Node, int]]) -> LinearSum:
+        """The linear form of a sum of multiples of nodes."""
+        total: dict[Node, int] = {}
         offset = 0
-        for node in reversed(postorder(tuple(waiting))):  # every use of a node before the node
-            k = waiting.pop(node, 0)
-            if not k:
-                continue
-            op, args = node.op, node.args
-            if not rows[node][3]:
-                offset += k * rows[node][0]
-                continue
-            parts: Iterable[tuple[Node, int]]
-            if op is ops.ADD or op is ops.SUB:
-                parts = (args[0], 1), (args[1], 1 if op is ops.ADD else -1)
-            elif op is ops.NEG:
-                parts = ((args[0], -1),)
-            elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
-                parts = ((args[0], rows[args[1]][0]),) if rows[args[0]][3] else ((args[1], rows[args[0]][0]),)
-            elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
-                part, constant, tail = split
-                parts, offset = (), offset + k * constant
-                for term, scale in (*part.items(), (tail, 1)):
-                    if term is not None:
-                        terms[term] = terms.get(term, 0) + k * scale
-            else:
-                parts = ()
-                terms[node] = terms.get(node, 0) + k
-            for arg, scale in parts:
-                waiting[arg] = waiting.get(arg, 0) + k * scale
-        form = {term: k for term, k in terms.items() if k}, offset
-        if alone is not None:
-            self.forms[alone] = form
-        return form
+        for node, k in pairs:
+            terms, constant = self.form(node)
+            offset += k * constant
+            for term, scale in terms.items():
+                total[term] = total.get(term, 0) + k * scale
+        return {term: k for term, k in total.items() if k}, offset
 
     def _split(self, op: Op, x: Node, divisor: Node) -> tuple[dict[Node, int], int, Node | None] | None:
         """A quotient or remainder of a sum without its multiples of the divisor `c`; `None` without gain.
@@ -489,11 +588,11 @@ class _Dependent:
         """
         rows = self.rows
         c = rows[divisor][0]
-        terms, offset = self.form([(x, 1)])
+        terms, offset = self.form(x)
         rest = {term: k for term, k in terms.items() if k % c}
         low = high = offset % c
         for term, k in rest.items():
-            least, most, _, _, _ = _scaled(rows[term], k)
+            least, most = _scaled(rows[term], k)[:2]
             low, high = low + least, high + most
         block = low // c
         quotient = {term: k // c for term, k in terms.items() if not k % c}
@@ -521,7 +620,7 @@ class _Dependent:
         node: Node = make(op, (x, y))
         rows = self.rows
         if y not in rows:
-            rows[y] = (y.data, y.data, 1, 0, NONE)
+            rows[y] = _single(y.data)
         if node not in rows:
             rows[node] = RULES[op](rows[x], rows[y])
         return node
@@ -546,15 +645,15 @@ def _digit(node: Node, rows: ValueRows) -> tuple[Node, int, int]:
 
 def _components(bases: Iterable[Node], rows: ValueRows) -> list[list[Node]]:
     """The bases in groups that share no variable."""
-    groups: list[tuple[frozenset[Node], list[Node]]] = []
+    groups: list[tuple[int, list[Node]]] = []
     for base in bases:
         free, own = rows[base][4], [base]
         apart = []
         for group in groups:
-            if free.isdisjoint(group[0]):
-                apart.append(group)
-            else:
+            if free & group[0]:
                 free, own = free | group[0], group[1] + own
+            else:
+                apart.append(group)
         groups = [*apart, (free, own)]
     return [own for _, own in groups]
 
@@ -594,14 +693,15 @@ def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
             return None
     total = ZERO
     for first, end, k in pieces:
-        row = x if first == 1 else _floordiv(x, (first, first, 1, 0, NONE))
+        row = x if first == 1 else _floordiv(x, _single(first))
         if end:
-            row = _floormod(row, (end // first, end // first, 1, 0, NONE))
+            row = _floormod(row, _single(end // first))
         if not row[2]:
             return None
-        row = _scaled(row, k)
-        total = _add(total, (*row[:4], NONE))
-    return (*total[:4], x[4])
+        if len(pieces) == 1:
+            return _scaled(row, k)
+        total = _add(total, (*_scaled(row, k)[:4], 0, UNKNOWN, UNKNOWN))
+    return *total[:4], x[4], UNKNOWN, UNKNOWN
 
 
 # -- enumeration -----------------------------------------------------------------------------------------------------
@@ -609,11 +709,35 @@ def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
 
 def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | None:
     """Both ends of a node by evaluation at every point of a small box."""
-    points = prod([row[1] - row[0] + 1 for node, row in rows.items() if node.op is ops.VAR])
-    if points > most or not _fits(rows.values()):
+    if rows.points > most:
         return None
-    values = _evaluated(rows, _progressions(_variables(rows), rows), rows)[root]
-    return int(values.min()), int(values.max())
+    import numpy as np
+
+    table = _MEANINGS or _meanings(np)
+    values: dict[Node, Any] = {}
+    for node, row in rows.items():
+        low, high, step = row[0], row[1], row[3]
+        if low < -WIDE or high > WIDE:
+            return None
+        op = node.op
+        if not step:
+            values[node] = low
+        elif op is ops.VAR:
+            values[node] = _axis(low, high, row[4].bit_length() // 2 - 1)
+        else:
+            values[node] = table[op](*[values[arg] for arg in node.args])
+    array = values[root]
+    return int(np.minimum.reduce(array, None)), int(np.maximum.reduce(array, None))
+
+
+@lru_cache(maxsize=256)
+def _axis(low: int, high: int, k: int) -> Any:
+    """The values of a variable along axis `k`, counted from the last: arrays of different axes broadcast."""
+    import numpy as np
+
+    values = np.arange(low, high + 1).reshape((-1, *(1,) * k))
+    values.flags.writeable = False
+    return values
 
 
 def _variables(rows: ValueRows) -> list[Node]:
@@ -660,7 +784,7 @@ def _progressions(axes: Iterable[Node], rows: ValueRows) -> dict[Node, Any]:
 
     values: dict[Node, Any] = {}
     for k, node in enumerate(axes):  # arrays of increasing rank: each axis is the first of its array
-        low, high, _, step, _ = rows[node]
+        low, high, _, step = rows[node][:4]
         values[node] = np.arange(low, high + 1, step).reshape((-1, *(1,) * k))
     return values
 
@@ -698,12 +822,14 @@ def _listed(
     import numpy as np
 
     values = _evaluated(order, _progressions(axes, rows), rows)
-    distinct = np.unique(sum(values[node] * k for node, k in pairs))
-    low, high = int(distinct[0]), int(distinct[-1])
+    ascending = np.sort(sum(values[node] * k for node, k in pairs), axis=None)
+    low, high = int(ascending[0]), int(ascending[-1])
     if low == high:
-        return low, low, 1, 0, NONE
-    apart = np.diff(distinct)
-    return low, high, int(apart.max()), int(np.gcd.reduce(apart)), frozenset().union(*[rows[node][4] for node in axes])
+        return _single(low)
+    apart = np.diff(ascending)
+    apart = apart[apart > 0]
+    free = reduce(or_, [rows[node][4] for node in axes])
+    return low, high, int(apart.max()), int(np.gcd.reduce(apart)), free, UNKNOWN, UNKNOWN
 
 
 def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:
@@ -713,14 +839,23 @@ def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> 
 
 def _meanings(np: Any) -> Mapping[Op, Callable[..., Any]]:
     if not _MEANINGS:
-        names = {"minimum": "minimum", "maximum": "maximum", "floormod": "remainder", "truncmod": "remainder"}
-        names |= {"floordiv": "floor_divide", "truncdiv": "floor_divide", "neg": "negative", "select": "where"}
+        names = {"minimum": "minimum", "maximum": "maximum", "neg": "negative", "select": "where"}
         names |= {"add": "add", "sub": "subtract", "mul": "multiply", "eq": "equal", "ne": "not_equal", "lt": "less"}
         names |= {"le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and", "or": "logical_or"}
         names["not"] = "logical_not"
         _MEANINGS.update({ops.OPS[name]: getattr(np, function) for name, function in names.items()})
         _MEANINGS[ops.CEILDIV] = lambda a, b: -(-a // b)
+        _MEANINGS[ops.FLOORDIV] = _MEANINGS[ops.TRUNCDIV] = _quotients
+        _MEANINGS[ops.FLOORMOD] = _MEANINGS[ops.TRUNCMOD] = _remainders
     return _MEANINGS
+
+
+def _quotients(array: Any, c: int) -> Any:
+    return array // c if c & c - 1 else array >> c.bit_length() - 1
+
+
+def _remainders(array: Any, c: int) -> Any:
+    return array - array // c * c if c & c - 1 else array & c - 1
 
 
 _MEANINGS: dict[Op, Callable[..., Any]] = {}  # by numpy, of arrays; truncated division of numbers from 0 on

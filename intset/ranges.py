@@ -6,13 +6,13 @@ nonempty. Every frame assumes the unproved ones (`open_nonempty_conditions`), so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from intset.budgets import EQUATED_SIZES, STATED_ENDS
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import listed, mapped, of_kind, refusal
+from intset.expr.arguments import mapped
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import definedness
@@ -23,30 +23,11 @@ from intset.facts import DECLARED, DERIVED, Fact
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.stated import as_ranges
 
 if TYPE_CHECKING:
     from intset.facts import Fact
     from intset.linear.canonical import Normalizer
-
-
-def checked_var(var: object) -> Var:
-    if not isinstance(var, Var):
-        raise InputError(f"a range belongs to a variable, not to {shown(var)}")
-    return var
-
-
-def listed_vars(given: object, what: str) -> tuple[Var, ...]:
-    """Distinct variables of a sequence; a single variable counts as a sequence of one."""
-    if isinstance(given, Var):
-        return (given,)
-    if isinstance(given, Set) or not isinstance(given, Iterable):  # sets are unordered
-        raise refusal(what, "a sequence of variables", given)
-    parts = listed(given, what, "a sequence of variables")
-    return tuple(dict.fromkeys(of_kind(Var, part, f"a part of {what}", "a variable") for part in parts))
-
-
-def as_ranges(ranges: Mapping[Var, Range | None] | None) -> Mapping[Var, Range | None]:
-    return {} if ranges is None else mapped(ranges, "ranges", "a mapping {Var: Range}")
 
 
 def open_nonempty_conditions(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:

@@ -23,7 +23,7 @@ from intset.expr.definedness import where_it_holds
 from intset.expr.node import Cond, Expr, Var, as_cond, truth
 from intset.expr.printer import shown
 from intset.linear.form import Linear, atom, constant
-from intset.ranges import checked_var, listed_vars
+from intset.stated import checked_var, listed_vars
 from intset.trace import traced
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ regions under its budget, a large box by enumeration. Domains registered with a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -38,12 +38,11 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import Region
 from intset.domains.stride import StrideSet, structural_image
-from intset.expr.node import Expr, Var, constant_value
-from intset.expr.range import Range
+from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
-from intset.plain import ValueRows, ends, progression
+from intset.plain import ends, progression
 from intset.trace import OPEN, tried
 
 _POINTS, _STRIDED, _BITS = PointsDomain(), StridedDomain(), BitDomain()
@@ -83,12 +82,6 @@ def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certifie
     return None
 
 
-def plain_bounds(e: Expr, ranges: Mapping[Var, Range], points: int, shared: ValueRows | None = None) -> Bounds | None:
-    """The attained ends of an expression over a box, in one pass (`intset.plain`)."""
-    found = ends(e, ranges, points, shared)
-    return None if found is None else Bounds(found[0], found[1], True, "linear" if found[2] else "points")
-
-
 def _plain_image(query: Query) -> IntSet | None:
     """The image of a box, if it is an arithmetic progression by one pass."""
     found = progression(query.exprs[0], query.ranges, query.config.points)
@@ -114,8 +107,9 @@ class AutoDomain:
         if query.known.empty:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         if not query.facts and not query.keep:
-            plain = plain_bounds(query.exprs[0], query.ranges, query.config.points)
-            if plain is not None:
+            attained = ends(query.exprs[0], query.ranges, query.config.points)
+            if attained is not None:
+                plain = Bounds(attained[0], attained[1], True, "linear" if attained[2] else "points")
                 return tried(plain.by, lambda: plain) if OPEN else plain
         form = query.forms[0]
         cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)

@@ -97,7 +97,9 @@ class Normalizer:
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
-        self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges}  # of variables and atoms met so far
+        self.intervals: dict[Any, Interval] = (
+            {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
+        )  # of variables and atoms met so far
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
         self.members: FoundMembers | None = None  # points of the scope, once a sign asks for them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}

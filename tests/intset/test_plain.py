@@ -48,6 +48,15 @@ def values_of(e: Node, ranges: dict[Var, Range]) -> list[int]:
     return sorted({int(evaluate(e, dict(zip(ranges, point, strict=True)))) for point in product(*spans)})
 
 
+def at_corner(corner: int, rows: plain.ValueRows, ranges: dict[Var, Range]) -> dict[Var, Range]:
+    """The part of the box that a corner of a row stands for."""
+    inside = dict(ranges)
+    for v, limits in ranges.items():
+        if v in rows and limits.ends and (bits := corner & rows[v][4]):
+            inside[v] = Range(limits.ends[bits == rows[v][6]], 1)
+    return inside
+
+
 def check(seed: int) -> None:
     rng = random.Random(seed)
     variables = [Var(f"v{k}") for k in range(rng.randint(1, 3))]
@@ -65,11 +74,13 @@ def check(seed: int) -> None:
             if (terms := plain.progression(e, ranges, points)) is not None:
                 first, step, number = terms
                 assert list(range(first, first + step * number, step)) == values, (seed, e, ranges)
-    rows: plain.ValueRows = {}
+    rows = plain.ValueRows()
     plain._row(e, rows, ranges)
-    for node, (low, high, gap, step, free) in rows.items():
+    for node, (low, high, gap, step, free, least, most) in rows.items():
         own = values_of(node, ranges)
-        assert low <= own[0] and own[-1] <= high and free <= set(ranges), (seed, node)
+        assert low <= own[0] and own[-1] <= high and not free >> rows.bits, (seed, node)
+        for corner, end in ((least, low), (most, high)):
+            assert corner < 0 or values_of(node, at_corner(corner, rows, ranges)) == [end], (seed, node)
         assert all((value - low) % step == 0 for value in own) if step else own == [low] == [high], (seed, node)
         if gap:
             assert (low, high) == (own[0], own[-1]), (seed, node)
@@ -103,6 +114,43 @@ def test_digits_of_a_large_fused_index(seed: int) -> None:
         e, array = e // 5 % 12 + j, array // 5 % 12 + at % extent
     found = plain.ends(e, ranges)
     assert found is None or found[:2] == (array.min(), array.max())
+
+
+@pytest.mark.parametrize("seed", daily(range(400), 40))
+def test_variables_that_parts_share_are_split_where_divisors_cut_them(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    f, g, h, i = (Var(name) for name in "fghi")
+    sizes = {f: rng.choice((4, 8, 16, 24)), g: rng.choice((2, 3, 4)), h: rng.choice((2, 4)), i: rng.choice((3, 5, 8))}
+    ranges = {v: Range(0, size) for v, size in sizes.items()}
+    cut = rng.choice((2, 4, 8))
+    x = i * (4 * cut) + (f * 4 + h) % (4 * cut)
+    y = g * rng.choice((2, 4, 6)) + f // cut
+    c, d = rng.choice((5, 7, 9, 16)), rng.choice((3, 4, 5))
+    e = x // c * 100 + y // d * 37 + x % c * rng.choice((1, 3)) + y % d * rng.choice((2, -5))
+    values = values_of(e, ranges)
+    monkeypatch.setattr(plain, "plain_ends", None)
+    monkeypatch.setattr(plain, "FEW_POINTS", 8)  # points of one component
+    for points in (0, 40, plain.MOST_POINTS):
+        found = plain.ends(e, ranges, points)
+        assert found is None or found[:2] == (values[0], values[-1])
+
+
+def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
+    names = dict.fromkeys("abcdefg")
+    a, b, c, d, f, p, q = (Var(name) for name in names)
+    x = a * 16 + (f * 4 + p * 2 + q) % 16
+    y = b * 32 + c * 2 + f // 4
+    e = x // 49 * 50176 + y // 112 * 448 + x % 49 // 7 * 224 + y % 112 * 2 + x % 7 - 675
+    box = {v: Range(0, n) for v, n in zip((a, b, c, d, f, p, q), (10, 392, 16, 9, 8, 2, 2), strict=True)}
+    assert plain.ends(e, box, 1 << 12) == (-675, 200032, False)
+
+
+def test_corners_attain_ends_of_terms_that_share_variables() -> None:
+    i, j = Var("i"), Var("j")
+    box = {i: Range(0, 1000), j: Range(0, 1000)}
+    assert plain.ends((i * 1000 + j) // 7 + j * i + maximum(i, j), box, 0) == (0, 142857 + 998001 + 999, True)
 
 
 def test_what_has_no_rule_takes_the_general_road() -> None:

@@ -51,6 +51,14 @@ def test_a_question_of_the_linear_form_loads_no_engine() -> None:
     assert not modules_after(code) & {"z3", "islpy", "numpy"}
 
 
+def test_a_plain_question_loads_no_general_road() -> None:
+    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\nctx = Context({i: Range(0, 8), j: Range(0, 4)})"
+    loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
+    late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
+    assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
+    assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
+
+
 @pytest.mark.parametrize(("package", "above"), [("intset", {"bound", "lowering"}), ("bound", {"lowering"})])
 def test_imports_point_down(package: str, above: set[str]) -> None:
     files = [path for path in SOURCES if path.is_relative_to(ROOT / package)]

@@ -306,7 +306,7 @@ MAKERS: dict[str, Callable[[], Made]] = {
 # belong to an object of the table. A new class with a cache goes into the table, or into this list.
 INSIDE: dict[str, str] = {
     "intset": """Assuming using weighed Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds
-        WhereNonempty ExprParser ScopedBlock
+        WhereNonempty ExprParser ScopedBlock Later ValueRows
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
         Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         ConeCutter CountByChamber Maximum Search Effort Question Encoder Workbench Account Simplifier Order Table

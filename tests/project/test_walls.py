@@ -23,6 +23,7 @@ from tests.imports import (
 
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use
+PLAIN = ("intset.context", "intset.domains.sets.ends")  # load what the plain way does not need, by `intset.later`
 ENTRY = ("intset.__main__", "lowering.cli.app")  # `python -m intset` and the command: the one import that points up
 
 
@@ -84,6 +85,7 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
         "intset.adapters.torch",
         "intset.expr.storage",  # the core in C, where it was built
         "intset.installation",
+        "intset.later",  # what the plain way does not need
         "intset.spaces.space",
         "lowering.explore.dataset",
         "lowering.tvm.installing",  # the package under another name
@@ -93,9 +95,9 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
 def test_few_imports_below_module_level() -> None:
     """Late imports load heavy modules, or keep a package light."""
     late = [one for one in every_import() if one.is_late and (one.module, one.target) != ENTRY]
-    assert len(late) <= 45, late
+    assert len([one for one in late if one.module not in PLAIN]) <= 45, late
     for one in late:
-        assert one.module in GATES or is_heavy(one.target), one
+        assert one.module in (*GATES, *PLAIN) or is_heavy(one.target), one
 
 
 @functools.cache

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from intset.check.bounds_certificate import BoundsCertificate
 from intset.errors import EvaluationError, InputError
 from intset.expr.arguments import listed
 from intset.expr.build import evaluated, maximum, minimum
@@ -15,7 +14,13 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const, 
 from intset.expr.printer import Displayed, shown
 from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.linear.canonical import Normalizer
+from intset.later import load_later
+
+if TYPE_CHECKING:
+    from intset.check.bounds_certificate import BoundsCertificate
+    from intset.linear.canonical import Normalizer
+else:
+    load_later(globals(), {"intset.linear.canonical": ("Normalizer",)})
 
 End = Expr | Infinity
 

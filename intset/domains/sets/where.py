@@ -32,10 +32,11 @@ from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import prove_in, prove_once
-from intset.ranges import checked_var, declared_of, definedness_of_ends, is_known, nonempty_conditions
+from intset.ranges import declared_of, definedness_of_ends, is_known, nonempty_conditions
 from intset.regions.derived import PerInstance, coordinates, has_select
 from intset.regions.shape import Shape
 from intset.simplify.engine import simplified
+from intset.stated import checked_var
 
 NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", bound=IntSet | Region)
