@@ -60,11 +60,11 @@ FEW_POINTS: Final = 400
 MEMBER_BRANCHES: Final = 512
 """`intset.domains.stride`: branches of the search for one member of a multi-stride set."""
 MEMBER_SUMS: Final = 10_000
-"""`intset.domains.arithmetic.multistride`: partial sums of a membership search."""
+"""`intset.arithmetic.multistride`: partial sums of a membership search."""
 MEMBER_BITS: Final = 1 << 20
-"""`intset.domains.arithmetic.multistride`: bits of a bitmap that counts or compares elements."""
+"""`intset.arithmetic.multistride`: bits of a bitmap that counts or compares elements."""
 FEW_OPERANDS: Final = 16
-"""`intset.domains.arithmetic.strided`: divisors of one sign that are taken one by one, for the best answer."""
+"""`intset.arithmetic.strided`: divisors of one sign that are taken one by one, for the best answer."""
 STRUCTURE_NESTING: Final = 8
 """`intset.domains.certified.structure`: nesting of terms beyond which no end is certified."""
 SET_SHARE: Final = 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from intset.arithmetic import multistride
 from intset.budgets import MEMBER_BRANCHES
-from intset.domains.arithmetic import multistride
 from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
 from intset.domains.modular import StridedDomain

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.arithmetic.strided import chinese
 from intset.budgets import MULTIPLE_CHAIN, MULTIPLE_TERMS, QUOTIENT_TERMS
 from intset.expr import ops
 from intset.expr.node import Expr, Var, const, make
@@ -453,12 +454,3 @@ def _is_floor(quotient: Linear) -> bool:
         return False
     ((e, k),) = quotient.terms.items()
     return e.op is ops.FLOORDIV and k == 1
-
-
-def chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
-    """(lcm, value) of two congruences; `None` where they contradict each other."""
-    g = gcd(m, n)
-    if (s - r) % g:
-        return None
-    lcm = m // g * n
-    return lcm, (r + m * ((s - r) // g * pow(m // g, -1, n // g))) % lcm

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from intset.arithmetic.strided import chinese
 from intset.budgets import (
     ADDED_INEQUALITIES,
     ENUMERATED_VALUES,
@@ -30,7 +31,6 @@ from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.multiples import chinese
 from intset.simplify import comparisons, sums
 from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated

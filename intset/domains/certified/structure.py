@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from intset.arithmetic import multistride
 from intset.budgets import STRUCTURE_NESTING
-from intset.domains.arithmetic import multistride
 from intset.domains.query import Query
 from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops

@@ -20,8 +20,8 @@ from itertools import product
 from math import gcd, prod
 from typing import Final, TypeAlias
 
+from intset.arithmetic import strided
 from intset.budgets import MEMBER_BITS, MEMBER_SUMS
-from intset.domains.arithmetic import strided
 
 StrideTerm: TypeAlias = tuple[int, int]
 MultiStride: TypeAlias = tuple[int, tuple[StrideTerm, ...]]
