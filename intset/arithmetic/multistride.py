@@ -21,7 +21,9 @@ from math import gcd, prod
 from typing import Final, TypeAlias
 
 from intset.arithmetic import strided
-from intset.budgets import MEMBER_BITS, MEMBER_SUMS
+
+MEMBER_SUMS: Final = 10_000  # partial sums of a membership search
+MEMBER_BITS: Final = 1 << 20  # bits of a bitmap that counts or compares elements
 
 StrideTerm: TypeAlias = tuple[int, int]
 MultiStride: TypeAlias = tuple[int, tuple[StrideTerm, ...]]

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
-from intset.budgets import MULTIPLE_CHAIN, MULTIPLE_TERMS, QUOTIENT_TERMS
 from intset.expr import ops
 from intset.expr.node import Expr, Var, const, make
 from intset.linear.form import (
@@ -33,6 +32,10 @@ from intset.linear.form import (
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+QUOTIENT_TERMS: Final = 24  # terms of an exact quotient
+MULTIPLE_CHAIN: Final = 4  # links of a chain of divisibilities, `k | m`, `m | n`, ..., in one division
+MULTIPLE_TERMS: Final = 8  # terms of an equation that may state a divisibility
 
 
 class Multiple(NamedTuple):

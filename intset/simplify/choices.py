@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
-from intset.budgets import COMPARED_ARMS, COMPARED_OPERANDS, SIMPLIFIED_ARM
+from intset.budgets import COMPARED_OPERANDS
 from intset.expr import ops
 from intset.expr.dag import chain, free_vars, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Node, Var, make
@@ -23,6 +23,9 @@ from intset.linear.canonical import Normalizer
 from intset.simplify import sums
 from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import folded
+
+SIMPLIFIED_ARM: Final = 48  # nodes of a select whose arms are read under its condition, a quarter a level
+COMPARED_ARMS: Final = 16  # nodes of arms that are compared under the condition
 
 
 def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:

@@ -18,7 +18,6 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value
-from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, truth
@@ -62,6 +61,8 @@ from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, same
+
+NO_OP_ROUNDS: Final = 6  # rounds of removing what earlier removals made dead
 
 
 def drop_dead(f: Function) -> Function:
