@@ -40,7 +40,7 @@ from intset.simplify.cost import COST, weights
 from intset.simplify.engine import simplified
 from intset.simplify.irreducible import settled
 from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
-from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
+from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -561,7 +561,7 @@ class Context(Displayed):
             again = partial(self._ask, what, exprs, keep, domain, over, True)
             return recorded(CALLED[what], exprs if what == "region" else exprs[0], again)
         stored = StoredQuestion(what, frame, exprs, kept, chosen) if chosen.cache and what == "bounds" else None
-        answer: Any = stored and (tried("disk", stored.bounds) if OPEN else stored.bounds())
+        answer: Any = stored and tried("disk", stored.bounds)
         if answer is None and what == "bounds" and frame.facts:
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:

@@ -372,14 +372,14 @@ def recorded(what: str, subject: object, ask: Callable[[], T], tier: str = "") -
 
 
 def tried(tier: str, ask: Callable[..., T], *args: Any, budget: str = "") -> T:
-    """Ask one tier of the current question, and record its outcome and time.
+    """Ask one tier of the current question, and record its outcome and time where a question is recorded.
 
     Parameters
     ----------
     tier: its name.
     budget: the budget recorded when the tier returns `None`.
     """
-    record = _CURRENT.get()
+    record = _CURRENT.get() if OPEN else None
     if record is None:
         return ask(*args)
     part, around = TracedTier(tier), record.at

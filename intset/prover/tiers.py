@@ -114,7 +114,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
             known = elsewhere()
             if known is not None:
                 return known
-        verdict = tried(tier, TIERS[tier], question) if OPEN else TIERS[tier](question)
+        verdict = tried(tier, TIERS[tier], question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped
         if verdict.status == PROVED and tier in LIBRARIES and "linear" not in config.tiers:
