@@ -16,7 +16,7 @@ from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS
 from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, postorder, substitute
+from intset.expr.dag import chain, free_vars, is_small, postorder, reachable, substitute
 from intset.expr.node import Cond, Expr, Node, Var, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
@@ -50,13 +50,7 @@ def is_as_total(new: Node, old: Node) -> bool:
     partial = [node for node in postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
-    reached: set[Node] = set()
-    stack = [old]
-    while stack:
-        node = stack.pop()
-        if node not in reached:
-            reached.add(node)
-            stack.extend(node.args[:1] if node.op in _LAZY else node.args)
+    reached = reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
     return all(node in reached for node in partial)
 
 
