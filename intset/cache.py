@@ -21,10 +21,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache as remembered
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from intset import names
-from intset.budgets import STORED_BYTES
 from intset.config import Config
 from intset.domains.sets.ends import Bounds
 from intset.errors import IntSetError
@@ -38,6 +37,8 @@ from intset.installation import DISTRIBUTION, library_version
 
 if TYPE_CHECKING:
     import sqlite3
+
+STORED_BYTES: Final = 256 << 20  # bytes of a cache on disk; beyond it the older half of the answers goes
 
 _BUDGETS = ("effort", "isl_operations", "points", "z3_rlimit", "tiers")
 _ENDS: dict[str, Infinity] = {"-": NEG_INF, "+": POS_INF}

@@ -8,9 +8,8 @@ the end of a range (Polychronopoulos, *Loop coalescing*, ICPP 1987). Coefficient
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from intset.budgets import COALESCED_SUMS
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var
@@ -23,6 +22,8 @@ from intset.linear.form import Linear, atom, constant
 from intset.linear.polynomial import linear_of, poly_of, split
 from intset.linear.symbolic import ends_of
 from intset.ranges import ranges_from_facts
+
+COALESCED_SUMS: Final = 8  # sums of one question that become variables
 
 N = TypeVar("N", bound=Node)
 

@@ -26,12 +26,16 @@ from functools import cached_property, lru_cache, wraps
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from intset.budgets import FAST_POINTS, ISL_OPERATIONS, POINTS, Z3_RLIMIT
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import Displayed, shown
 from intset.expr.storage import PURE_VARIABLE
 from intset.names import check_name
+
+ISL_OPERATIONS = 60_000  # isl's operations for one query
+POINTS = 40_000  # points of a box that one query may try
+FAST_POINTS = 2_048  # the same with effort="fast": a block
+Z3_RLIMIT = 2_000_000  # z3's resource units for one question
 
 Owner: TypeAlias = tuple[int, object]  # thread and task
 Entered: TypeAlias = tuple[weakref.ref[Any], ...]  # blocks, outermost first

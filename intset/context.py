@@ -21,7 +21,7 @@ from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, na
 from intset.later import load_later
 from intset.plain import ValueRows, ends
 from intset.stated import Assuming, as_ranges, checked_ranges, listed_vars, within_blocks
-from intset.trace import DEBUG, LOG, OPEN, TRACES, Trace, from_cache, recorded, tried
+from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 
 if TYPE_CHECKING:
     from intset.cache import StoredQuestion
@@ -596,7 +596,7 @@ class Context(Displayed):
             again = partial(self._ask, what, exprs, keep, domain, over, True)
             return recorded(CALLED[what], exprs if what == "region" else exprs[0], again)
         stored = StoredQuestion(what, frame, exprs, kept, chosen) if chosen.cache and what == "bounds" else None
-        answer: Any = stored and (tried("disk", stored.bounds) if OPEN else stored.bounds())
+        answer: Any = stored and tried("disk", stored.bounds)
         if answer is None and what == "bounds" and frame.facts:
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:

@@ -74,7 +74,7 @@ class BudgetError(IntSetError):
 
     Attributes
     ----------
-    budget: the budget that ended, by its name in `Config` or `intset.budgets`; empty for another reason to refuse.
+    budget: the budget that ended, by its name in `Config` or of the constant; empty for another reason to refuse.
     """
 
     def __init__(self, message: str = "", budget: str = "") -> None:

@@ -1,7 +1,7 @@
 """Representations in notebooks: formulas, tables, pictures of sets. A class loads this module when one is shown.
 
-Guarantee: a representation never raises; it is well formed, and whatever a user named is escaped. `intset.budgets`
-bounds its length and the operations spent on it; a note counts omitted rows and characters.
+Guarantee: a representation never raises; it is well formed, and whatever a user named is escaped. Budgets
+bound its length and the operations spent on it; a note counts omitted rows and characters.
 """
 
 from __future__ import annotations
@@ -11,17 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from html import escape
 from math import prod
-from typing import Any
+from typing import Any, Final
 
-from intset.budgets import (
-    DRAWN_BLOCKS,
-    DRAWN_OPERATIONS,
-    FEW_POINTS,
-    SHOWN_NAME,
-    SHOWN_NODES,
-    SHOWN_ROWS,
-    SHOWN_TEXT,
-)
+from intset.budgets import FEW_POINTS, SHOWN_NAME, SHOWN_ROWS
 from intset.check.bounds_certificate import BoundsCertificate
 from intset.check.certificate import Certificate
 from intset.context import Context
@@ -44,6 +36,11 @@ from intset.prover.proof import Proof
 from intset.regions.derived import coordinates
 from intset.spaces.space import Space
 from intset.trace import Trace
+
+SHOWN_TEXT: Final = 2_000  # characters of a text
+SHOWN_NODES: Final = 1_000  # nodes of an expression that is counted or proved again to be shown
+DRAWN_BLOCKS: Final = 4_096  # cells of a picture of a set
+DRAWN_OPERATIONS: Final = 1_000_000  # operations of the domain for one picture
 
 Cell = str  # HTML, escaped
 _STYLE = "text-align:left;vertical-align:top"

@@ -7,9 +7,8 @@ nonempty. Every frame assumes the unproved ones (`open_nonempty_conditions`), so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import EQUATED_SIZES, STATED_ENDS
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
@@ -28,6 +27,9 @@ from intset.stated import as_ranges
 if TYPE_CHECKING:
     from intset.facts import Fact
     from intset.linear.canonical import Normalizer
+
+EQUATED_SIZES: Final = 32  # sizes that equations between them eliminate
+STATED_ENDS: Final = 4  # facts used for one end of one variable; further ones stay facts
 
 
 def open_nonempty_conditions(ranges: Mapping[Var, Range], base: Normalizer) -> tuple[Cond, ...]:

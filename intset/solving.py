@@ -10,9 +10,8 @@ smallest coefficient by a fresh one minus multiples of the others. The last vari
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import VARIABLE_CHANGES
 from intset.domains.sets.base import IntSet
 from intset.errors import InputError, IntSetError
 from intset.expr import ops
@@ -28,6 +27,8 @@ from intset.trace import traced
 
 if TYPE_CHECKING:
     from intset.context import Context
+
+VARIABLE_CHANGES: Final = 400  # changes of variables for one system of equations
 
 
 class Narrowed(NamedTuple):

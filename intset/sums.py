@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from intset.budgets import COMPARED_BOUNDS
 from intset.context import Context
 from intset.domains.ranked import strongest
 from intset.domains.sets.bounds import check_countable, count_of, own_budget
@@ -36,6 +35,8 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import factors
 from intset.regions.derived import Ceiling, coordinates
 from intset.regions.shape import Shape
+
+COMPARED_BOUNDS: Final = 8  # bounds that are compared with one another
 
 Weight: TypeAlias = "IntLike | Callable[..., IntLike]"
 

@@ -19,11 +19,14 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from intset.budgets import SHOWN_NAME, SHOWN_ROWS, TRACED_RECORDS, TRACED_REFUSALS
+from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import LISTENERS, BudgetError
 from intset.expr.node import Node
 from intset.expr.printer import Displayed, shown, to_text
+
+TRACED_RECORDS: Final = 10_000  # records that one trace keeps
+TRACED_REFUSALS: Final = 8  # refusals of one tier
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +45,7 @@ class Refusal:
     Attributes
     ----------
     reason: why, in words.
-    budget: the budget that ended, by its name in `Config` or `intset.budgets`; empty for another reason.
+    budget: the budget that ended, by its name in `Config` or of the constant; empty for another reason.
     """
 
     reason: str
@@ -369,14 +372,14 @@ def recorded(what: str, subject: object, ask: Callable[[], T], tier: str = "") -
 
 
 def tried(tier: str, ask: Callable[..., T], *args: Any, budget: str = "") -> T:
-    """Ask one tier of the current question, and record its outcome and time.
+    """Ask one tier of the current question, and record its outcome and time where a question is recorded.
 
     Parameters
     ----------
     tier: its name.
     budget: the budget recorded when the tier returns `None`.
     """
-    record = _CURRENT.get()
+    record = _CURRENT.get() if OPEN else None
     if record is None:
         return ask(*args)
     part, around = TracedTier(tier), record.at

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from typing import Final
 
-from intset.budgets import SHOWN_LINES, SHOWN_NAME, SHOWN_ROWS
+from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.expr.node import Node
 from intset.notebook import Cell, code, conditions, escaped, fragment, note, pre, table
 from lowering.division.lower import Lowered
@@ -16,6 +17,8 @@ from lowering.nest.ir import Function, Stmt
 from lowering.nest.printer import PrintedLine, function_lines, stmt_lines
 from lowering.padding.contract import Contract
 from lowering.padding.plan import Plan
+
+SHOWN_LINES: Final = 400  # lines of a nest
 
 _WORDS = re.compile(r"\b(def|for|in|if|else|allocate|assert|assume|padding|holding|where|with|then)\b")
 _LINE = 400  # characters of a line of a nest

@@ -23,7 +23,7 @@ from bound.tir.reduce import condition, initial, reduction_of
 from bound.tir.value import REDUCE, Operand, Truth, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
-from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr.dag import conjuncts, opaque_terms, postorder_by
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.range import Range
 
@@ -184,19 +184,14 @@ def _add_path(paths: list[PathCondition], new: PathCondition) -> None:
 
 def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
     """Every node with its operands, operands first; bodies of integer functions are expanded at their arguments."""
-    order: list[tuple[Any, list[OperandEdge]]] = []
-    done: set[Any] = set()
-    stack: list[tuple[Any, list[OperandEdge] | None]] = [(root, None) for root in reversed(roots)]
-    while stack:
-        node, edges = stack.pop()
-        if edges is not None:
-            order.append((node, edges))
-        elif node not in done:
-            done.add(node)
-            edges = list(_edges(node))
-            stack.append((node, edges))
-            stack.extend((edge.node, None) for edge in reversed(edges) if edge.node not in done)
-    return order
+    edges: dict[Any, list[OperandEdge]] = {}
+
+    def below(node: Any) -> list[Any]:
+        if node not in edges:
+            edges[node] = list(_edges(node))
+        return [edge.node for edge in edges[node]]
+
+    return [(node, edges[node]) for node in postorder_by(roots, below)]
 
 
 def _edges(node: Any) -> Iterator[OperandEdge]:

@@ -19,6 +19,7 @@ from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir import walk
 from intset.errors import BudgetError
+from intset.expr.dag import reachable
 
 MAX_CHAINS: Final = 100_000  # tensors in all chains together
 
@@ -65,11 +66,11 @@ class DependencyGraph:
 
     def dependents(self, tensors: Iterable[Tensor]) -> set[Tensor]:
         """Return all tensors that depend on one of `tensors`."""
-        return _reached(tensors, self.consumers)
+        return set(reachable((c for t in tensors for c in self.consumers(t)), self.consumers))
 
     def needed(self, tensors: Iterable[Tensor]) -> set[Tensor]:
         """Return all tensors on which one of `tensors` depends."""
-        return _reached(tensors, self.producers)
+        return set(reachable((p for t in tensors for p in self.producers(t)), self.producers))
 
     def common_consumers(self, tensor: Tensor) -> Chain:
         """Return the tensors on every use chain of a tensor, in stage order."""
@@ -95,16 +96,6 @@ def _read_by(tensor: Tensor) -> Chain:
     if isinstance(op, ComputeOp) and op.num_outputs > 1:
         return walk.input_tensors((op.body[tensor.value_index],))
     return op.input_tensors
-
-
-def _reached(start: Iterable[Tensor], step: Callable[[Tensor], Chain]) -> set[Tensor]:
-    reached: set[Tensor] = set()
-    stack = list(start)
-    while stack:
-        new = [t for t in step(stack.pop()) if t not in reached]
-        reached.update(new)
-        stack.extend(new)
-    return reached
 
 
 def producers(schedule: Schedule, tensor: Tensor) -> Chain:

@@ -31,6 +31,7 @@ from bound.replay.loop_extents import check_lengths
 from bound.replay.loops import KIND, MISMATCH, ORDER, PERSISTENT, SELF_MAPPED, Conflict, Leaf, SharedLoop, SharedNest
 from bound.replay.transform_replay import Matching
 from bound.schedule import IterVarAttr
+from intset.expr.dag import reachable
 
 _WHOLE: Final = (IterType.VECTORIZED, IterType.TENSORIZED)  # of these nothing can be inside
 
@@ -95,13 +96,7 @@ def _nodes(nest: SharedNest, reach: Mapping[Operation, int], number: Mapping[Ope
 
 def _component(nest: SharedNest, start: Leaf, number: Mapping[Operation, int]) -> list[Leaf]:
     """Return the leaves connected to `start`, in stage order."""
-    component = {start}
-    stack = [start]
-    while stack:
-        for leaf in nest.links.get(stack.pop(), ()):
-            if leaf not in component:
-                component.add(leaf)
-                stack.append(leaf)
+    component = reachable([start], lambda leaf: nest.links.get(leaf, ()))
     return sorted(component, key=lambda leaf: (number[leaf[0]], leaf[1]))
 
 

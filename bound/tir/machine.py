@@ -26,7 +26,7 @@ from bound.tir.value import CALL, REDUCE, Operand, Value, make
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import build as ints
 from intset.expr import ops
-from intset.expr.dag import operations
+from intset.expr.dag import operations, postorder, postorder_by
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.linear.bounds import Interval
 
@@ -118,18 +118,12 @@ class _Typing:
         self.ranges: dict[Any, Interval] = {v: dtypes.int_range(t) for v, t in known.items() if dtypes.is_int(t)}
 
     def exact(self, root: Operand) -> Any:
-        stack: list[Any] = [root]
-        while stack:
-            node = stack[-1]
-            waiting = [arg for arg in self._parts(node) if arg not in self.exact_of]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if node not in self.exact_of:
+        known = self.exact_of
+        for node in postorder_by((root,), lambda node: () if node in known else self._parts(node)):
+            if node not in known:
                 self._type(node)
-                self.exact_of[node] = self._made(node)
-        return self.exact_of[root]
+                known[node] = self._made(node)
+        return known[root]
 
     def _parts(self, node: Any) -> tuple[Any, ...]:
         """What a node computes with; indices are no part of it."""
@@ -283,12 +277,6 @@ class _Typing:
 
 def _takes_low_bits(result: Operand, params: Iterable[Any]) -> bool:
     """Whether the low bits of a result of integers depend on those of the parameters alone."""
-    if not isinstance(result, Expr):
-        return False
-    stack: list[Any] = [result]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.SELECT or (node.op not in OF_LOW_BITS and node.args):
-            return False
-        stack += node.args
-    return True
+    return isinstance(result, Expr) and all(
+        node.op is not ops.SELECT and (node.op in OF_LOW_BITS or not node.args) for node in postorder((result,))
+    )

@@ -23,7 +23,7 @@ from intset.expr.build import Opaque
 from intset.expr.dag import LOCK, WeakTable, leaf_vars, postorder, postorder_beside
 from intset.expr.node import Expr, Node, Var
 from intset.linear import bounds as iv
-from intset.linear.bounds import STEP_BOUNDS, Interval
+from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def _span(node: Expr, args: list[Interval], ranges: Mapping[object, Interval]) -
         return iv.meet(declared, dtypes.int_range(getattr(node.data, "dtype", "int64")))
     if node.op is ops.CAST:
         return dtypes.int_range(dtypes.int_named(*node.data))
-    rule = STEP_BOUNDS.get(node.op)
-    return iv.EVERYTHING if rule is None else rule(*args)
+    return iv.of_operation(node.op, *args)
 
 
 def function_range(body: Value) -> tuple[int | None, int | None]:

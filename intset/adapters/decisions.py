@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from intset.budgets import KNOWN_POINTS
 from intset.config import current, using
 from intset.context import Context
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var
+
+KNOWN_POINTS: Final = 12  # points of a context, kept for later conditions
 
 
 class Decisions:

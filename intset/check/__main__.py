@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from intset.budgets import CHECK_CHARACTERS, CHECK_STEPS
+from intset.budgets import CHECK_STEPS
 from intset.check.bounds_certificate import KEY, BoundsCertificate
 from intset.check.certificate import Certificate
 from intset.check.premises import CheckBudget
@@ -22,6 +23,8 @@ from intset.expr.printer import name_text, to_text
 from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import Infinity
+
+CHECK_CHARACTERS: Final = 2_000  # characters of one expression that the command prints
 
 _MAX_DIGITS = 1_000
 

@@ -7,9 +7,9 @@ integer polynomials over the expressions as written, and must be a negative cons
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import CHECK_BRANCH_NESTING, CHECK_BRANCHES, CHECK_FACTORS
+from intset.budgets import CHECK_BRANCH_NESTING
 from intset.check.polynomials import UNIT, Expander, Poly, add, multiply
 from intset.check.premises import (
     CheckBudget,
@@ -31,6 +31,9 @@ from intset.facts import PROVENANCES, Fact
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+CHECK_BRANCHES: Final = 200  # branches of one combination
+CHECK_FACTORS: Final = 4  # premises per product
 
 
 GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (

@@ -6,9 +6,8 @@ Conditions are translated as written, without the canonical form. Operations unk
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import CHECK_ISL_BITS, CHECK_ISL_TEXT, CHECK_STEPS_PER_ISL_OPERATION
 from intset.check.premises import CheckBudget, premises_of, stated
 from intset.expr import ops
 from intset.expr.dag import postorder
@@ -18,6 +17,10 @@ from intset.installation import load
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+CHECK_STEPS_PER_ISL_OPERATION: Final = 3  # steps that one of isl's operations takes
+CHECK_ISL_TEXT: Final = 60_000  # characters of a text for isl
+CHECK_ISL_BITS: Final = 8_192  # bits of a constant for isl
 
 _INFIX = {ops.ADD: "+", ops.SUB: "-"}
 _COMPARED = {ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "=", ops.NE: "!="}

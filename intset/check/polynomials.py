@@ -7,14 +7,18 @@ import math
 from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import and_
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from intset.budgets import CHECK_CONJUNCTIONS, CHECK_MONOMIALS, CHECK_SHIFT, LONGEST_VALUE
+from intset.budgets import LONGEST_VALUE
 from intset.check.premises import CheckBudget
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, constant_value, make
+
+CHECK_SHIFT: Final = 4_096  # bits of a shift that is multiplied out
+CHECK_MONOMIALS: Final = 40_000  # monomials of one product before like terms combine
+CHECK_CONJUNCTIONS: Final = 64  # conjunctions of one bitwise expression before like terms combine
 
 Monomial = frozenset[tuple[Any, int]]  # atoms with their powers
 Poly = dict[Monomial, int]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import CHECK_CASES, CHECK_POINTS, CHECK_STEPS, LONGEST_VALUE
+from intset.budgets import CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
@@ -23,6 +23,8 @@ from intset.expr.range import Range
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
 
+CHECK_CASES: Final = 64  # cases of one premise
+CHECK_POINTS: Final = 1_000_000  # points of a box
 
 _WORD: Final = 64
 _WORDS_A_STEP: Final = 64  # word products per interpreter step

@@ -12,20 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import (
-    CHECK_Z3_BITS,
-    CHECK_Z3_DEGREE,
-    CHECK_Z3_DEPTH,
-    CHECK_Z3_EFFORT,
-    CHECK_Z3_MASK_RUNS,
-    CHECK_Z3_NODES,
-    CHECK_Z3_SHIFT,
-    CHECK_Z3_TABLE,
-    CHECK_Z3_UNITS_PER_STEP,
-    CHECK_Z3_WIDTH,
-)
 from intset.check.premises import CheckBudget, premises_of, stated
 from intset.expr import ops
 from intset.expr.build import Opaque
@@ -37,6 +25,17 @@ from intset.installation import load, uninterrupted
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+CHECK_Z3_UNITS_PER_STEP: Final = 4  # z3's resource units that take one step
+CHECK_Z3_NODES: Final = 20_000  # nodes of a formula for z3
+CHECK_Z3_DEPTH: Final = 1_000  # nesting of a formula; beyond, z3 may overflow its stack
+CHECK_Z3_BITS: Final = 8_192  # bits of a constant for z3
+CHECK_Z3_EFFORT: Final = 48  # products and divisions of two terms; beyond, z3 may not heed its limit
+CHECK_Z3_DEGREE: Final = 64  # degree of products; z3 expands them outside its limit
+CHECK_Z3_SHIFT: Final = 4_096  # largest exponent of a literal power of 2
+CHECK_Z3_WIDTH: Final = 64  # bits of the window on which `&` is defined
+CHECK_Z3_TABLE: Final = 64  # powers of 2 in a table
+CHECK_Z3_MASK_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask
 
 SHORT = 40  # texts up to this length are repeated, longer ones named
 

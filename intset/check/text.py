@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import CHECK_BRANCH_NESTING, CHECK_NAME
+from intset.budgets import CHECK_BRANCH_NESTING
 from intset.check import evidence as names
 from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.errors import InputError, ParseError
@@ -26,6 +26,8 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+CHECK_NAME: Final = 10_000  # characters of a name
 
 VERSION = 1
 _PLAIN_BITS = 62  # longer numbers are hexadecimal: Python limits decimal digits

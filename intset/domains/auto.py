@@ -43,7 +43,7 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
 from intset.plain import ends, progression
-from intset.trace import OPEN, tried
+from intset.trace import tried
 
 _POINTS, _STRIDED, _BITS = PointsDomain(), StridedDomain(), BitDomain()
 FAST_NOTE = "neither sets nor points were asked: effort is fast"
@@ -76,7 +76,7 @@ def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certifie
     """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
     theirs: list[Step[T]] = [(domain.cost, domain.name, partial(ask_of, domain), "") for domain in _by_cost()]
     for _, tier, ask, budget in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
-        answer = tried(tier or strongest().name, ask, budget=budget) if OPEN else ask()
+        answer = tried(tier or strongest().name, ask, budget=budget)
         if answer is not None and certified(answer):
             return answer
     return None
@@ -110,9 +110,9 @@ class AutoDomain:
             attained = ends(query.exprs[0], query.ranges, query.config.points)
             if attained is not None:
                 plain = Bounds(attained[0], attained[1], True, "linear" if attained[2] else "points")
-                return tried(plain.by, lambda: plain) if OPEN else plain
+                return tried(plain.by, lambda: plain)
         form = query.forms[0]
-        cheap = tried("linear", self._cheap_bounds, query, form) if OPEN else self._cheap_bounds(query, form)
+        cheap = tried("linear", self._cheap_bounds, query, form)
         if cheap.is_tight:
             return cheap
         if query.config.effort == Effort.FAST:
@@ -220,11 +220,11 @@ class AutoDomain:
 
     def _cheap_image(self, query: Query) -> IntSet | None:
         """The exact image by structure; `None` without such a certificate."""
-        certified: IntSet | None = tried("stride", structural_image, query) if OPEN else structural_image(query)
+        certified: IntSet | None = tried("stride", structural_image, query)
         if certified is None and has_parameters(query, query.forms[0]):
-            certified = tried("interval", contiguous_image, query) if OPEN else contiguous_image(query)
+            certified = tried("interval", contiguous_image, query)
         if certified is None and not query.facts and not query.keep:
-            certified = tried("stride", _plain_image, query) if OPEN else _plain_image(query)
+            certified = tried("stride", _plain_image, query)
         return certified
 
     def region(self, query: Query) -> Region:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from intset.domains.arithmetic import strided, strided_bits
-from intset.domains.arithmetic.strided import Strided
+from intset.arithmetic import strided, strided_bits
+from intset.arithmetic.strided import Strided
 from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
 from intset.domains.value import ValueDomain

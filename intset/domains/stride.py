@@ -6,10 +6,9 @@ An operation without a multi-stride result falls back to a strided interval.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from intset.budgets import MEMBER_BRANCHES
-from intset.domains.arithmetic import multistride
+from intset.arithmetic import multistride
 from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
 from intset.domains.modular import StridedDomain
@@ -24,6 +23,8 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.printer import number_text
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+
+MEMBER_BRANCHES: Final = 512  # branches of the search for one member of a multi-stride set
 
 
 class StrideSet(IntSet):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any, ClassVar, Generic, TypeVar
 
-from intset.domains.arithmetic import strided
+from intset.arithmetic import strided
 from intset.domains.query import Query
 from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.expr import ops

@@ -252,6 +252,18 @@ def postorder_by(roots: Iterable[K], children: Callable[[K], Sequence[K]]) -> li
     return order
 
 
+def reachable(starts: Iterable[K], step: Callable[[K], Iterable[K]]) -> dict[K, None]:
+    """Everything that `step` leads to from `starts`, those included, depth first; a way may lead back."""
+    found: dict[K, None] = {}
+    stack = list(starts)[::-1]
+    while stack:
+        one = stack.pop()
+        if one not in found:
+            found[one] = None
+            stack += list(step(one))[::-1]
+    return found
+
+
 def _postorder(roots: Iterable[W], known: Container[W], children: Callable[[W], Sequence[W]] | None = None) -> list[W]:
     order: list[W] = []
     done: set[W] = set()

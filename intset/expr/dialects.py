@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from intset.budgets import LATEX_BITS, LATEX_LENGTH, LATEX_NAME
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_name, listed, mapped, of_kind
@@ -16,6 +15,10 @@ from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.ops import Op
 from intset.expr.printer import Precedence, shown
+
+LATEX_LENGTH: Final = 1_000  # characters of the operands of one operation; beyond: elided
+LATEX_NAME: Final = 60  # characters of a name
+LATEX_BITS: Final = 256  # bits of a constant with all its digits
 
 
 class Fragment(NamedTuple):

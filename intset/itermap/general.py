@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product as points_of
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import LISTED_MAP_POINTS, MAP_SIZES_TRIED
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
@@ -25,6 +24,8 @@ from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 if TYPE_CHECKING:
     from intset.context import Context
 
+LISTED_MAP_POINTS: Final = 4_096  # points of a box that are looked at one by one
+MAP_SIZES_TRIED: Final = 200  # values of sizes for which a map is listed
 
 Point = tuple[int, ...]
 

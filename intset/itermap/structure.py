@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import lcm
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from intset.budgets import INDEX_NODES, INDEX_TERMS
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv
@@ -22,6 +21,9 @@ from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 
 if TYPE_CHECKING:
     from intset.context import Context
+
+INDEX_TERMS: Final = 32  # terms of one index
+INDEX_NODES: Final = 2_000  # nodes of the index expressions together
 
 Scalar: TypeAlias = "int | Expr"
 

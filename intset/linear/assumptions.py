@@ -12,9 +12,8 @@ atom in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import TIGHTENING_ROUNDS
 from intset.expr import ops
 from intset.expr.dag import conjuncts
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make, truth
@@ -26,6 +25,7 @@ from intset.linear.multiples import Multiples, learned
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
+TIGHTENING_ROUNDS: Final = 4  # rounds of tightening ranges by facts; the result of every round is sound
 
 Clause = tuple[ops.Op, Linear]  # (GE or EQ or NE, form against 0)
 

@@ -5,10 +5,11 @@ Guarantee: each function returns an interval that contains every result of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import gcd
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from intset.arithmetic import strided
+from intset.arithmetic.strided_bits import TRANSFER
 from intset.budgets import LONGEST_VALUE, REGROUPED_REMAINDERS
 from intset.expr import ops
 from intset.expr.node import Expr
@@ -31,18 +32,6 @@ def scaled(interval: Interval, factor: int) -> Interval:
     return (None if low is None else low * factor, None if high is None else high * factor)
 
 
-def negated(interval: Interval) -> Interval:
-    return scaled(interval, -1)
-
-
-def plus(a: Interval, b: Interval) -> Interval:
-    """The hull of the sums."""
-    return (
-        None if a[0] is None or b[0] is None else a[0] + b[0],
-        None if a[1] is None or b[1] is None else a[1] + b[1],
-    )
-
-
 def hull(a: Interval, b: Interval) -> Interval:
     return (
         None if a[0] is None or b[0] is None else min(a[0], b[0]),
@@ -63,97 +52,26 @@ def stepped(a: Interval, m: int, r: int) -> Interval:
     return (None if low is None else low + (r - low) % m, None if high is None else high - (high - r) % m)
 
 
-def times(a: Interval, b: Interval) -> Interval:
-    """The hull of the products."""
-    (a0, a1), (b0, b1) = a, b
-    if a0 is not None and a1 is not None and b0 is not None and b1 is not None:
-        if _bits(a0, a1) + _bits(b0, b1) > LONGEST_VALUE:
-            return _unbounded_product(a, b)
-        corners = (a0 * b0, a0 * b1, a1 * b0, a1 * b1)
-        return (min(corners), max(corners))
-    if (0, 0) in (a, b):
-        return (0, 0)
-    if a0 is not None and a0 >= 0:
-        if b0 is not None and b0 >= 0:
-            return (a0 * b0, None)
-        if b1 is not None and b1 <= 0:
-            return (None, a0 * b1)
-    if a1 is not None and a1 <= 0:
-        if b1 is not None and b1 <= 0:
-            return (a1 * b1, None)
-        if b0 is not None and b0 >= 0:
-            return (None, a1 * b0)
-    return (None, None)
+def of_operation(op: ops.Op, *args: Interval) -> Interval:
+    """The interval of an operation on the intervals of its integers; `EVERYTHING` without a value, or a row."""
+    if op is ops.ASSERTING:
+        return args[0]
+    if op not in TRANSFER:
+        return EVERYTHING
+    if (op is ops.MUL or op is ops.SHL) and sum(map(_bits, args)) > LONGEST_VALUE:
+        args = tuple([_sign(a) for a in args])
+    value = TRANSFER[op](*[strided.make(*a) for a in args])
+    return EVERYTHING if value is None else value[:2]
 
 
-def _bits(*ends: int) -> int:
-    """The length of the longest end."""
-    return max(end.bit_length() for end in ends)
+def _bits(a: Interval) -> int:
+    return max(0 if end is None else end.bit_length() for end in a)
 
 
-def _unbounded_product(a: Interval, b: Interval) -> Interval:
-    """A product interval without numeric ends other than 0, for factors of too many bits."""
-    if (0, 0) in (a, b):
-        return (0, 0)
-    if _nonneg(a) and _nonneg(b) or _nonpos(a) and _nonpos(b):
-        return (0, None)
-    if _nonneg(a) and _nonpos(b) or _nonpos(a) and _nonneg(b):
-        return (None, 0)
-    return EVERYTHING
-
-
-def floordiv(a: Interval, b: Interval) -> Interval:
-    """The hull of floor quotients by the nonzero divisors in `b`; `EVERYTHING` without one."""
-    quotients: Interval | None = None
-    for part in _signed_parts(b):
-        one = _floordiv_signed(a, part)
-        quotients = one if quotients is None else hull(quotients, one)
-    return EVERYTHING if quotients is None else quotients
-
-
-def _signed_parts(b: Interval) -> list[Interval]:
-    parts: list[Interval] = []
-    if b[1] is None or b[1] > 0:
-        parts.append((max(1, b[0]) if b[0] is not None else 1, b[1]))
-    if b[0] is None or b[0] < 0:
-        parts.append((b[0], min(-1, b[1]) if b[1] is not None else -1))
-    return parts
-
-
-def _floordiv_signed(a: Interval, b: Interval) -> Interval:
-    if b[1] is not None and b[1] < 0:
-        a, b = scaled(a, -1), scaled(b, -1)
-    small, large = b
-    assert small is not None and small > 0
-    low: int | None = None
-    high: int | None = None
-    if a[0] is not None:
-        low = a[0] // small if a[0] < 0 else (0 if large is None else a[0] // large)
-    if a[1] is not None:
-        high = a[1] // small if a[1] >= 0 else (-1 if large is None else a[1] // large)
-    return (low, high)
-
-
-def floormod(a: Interval, b: Interval) -> Interval:
-    """Bounds of floor remainders by the nonzero divisors in `b`."""
-    low, high = b
-    result: Interval = (
-        None if low is None else min(0, low + 1),
-        None if high is None else max(0, high - 1),
-    )
-    if a[0] is not None and a[0] >= 0 and low is not None and low > 0:
-        if a[1] is not None and a[1] < low:
-            return a
-        result = meet(result, (0, a[1]))
-    return result
-
-
-def _nonneg(a: Interval) -> bool:
-    return a[0] is not None and a[0] >= 0
-
-
-def _nonpos(a: Interval) -> bool:
-    return a[1] is not None and a[1] <= 0
+def _sign(a: Interval) -> Interval:
+    """The ends of an interval as far as its sign tells them."""
+    low, high = a
+    return (0 if low is not None and low >= 0 else None, 0 if high is not None and high <= 0 else None)
 
 
 def atom_bounds(known: Normalizer, e: Any) -> Interval:
@@ -171,10 +89,7 @@ def atom_bounds(known: Normalizer, e: Any) -> Interval:
         return _select_bounds(known, e)
     if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
         return _constant_division_bounds(known, e)
-    rule = ATOM_BOUNDS.get(op)
-    if rule is None:
-        return EVERYTHING
-    return rule(*[known.bounds(known.form(arg)) for arg in e.args])
+    return of_operation(op, *[known.bounds(known.form(arg)) for arg in e.args]) if op in TRANSFER else EVERYTHING
 
 
 def _declared(e: Any) -> Interval:
@@ -188,11 +103,9 @@ def _constant_division_bounds(known: Normalizer, e: Any) -> Interval:
     low, high = known.bounds(inner)
     if e.op is ops.FLOORDIV:
         return (None if low is None else low // c, None if high is None else high // c)
-    if low is not None and high is not None and low // c == high // c:
-        return (low % c, high % c)
     step, offset = step_of_sum(known, inner) if known.may_know_multiples(inner) else (inner.content(), inner.const)
-    g = gcd(step, c)  # x % c = x (mod g)
-    return (offset % g, c - g + offset % g)
+    value = strided.floormod_by(strided.make(low, high, step, offset), c)
+    return (0, c - 1) if value is None else value[:2]
 
 
 def _select_bounds(known: Normalizer, e: Expr) -> Interval:
@@ -209,8 +122,8 @@ def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
         e = parts.pop()
         interval = known.atom_bounds(e)
         if take_out(parts, e):  # even powers are nonnegative
-            interval = meet(times(interval, interval), (0, None))
-        result = times(result, interval)
+            interval = meet(of_operation(ops.MUL, interval, interval), (0, None))
+        result = of_operation(ops.MUL, result, interval)
     return result
 
 
@@ -273,115 +186,3 @@ def _beside(monomial: Expr, quotient: Expr, divisor: Linear) -> tuple[Linear, in
         if take_out(rest, quotient) and all(take_out(rest, e) for e in factors(lead)):
             return atom(monomial_of(rest)) if rest else constant(1), own
     return None
-
-
-# -- one function for each operation -----------------------------------------------------------------------------------
-
-
-def _abs_bounds(a: Interval) -> Interval:
-    low, high = a
-    if low is not None and low >= 0:
-        return a
-    if high is not None and high <= 0:
-        return scaled(a, -1)
-    return (0, None if low is None or high is None else max(-low, high))
-
-
-def _min_bounds(a: Interval, b: Interval) -> Interval:
-    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
-    return (low, meet((None, a[1]), (None, b[1]))[1])
-
-
-def _max_bounds(a: Interval, b: Interval) -> Interval:
-    return scaled(_min_bounds(scaled(a, -1), scaled(b, -1)), -1)
-
-
-def _truncdiv_bounds(a: Interval, b: Interval) -> Interval:
-    low, high = floordiv(a, b)
-    negated = scaled(floordiv(scaled(a, -1), b), -1)  # ceil(a/b)
-    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
-        return (low, high)
-    return hull((low, high), negated)
-
-
-def _truncmod_bounds(a: Interval, b: Interval) -> Interval:
-    """Bounds of C remainders: sign of the dividend, magnitude at most the dividend's and below the divisor's."""
-    size = _abs_bounds(b)[1]
-    short = None if size is None else max(size - 1, 0)
-    low = 0 if a[0] is not None and a[0] >= 0 else meet((None if short is None else -short, None), (a[0], None))[0]
-    high = 0 if a[1] is not None and a[1] <= 0 else meet((None, short), (None, a[1]))[1]
-    return (low, high)
-
-
-def _and_bounds(a: Interval, b: Interval) -> Interval:
-    for x, y in ((a, b), (b, a)):
-        if x[0] is not None and x[0] >= 0:
-            high = x[1]
-            if y[0] is not None and y[0] >= 0:
-                high = meet((None, high), (None, y[1]))[1]
-            return (0, high)
-    return (_bit_floor(a, b), None if a[1] is None or b[1] is None else max(a[1], b[1]))
-
-
-def _or_bounds(a: Interval, b: Interval) -> Interval:
-    low, high = _and_bounds(_inverted(a), _inverted(b))  # a | b = ~(~a & ~b)
-    return meet(_inverted((low, high)), _bit_range(a, b))
-
-
-def _inverted(a: Interval) -> Interval:
-    return (None if a[1] is None else ~a[1], None if a[0] is None else ~a[0])
-
-
-def _bit_range(a: Interval, b: Interval) -> Interval:
-    """The integers of at most the bit length of `a` and `b`, nonnegative if both are."""
-    nonneg = all(x[0] is not None and x[0] >= 0 for x in (a, b))
-    ends = [end for end in (*a, *b) if end is not None]
-    if len(ends) < 4:
-        return (0 if nonneg else None, None)
-    bits = max(end.bit_length() if end >= 0 else (~end).bit_length() for end in ends)
-    return (0 if nonneg else -(1 << bits), (1 << bits) - 1)
-
-
-def _bit_floor(a: Interval, b: Interval) -> int | None:
-    return _bit_range(a, b)[0] if None not in a and None not in b else None
-
-
-def _shl_bounds(a: Interval, b: Interval) -> Interval:
-    low, high = b
-    if low is None or high is None or high > 4096:
-        return (0, None) if a[0] is not None and a[0] >= 0 else EVERYTHING
-    return times(a, (1 << max(low, 0), 1 << max(high, 0)))
-
-
-def _shr_bounds(a: Interval, b: Interval) -> Interval:
-    low, high = b
-    if low is None or high is None or high > 4096:
-        return hull(a, (0, 0))
-    return floordiv(a, (1 << max(low, 0), 1 << max(high, 0)))
-
-
-ATOM_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {
-    ops.FLOORDIV: floordiv,
-    ops.FLOORMOD: floormod,
-    ops.TRUNCDIV: _truncdiv_bounds,
-    ops.TRUNCMOD: _truncmod_bounds,
-    ops.MIN: _min_bounds,
-    ops.MAX: _max_bounds,
-    ops.ABS: _abs_bounds,
-    ops.BITAND: _and_bounds,
-    ops.BITOR: _or_bounds,
-    ops.BITXOR: _bit_range,
-    ops.SHL: _shl_bounds,
-    ops.SHR: _shr_bounds,
-}
-STEP_BOUNDS: dict[ops.Op, Callable[..., Interval]] = {  # of every operation whose operands are integers
-    **ATOM_BOUNDS,
-    ops.ADD: plus,
-    ops.SUB: lambda a, b: plus(a, negated(b)),
-    ops.NEG: negated,
-    ops.MUL: times,
-    ops.CEILDIV: lambda a, b: negated(floordiv(negated(a), b)),
-    ops.BITNOT: lambda a: plus((-1, -1), negated(a)),
-    ops.SELECT: hull,
-    ops.ASSERTING: lambda a: a,
-}

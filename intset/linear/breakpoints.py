@@ -10,9 +10,8 @@ Example: the sum of `minimum(t, n - t*o)` over `o` in `[0, ceildiv(n, t))` is `n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import BREAKPOINT_PIECES
 from intset.expr import ops
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, Var, const
@@ -23,6 +22,8 @@ from intset.linear.polynomial import linear_of, poly_of, split
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+BREAKPOINT_PIECES: Final = 8  # affine pieces of the minimum of several forms
 
 
 class Affine(NamedTuple):

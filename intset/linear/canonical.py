@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import gcd
-from typing import Any
+from typing import Any, Final
 
-from intset.budgets import EXPANDED_TERMS, PRODUCT_DEGREE, PRODUCT_TERMS, REFINED_ARM, REWRITTEN_TERMS
+from intset.budgets import EXPANDED_TERMS, PRODUCT_DEGREE
 from intset.expr import ops
 from intset.expr.dag import free_vars, is_small
 from intset.expr.node import Cond, Expr, Node, Var, make, truth
@@ -35,6 +35,10 @@ from intset.linear.form import (
 from intset.linear.members import FoundMembers
 from intset.linear.multiples import OF_CASES, folded, step_of_sum
 from intset.linear.operations import NODE_RULES, RULES
+
+PRODUCT_TERMS: Final = 24  # terms of a product; with more it stays one atom
+REWRITTEN_TERMS: Final = 128  # terms of a sum inside an atom; a longer one keeps its original text
+REFINED_ARM: Final = 48  # nodes of a select whose arms are read under its condition; nested, a quarter
 
 
 def _is_product(e: Expr) -> bool:

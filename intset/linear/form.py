@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import gcd
 from operator import is_
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
-from intset.budgets import FORM_TREE_STEPS
 from intset.expr import ops
 from intset.expr.build import Opaque
 from intset.expr.node import Expr, Node, Var, const, make
+
+FORM_TREE_STEPS: Final = 128  # nodes of a tree that are compared before a shared walk takes over
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
 _NO_LEAF = 1 << 62

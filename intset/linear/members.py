@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import DRAWN_MEMBERS, MEMBERS
 from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.dag import postorder_until
@@ -22,6 +21,9 @@ from intset.linear.multiples import step_of
 if TYPE_CHECKING:
     from intset.linear.assumptions import Assumptions
     from intset.linear.canonical import Normalizer
+
+DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope of which no regular one is a point
+MEMBERS: Final = 12  # points of a scope at which a sign is refuted before it is derived
 
 _SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
 _OTHER: Final = 9  # of a size that no assumption mentions

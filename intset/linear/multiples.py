@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import MULTIPLE_CHAIN, MULTIPLE_TERMS, QUOTIENT_TERMS
+from intset.arithmetic.strided import chinese
 from intset.expr import ops
 from intset.expr.node import Expr, Var, const, make
 from intset.linear.form import (
@@ -32,6 +32,10 @@ from intset.linear.form import (
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+QUOTIENT_TERMS: Final = 24  # terms of an exact quotient
+MULTIPLE_CHAIN: Final = 4  # links of a chain of divisibilities, `k | m`, `m | n`, ..., in one division
+MULTIPLE_TERMS: Final = 8  # terms of an equation that may state a divisibility
 
 
 class Multiple(NamedTuple):
@@ -453,12 +457,3 @@ def _is_floor(quotient: Linear) -> bool:
         return False
     ((e, k),) = quotient.terms.items()
     return e.op is ops.FLOORDIV and k == 1
-
-
-def chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
-    """(lcm, value) of two congruences; `None` where they contradict each other."""
-    g = gcd(m, n)
-    if (s - r) % g:
-        return None
-    lcm = m // g * n
-    return lcm, (r + m * ((s - r) // g * pow(m // g, -1, n // g))) % lcm

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import LINEAR_SHIFT, MASK_RUNS
 from intset.expr import ops
 from intset.expr.node import Node, make
 from intset.linear.division import ceildiv, floordiv, floordiv_const, floormod, truncdiv, truncmod
@@ -18,6 +17,9 @@ from intset.linear.multiples import folded
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+MASK_RUNS: Final = 4  # runs of ones in a mask that becomes remainders
+LINEAR_SHIFT: Final = 4_096  # bits of a shift that becomes a product or quotient
 
 
 def extremum(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:

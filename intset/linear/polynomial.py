@@ -6,11 +6,13 @@ Arithmetic on them interns no expressions for intermediate monomials, unlike `Li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from intset.budgets import POLYNOMIAL_STEPS
 from intset.expr import ops
 from intset.expr.node import Expr, make
 from intset.linear.form import Linear, factors, order_key
+
+POLYNOMIAL_STEPS: Final = 512  # points around which a polynomial in one variable is written in search of an extremum
 
 Monomial = tuple[Expr, ...]  # atoms in canonical order; the empty one is the constant
 Poly = dict[Monomial, int]  # without zeros

@@ -9,16 +9,9 @@ A sign may lead to further questions about signs and ends (`symbolic.py`); all s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import (
-    CONSULTED_FACTS,
-    DERIVED_SIGNS,
-    FACT_CHAIN,
-    PRODUCT_DEGREE,
-    RELAXED_DIVISORS,
-    VISITED_MONOMIALS,
-)
+from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.linear.bounds import EVERYTHING, Interval
@@ -29,6 +22,10 @@ from intset.linear.symbolic import SPENT, Relaxed, eliminated, obvious_sign
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
+FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`
+DERIVED_SIGNS: Final = 4  # nested derivations of signs
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:

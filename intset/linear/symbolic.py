@@ -14,15 +14,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import (
-    ELIMINATION_STEPS,
-    NESTED_BUDGETS,
-    SIGN_SPLITS,
-    SYMBOLIC_NESTING,
-    VISITED_MONOMIALS,
-)
+from intset.budgets import VISITED_MONOMIALS
 from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, Var, make
@@ -47,6 +41,11 @@ from intset.linear.polynomial import (
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+SIGN_SPLITS: Final = 3  # nested case splits on coefficients of unknown sign
+ELIMINATION_STEPS: Final = 40  # variables replaced by an end of their range, one after another
+SYMBOLIC_NESTING: Final = 6  # nesting beyond which atoms give their numeric ends
+NESTED_BUDGETS: Final = 3  # nested blocks of `own_budget`
 
 
 class SymbolicEnd(NamedTuple):

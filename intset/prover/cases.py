@@ -8,9 +8,8 @@ open case.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import CASE_NESTING, CASE_NODES, CASES
 from intset.expr import ops
 from intset.expr.dag import is_small, postorder
 from intset.expr.node import Cond, Expr, Node, const, make
@@ -20,6 +19,10 @@ from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+CASES: Final = 12  # cases that are looked at for one goal
+CASE_NODES: Final = 96  # nodes of a goal that is split into cases
+CASE_NESTING: Final = 4  # comparisons assumed together
 
 
 def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from math import prod
+from typing import Final
 
-from intset.budgets import CERTIFY_SOON, CERTIFY_SOON_LINEAR, CERTIFY_STEPS
+from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
 from intset.check.isl_text import emptiness_text
 from intset.check.premises import box_of, premises_of, range_conditions
@@ -28,6 +29,9 @@ from intset.prover.combination import combinations
 from intset.prover.question import PROVED, REFUTED, Basis, Decided
 from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
+
+CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
+CERTIFY_SOON_LINEAR: Final = 1_000_000  # where the linear form has decided, so that there is one
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),

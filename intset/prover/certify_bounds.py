@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from intset.budgets import CERTIFY_STEPS, GENERALIZED_WITNESSES
+from intset.budgets import CERTIFY_STEPS
 from intset.check.bounds_certificate import At, BoundsCertificate, attained_goal, end_goal, nowhere
 from intset.check.certificate import Certificate
 from intset.config import Config, pinned
@@ -31,6 +31,8 @@ from intset.prover.certify import first_accepted, refutation
 from intset.prover.proof import prove_in
 from intset.prover.question import REFUTED, Basis
 from intset.prover.simplex import SearchBudget
+
+GENERALIZED_WITNESSES: Final = 24  # generalized witnesses per end
 
 KINDS = ("linear", "bits", "isl", "points", "z3")
 LISTED = ("points", "linear", "bits", "isl", "z3")  # for answers found by enumeration

@@ -18,18 +18,8 @@ from functools import reduce
 from math import ceil, gcd, lcm
 from operator import add as add_terms
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from intset.budgets import (
-    COMBINED_CASES,
-    COMBINED_MONOMIALS,
-    COMBINED_NODES,
-    COMBINED_SPLITS,
-    ENTRY_STEPS,
-    PIVOT_STEPS,
-    SMALL_SYSTEM_BITS,
-    SYSTEM_BITS,
-)
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
 from intset.check.evidence import Combination, Premise, WeightedProduct, both_ways, nonzero, ways_to_fail
@@ -42,6 +32,15 @@ from intset.expr.node import Cond, Expr, const, constant_value
 from intset.frame import Frame
 from intset.linear.form import factors, order_key, take_out
 from intset.prover.simplex import RIGHT, Row, SearchBudget, SearchSpentError, weights
+
+PIVOT_STEPS: Final = 400_000  # steps of the pivots of one system
+COMBINED_MONOMIALS: Final = 2_000  # monomials of all premises of one system
+SYSTEM_BITS: Final = 1 << 13  # total length of all coefficients of a system
+SMALL_SYSTEM_BITS: Final = 1 << 18  # the same for systems of few columns
+COMBINED_NODES: Final = 400  # nodes of a goal for which premises are combined
+ENTRY_STEPS: Final = 2  # steps charged per entry of a system
+COMBINED_CASES: Final = 24  # cases of one goal
+COMBINED_SPLITS: Final = 8  # nested splits of one goal
 
 MAX_PREMISES = (48, 30, 16)  # premises used singly, in pairs, in triples
 FEW = 8

@@ -5,17 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import (
-    EXPLAINED_DIVISIONS,
-    MISSING_FACTS,
-    MISSING_ISL,
-    MISSING_NODES,
-    MISSING_PAIRS,
-    MISSING_WORK,
-    MISSING_Z3,
-)
 from intset.config import current, using
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -29,6 +20,14 @@ from intset.trace import traced
 if TYPE_CHECKING:
     from intset.context import Context
     from intset.domains.sets.base import Bounds
+
+MISSING_NODES: Final = 200  # nodes of a goal for which a missing fact is searched
+MISSING_FACTS: Final = 40  # facts that the search for a missing one proposes
+MISSING_PAIRS: Final = 80  # pairs of facts that it tries
+MISSING_WORK: Final = 8_000  # facts and pairs that it tries, times the square of the goal's nodes: what a proof takes
+MISSING_Z3: Final = 50_000  # z3's resource units for each of its proofs
+MISSING_ISL: Final = 4_000  # isl's operations for each of its proofs
+EXPLAINED_DIVISIONS: Final = 8  # divisions of an expression that are looked at
 
 _TIERS = {
     "linear": "the linear form: terms cancel, and the ranges of the variables decide",

@@ -10,10 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from intset import names
-from intset.budgets import CACHED_PROOFS
 from intset.cache import StoredQuestion
 from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
@@ -33,6 +32,8 @@ from intset.prover.certify import certify
 from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
 from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
 from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, traced, tried
+
+CACHED_PROOFS: Final = 4_096  # proofs shared by all contexts
 
 
 class Proof(Displayed):

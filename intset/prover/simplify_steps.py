@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, Generic, NamedTuple
 
-from intset.budgets import BANNED_REPLACEMENTS, SIMPLIFY_ROUNDS
+from intset.budgets import SIMPLIFY_ROUNDS
 from intset.config import Config
 from intset.errors import InputError
 from intset.expr import ops
@@ -17,6 +17,8 @@ from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.prover.proof import Proof, prove_once
 from intset.simplify import Rewrite, Simplifier
+
+BANNED_REPLACEMENTS: Final = 12  # reruns that ban unproved replacements
 
 
 class SimplifyStep(NamedTuple):

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from intset.budgets import CORE_TRIALS, CORE_Z3, SOLVER_RLIMIT, Z3_CHEAP_MODELS, Z3_MODELS, Z3_SHIFT
+from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.dag import postorder
@@ -20,6 +20,11 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.prover.smt_encode import BoundsHint, Carrier, Encoder
 from intset.prover.z3_solver import WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
+
+CORE_Z3: Final = 20_000  # z3's units for leaving one fact out of a proof
+Z3_MODELS: Final = 10  # models examined per query
+Z3_CHEAP_MODELS: Final = 3  # models examined before definitions of bit operations are asserted
+CORE_TRIALS: Final = 16  # deletion attempts per core
 
 LabelledFact: TypeAlias = tuple[Cond, Any]  # a true condition, and its label in `core`
 Model: TypeAlias = dict[Expr, int]

@@ -18,17 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from intset.budgets import (
-    Z3_CONSTANT_BITS,
-    Z3_DEGREE,
-    Z3_DEGREE_DIVIDED,
-    Z3_DEPTH,
-    Z3_MASK_RUNS,
-    Z3_NODES,
-    Z3_SHIFT,
-    Z3_TABLE,
-    Z3_WIDTH,
-)
+from intset.budgets import Z3_SHIFT
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import Opaque
@@ -36,6 +26,15 @@ from intset.expr.dag import postorder
 from intset.expr.node import Node, Var, constant_value
 from intset.expr.ops import Op
 from intset.prover.z3_solver import Z3Function, Z3Term, Z3Terms
+
+Z3_NODES: Final = 20_000  # nodes of a question to z3
+Z3_DEPTH: Final = 1_500  # nesting of a question to z3, which recurses
+Z3_DEGREE: Final = 24  # degree of a product
+Z3_DEGREE_DIVIDED: Final = 8  # the same where anything is divided by a term: z3 multiplies it out, uncounted
+Z3_CONSTANT_BITS: Final = 1 << 16  # bits of a constant
+Z3_TABLE: Final = 64  # table entries of a shift by a variable
+Z3_MASK_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask
+Z3_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
 
 HintedInterval: TypeAlias = tuple[int | None, int | None]
 BoundsHint: TypeAlias = Callable[[Node], HintedInterval]

@@ -12,9 +12,9 @@ Guarantee: every counterexample was evaluated, so a tier may propose points of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from intset.budgets import BITWISE_NODES, Z3_EFFORT, Z3_FACTS_EFFORT, Z3_NESTING
+from intset.budgets import BITWISE_NODES
 from intset.check.polynomials import BITWISE, Expander
 from intset.check.premises import range_conditions
 from intset.coalescing import coalesced
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
     from intset.linear.form import Linear
 
+Z3_EFFORT: Final = 32  # on more, z3 spends seconds that its units do not count
+Z3_NESTING: Final = 16  # nesting of divisions; where it is deeper, z3's units take longer, and it gets fewer
+Z3_FACTS_EFFORT: Final = 96  # facts beyond are not told: what follows from fewer follows
 
 T = TypeVar("T")
 LIBRARIES = ("isl", "z3")  # tiers that trust a library
@@ -111,7 +114,7 @@ def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T |
             known = elsewhere()
             if known is not None:
                 return known
-        verdict = tried(tier, TIERS[tier], question) if OPEN else TIERS[tier](question)
+        verdict = tried(tier, TIERS[tier], question)
         by, last = tier, verdict
         stopped = verdict.reason if verdict.by_clock else stopped
         if verdict.status == PROVED and tier in LIBRARIES and "linear" not in config.tiers:

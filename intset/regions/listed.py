@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from intset.budgets import WRITTEN_POINTS
 from intset.errors import BudgetError, EvaluationError
 from intset.expr.build import logical_and, logical_or
 from intset.expr.dag import opaque_terms
@@ -14,6 +13,8 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const
 from intset.infinity import NEG_INF, POS_INF
 from intset.regions.derived import PerInstance
 from intset.regions.shape import End, Shape
+
+WRITTEN_POINTS: Final = 1000  # points in a condition, or converted to another domain
 
 
 class ListedPoints(Shape):

@@ -26,9 +26,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from itertools import product as points_of
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from intset.budgets import SHAPE_POINTS
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
@@ -50,6 +49,8 @@ from intset.regions.derived import (
     instance_spans,
     parts_of,
 )
+
+SHAPE_POINTS: Final = 40_000  # points of a box, or instances, that one count enumerates
 
 End = Expr | Infinity
 

@@ -14,15 +14,18 @@ from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
-from intset.budgets import COMPARED_ARMS, COMPARED_OPERANDS, SIMPLIFIED_ARM
+from intset.budgets import COMPARED_OPERANDS
 from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, postorder, substitute
+from intset.expr.dag import chain, free_vars, is_small, postorder, reachable, substitute
 from intset.expr.node import Cond, Expr, Node, Var, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.simplify import sums
 from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import folded
+
+SIMPLIFIED_ARM: Final = 48  # nodes of a select whose arms are read under its condition, a quarter a level
+COMPARED_ARMS: Final = 16  # nodes of arms that are compared under the condition
 
 
 def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
@@ -47,13 +50,7 @@ def is_as_total(new: Node, old: Node) -> bool:
     partial = [node for node in postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
-    reached: set[Node] = set()
-    stack = [old]
-    while stack:
-        node = stack.pop()
-        if node not in reached:
-            reached.add(node)
-            stack.extend(node.args[:1] if node.op in _LAZY else node.args)
+    reached = reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
     return all(node in reached for node in partial)
 
 

@@ -12,16 +12,9 @@ too; partial ones are not, because dropping a part lets successors run at more p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import (
-    ADDED_INEQUALITIES,
-    ENUMERATED_VALUES,
-    JUNCTION_PARTS,
-    NARROWED_NODES,
-    NESTED_NARROWING,
-    SUMMED_INEQUALITIES,
-)
+from intset.arithmetic.strided import chinese
 from intset.expr import ops
 from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
@@ -30,7 +23,6 @@ from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.multiples import chinese
 from intset.simplify import comparisons, sums
 from intset.simplify.choices import is_as_total, is_total
 from intset.simplify.comparisons import clause_of, stated
@@ -39,6 +31,13 @@ from intset.simplify.rules import ALL
 
 if TYPE_CHECKING:
     from intset.simplify.engine import Simplifier
+
+JUNCTION_PARTS: Final = 12  # parts of a junction compared pairwise
+NARROWED_NODES: Final = 60  # nodes of a junction whose parts are simplified under one another
+ENUMERATED_VALUES: Final = 16  # values of a variable that are enumerated
+NESTED_NARROWING: Final = 3  # nested narrowings of a normalizer
+SUMMED_INEQUALITIES: Final = 64  # sums of inequalities that are tried
+ADDED_INEQUALITIES: Final = 4  # inequalities in one sum
 
 
 def joined(op: Op, parts: Sequence[Cond]) -> Cond:

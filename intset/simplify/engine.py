@@ -14,16 +14,8 @@ Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tab
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from intset.budgets import (
-    CANONICAL_OPERATIONS,
-    COMPARED_STEPS,
-    NESTED_CANDIDATES,
-    SIMPLIFIED_NODES,
-    SIMPLIFY_STEPS,
-    TIE_OPERATIONS,
-)
 from intset.expr import ops
 from intset.expr.dag import chain, is_small, operations, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
@@ -37,6 +29,13 @@ from intset.simplify.irreducible import settled
 from intset.simplify.order import OrderDecider
 from intset.simplify.pattern import Rule, folded, holds, instance
 from intset.simplify.rules import ALL
+
+COMPARED_STEPS: Final = 8  # old steps compared with a new step
+SIMPLIFY_STEPS: Final = 4_000  # pairs of a node and a normalizer that are simplified
+SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by its linear form or stays unchanged
+TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
+CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
+NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
 
 
 class Rewrite(NamedTuple):

@@ -18,21 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from intset.budgets import (
-    ORDER_FACTS,
-    ORDER_FORMS,
-    ORDER_NESTING,
-    ORDER_TERMS,
-    SAMPLE_POINTS,
-    SAMPLE_TRIES,
-    SAMPLED_NODES,
-)
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder_until
 from intset.expr.evaluate import applied
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
+
+SAMPLE_POINTS: Final = 8  # points at which a candidate is evaluated before it is proved
+SAMPLE_TRIES: Final = 16  # candidate points per context with facts
+SAMPLED_NODES: Final = 200  # nodes of an evaluated atom
+ORDER_FORMS: Final = 32  # linear forms examined per comparison
+ORDER_NESTING: Final = 6  # successive replacements of atoms
+ORDER_FACTS: Final = 8  # facts taken from a form
+ORDER_TERMS: Final = 8  # terms of a form whose atoms are replaced
 
 SPREAD: Final = (0, 1, 3, 17, 2, 60, 5, 1000)  # distances from the end of a half-open range
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from intset.budgets import FOLDED_SHIFT, PATTERN_VARIANTS
 from intset.expr import ops
 from intset.expr.node import Cond, Node, Var, const, make, truth
 from intset.expr.ops import Op
+
+PATTERN_VARIANTS: Final = 64  # orders of operands that a pattern is tried on
+FOLDED_SHIFT: Final = 4_096  # bits of a shift that is folded
+
 
 X, Y, Z, W = (Var(name) for name in "xyzw")
 A, B, C, D = (Var(name) for name in "abcd")

@@ -11,11 +11,13 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from intset.budgets import SHAPE_NESTING, SHAPE_TERMS
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, make
 from intset.simplify.conditions import joined
 from intset.simplify.pattern import MIRRORED
+
+SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
+SHAPE_NESTING: Final = 6  # divisions within one another of which a shape is drawn
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)

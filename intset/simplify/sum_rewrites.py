@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from intset.budgets import COMPARED_OPERANDS, REWRITTEN_SUM
+from intset.budgets import COMPARED_OPERANDS
 from intset.expr import ops
 from intset.expr.dag import chain
 from intset.expr.node import Cond, Expr, make
@@ -30,6 +30,8 @@ from intset.simplify.comparisons import MIRRORED
 from intset.simplify.conditions import negated
 from intset.simplify.order import OrderDecider
 from intset.simplify.sums import TermSum
+
+REWRITTEN_SUM: Final = 16  # terms of a sum with candidates
 
 Candidate = tuple[str, Expr]  # rule, expression
 

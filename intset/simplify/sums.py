@@ -8,12 +8,14 @@ Terms keep their order of occurrence, except that a positive term comes first if
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from intset.budgets import FACTORED_TERMS, TRIED_FACTORS
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
 from intset.linear.form import is_sum, spine
+
+FACTORED_TERMS: Final = 24  # terms of a sum that is factored
+TRIED_FACTORS: Final = 64  # common factors that are tried
 
 
 class TermSum(NamedTuple):

@@ -8,11 +8,12 @@ from enum import StrEnum
 from math import isqrt
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from intset.budgets import SPACE_VALUES
 from intset.errors import InputError
 from intset.expr.arguments import a_name, as_int, listed, mapped
 from intset.expr.node import Var
 from intset.expr.printer import shown
+
+SPACE_VALUES: Final = 1 << 22  # values of one name
 
 SpaceValue: TypeAlias = "int | bool | str"
 VarKey = TypeVar("VarKey", bound=Var | str)  # mappings are invariant in their keys

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK, SPACE_CANDIDATES
+from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError
 from intset.expr.node import Var
 from intset.spaces.early import term_values
 from intset.spaces.join import Columns, JoinStep, ValueTable
 from intset.spaces.vectors import Array, ArrayFunction
+
+SPACE_CANDIDATES: Final = 1 << 31  # candidates that one question tries, some 10 ns each
 
 _NUMBER: Any = np.int64
 _FEW = 1 << 10  # rows that are not worth merging

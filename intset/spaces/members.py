@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK, SPACE_SOON
+from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError
 from intset.expr.node import Cond, Var
 from intset.spaces.axes import SpaceAxis
@@ -19,6 +19,8 @@ from intset.spaces.join import Columns, JoinStep, ValueTable, ordered
 from intset.spaces.listing import NameOrder
 from intset.spaces.narrowing import contradicting, narrowed
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
+
+SPACE_SOON: Final = 1 << 24  # candidates that are tried to list some members; beyond, the values of a name are divided
 
 _PARTS: Final = 16  # into how many the rows of a source are divided whose diagram is too large
 _ROW_BYTES: Final = 16  # that one member of a listed factor takes in a column, at most

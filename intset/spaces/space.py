@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from intset.budgets import SPACE_BLOCK, SPACE_MEMORY
+from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError, InputError
 from intset.expr.arguments import a_name, as_count, as_int, listed, mapped, refusal
 from intset.expr.node import Cond, IntLike, Var, truth
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intset.spaces.members import ListedRows, Members
+
+# bytes that the members of a space may take; beyond it they are made anew each time they are read
+SPACE_MEMORY: Final = 256 << 20
 
 Rows: TypeAlias = "list[dict[str, SpaceValue]]"
 _LONGEST_LEN = (1 << 63) - 1
@@ -48,7 +51,7 @@ class Space(Displayed):
 
     Guarantee: the members are exactly the configurations where each condition has the value true; integers
     do not overflow. Members are listed as by nested loops, the first name outermost, values in the given order. A
-    question tries at most `intset.budgets.SPACE_CANDIDATES` candidates and raises a `CountError` beyond.
+    question tries at most `SPACE_CANDIDATES` candidates and raises a `CountError` beyond.
 
     >>> tile, threads = Var("tile"), Var("threads")
     >>> space = Space({tile: [8, 16, 32], threads: [32, 64], "pad": [False, True]}, where=[tile * threads <= 1024])

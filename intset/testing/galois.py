@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import gcd
 
-from intset.domains.arithmetic import strided
-from intset.domains.arithmetic.strided import Residue, Strided
+from intset.arithmetic import strided
+from intset.arithmetic.strided import Residue, Strided
 from intset.expr import ops
 from intset.expr.ops import Op
 

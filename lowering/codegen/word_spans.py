@@ -14,7 +14,7 @@ from bound.tir.opaque import OF_LOW_BITS, WORDS, IntFunction, is_word
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
 from intset.expr.node import Expr, Node, constant_value
-from intset.linear.bounds import STEP_BOUNDS
+from intset.linear.bounds import of_operation
 
 Span = tuple[int, int]
 INT64, UINT64 = WORDS
@@ -77,7 +77,7 @@ class WordSpans:
         operands = [arg for arg in node.args if isinstance(arg, Expr)]
         if not any(self.is_wide(arg) for arg in operands):
             return False
-        low, high = STEP_BOUNDS[op](*map(self.of, operands))
+        low, high = of_operation(op, *map(self.of, operands))
         if low is not None and high is not None and is_word((low, high)):
             self._known[node] = (low, high)
             return False

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from bound.tensor import Tensor
-from intset.budgets import DEPENDENCE, INSTANCES
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr.build import logical_and, logical_or
@@ -28,6 +27,9 @@ from lowering.nest.ir import Allocate, Evaluate, Function, Stmt
 from lowering.nest.scope import Scope
 from lowering.nest.tensors import element_accesses
 from lowering.nest.walk import statements
+
+DEPENDENCE: Final = 1_000_000  # operations for the meetings of two accesses
+INSTANCES: Final = 200_000  # operations for the instances at which a condition holds
 
 NumericEnds: TypeAlias = "tuple[int | None, int | None]"
 """Lower and upper bound; `None` where there is none."""

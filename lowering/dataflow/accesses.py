@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
-from intset.budgets import ACCESS_GUARDS, GUARD_VISITS
 from intset.expr import ops
 from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, as_expr
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced
+
+GUARD_VISITS: Final = 4_000  # nodes of an operand, each once under each guard
+ACCESS_GUARDS: Final = 8  # guards of one element that are told apart
 
 NamedOperands: TypeAlias = "Mapping[Parameter, Operand]"
 """The value of each name and loop-carried variable."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir.value import Operand
-from intset.budgets import BOUNDS_OF_ELEMENT, DATAFLOW, DATAFLOW_LEAST, DATAFLOW_PER_STATEMENT, REACHING
+from intset.budgets import REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
@@ -37,6 +37,11 @@ from lowering.nest.ir import Function, Store, checked_function
 from lowering.nest.tensors import is_outside
 from lowering.nest.text import text
 from lowering.nest.walk import replaced, statements
+
+DATAFLOW: Final = 700_000  # operations of a pass for all it asks of the dataflow together, in a short nest
+DATAFLOW_PER_STATEMENT: Final = 10_000  # operations more for each statement of a nest
+DATAFLOW_LEAST: Final = 5_000  # operations of one question to the dataflow, however many a pass has used before
+BOUNDS_OF_ELEMENT: Final = 4  # assumed bounds that are considered for one element
 
 Position: TypeAlias = "Path | Cursor | int"
 """A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""

@@ -13,13 +13,13 @@ Invariant: an uncertain write, or one of unknown elements, hides no earlier writ
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bound import dtypes
 from bound.tir import build
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import DOUBTFUL_REACHING, REACHING, VALUE_CHAIN, VALUE_NODES
+from intset.budgets import REACHING
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var
@@ -34,6 +34,10 @@ from lowering.nest.walk import replaced
 
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
+
+DOUBTFUL_REACHING: Final = 600_000  # `REACHING` where something is not certain, so that the answer is not either
+VALUE_NODES: Final = 400  # nodes of a value that is written out
+VALUE_CHAIN: Final = 8  # nested reads of a value that are replaced by their contents
 
 
 class WrittenValues:

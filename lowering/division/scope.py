@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import intset
-from intset.budgets import DIVISION_ISL, DIVISION_Z3
 from intset.config import Effort, current, tiers_within
 from intset.context import Context
 from intset.expr import ops
@@ -20,6 +19,9 @@ from intset.facts import ASSERTED, DERIVED, Fact
 from intset.names import CHEAPEST
 from intset.prover.proof import PROVED, UNKNOWN, Proof
 from lowering.division.site import Fits, Need, Needs
+
+DIVISION_Z3: Final = 100_000  # lowering asks many small questions: each gets a small share
+DIVISION_ISL: Final = 6_000  # isl's operations for each of them
 
 K = TypeVar("K")
 

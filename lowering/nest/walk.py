@@ -14,7 +14,7 @@ from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, Operand, Value
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder
+from intset.expr.dag import opaque_terms, postorder, reachable
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from lowering.nest.ir import (
@@ -318,13 +318,7 @@ def needed_variables(root: Stmt) -> set[Parameter]:
         else:
             shown = with_fields(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
             waiting += variables(*operands(shown))
-    found: set[Parameter] = set()
-    while waiting:
-        var = waiting.pop()
-        if var not in found:
-            found.add(var)
-            waiting += named.get(var, ())
-    return found
+    return set(reachable(waiting, lambda var: named.get(var, ())))
 
 
 def calls(root: Stmt) -> tuple[Evaluate, ...]:

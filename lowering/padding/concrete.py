@@ -16,7 +16,6 @@ from bound.tensor import Tensor, element
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, CONVERT, NUMBER, READ, Operand, Truth, Value, make
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import TRACE_STEPS
 from intset.errors import BudgetError
 from intset.expr import build, ops
 from intset.expr.node import Cond, Expr, const
@@ -36,6 +35,8 @@ from lowering.padding.partial_evaluation import (
     taint_of,
 )
 from lowering.padding.states import Packed, Place
+
+TRACE_STEPS: Final = 400_000  # nodes of operands that are evaluated
 
 Permission = tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]]
 

@@ -38,7 +38,6 @@ from bound.tensor import Tensor, element
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import nodes, rewrite
-from intset.budgets import SEARCH_STATES
 from intset.expr.node import Expr
 from lowering.layout.relocation import tensor_like
 from lowering.padding.concrete import of_type
@@ -57,6 +56,8 @@ from lowering.padding.states import (
     State,
     folded,
 )
+
+SEARCH_STATES: Final = 60_000  # states that are looked at
 
 NARROW: Final = 12  # search states of a part that the first search keeps
 

@@ -13,6 +13,7 @@ from bound.tir.value import NUMBER, Operand, Value, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
 from intset.expr.arguments import refusal
+from intset.expr.dag import postorder_by
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
@@ -250,21 +251,15 @@ def without_registers(root: Expr, bits: int) -> Expr:
     Guarantee: the result is equal modulo `2**bits`.
     """
     dropped: dict[Expr, Expr] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in dropped:
-            stack.pop()
-            continue
-        is_cast = node.op is ops.CAST and node.data[0] >= bits
-        if not is_cast and node.op not in _RING:
-            dropped[node] = node
-            continue
-        waiting = [arg for arg in node.args if arg not in dropped]
-        if waiting:
-            stack += waiting
-            continue
-        dropped[node] = dropped[node.args[0]] if is_cast else rewrite(node, {arg: dropped[arg] for arg in node.args})
+
+    def is_dropped(node: Expr) -> bool:
+        return node.op is ops.CAST and node.data[0] >= bits
+
+    for node in postorder_by((root,), lambda node: node.args if is_dropped(node) or node.op in _RING else ()):
+        if is_dropped(node):
+            dropped[node] = dropped[node.args[0]]
+        else:
+            dropped[node] = rewrite(node, {arg: dropped[arg] for arg in node.args}) if node.op in _RING else node
     return dropped[root]
 
 

@@ -32,7 +32,6 @@ from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.simple import low
 from bound.tensor import Tensor
-from intset.budgets import COMPACT, SHEAR, SHEARS
 from intset.errors import BudgetError
 from intset.expr.dag import is_small
 from intset.expr.node import Expr, Var, as_expr
@@ -40,6 +39,10 @@ from intset.expr.range import Range
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
 from intset.regions.derived import has_select
+
+COMPACT: Final = 1_000_000  # operations of the domain, for one lattice
+SHEAR: Final = 100_000  # operations of the domain for one shear
+SHEARS: Final = 4  # shears of a storage, one after another
 
 _MAX_NODES: Final = 16  # of the origin of a sheared storage
 _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent

@@ -16,6 +16,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import CommReducer
 from bound.tir.value import REDUCE, Operand, Value
+from intset.expr.dag import reachable
 
 
 class ExecutedItem(Protocol):
@@ -119,11 +120,6 @@ def stored_outputs(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ..
 def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
     """The transitive closure of some results under the combiner's dependences."""
     place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
-    combined: dict[int, None] = {}
-    waiting = list(asked)
-    while waiting:
-        k = waiting.pop()
-        if k not in combined:
-            combined[k] = None
-            waiting += [place[node] for node in walk.nodes(combiner.results[k]) if node in place]
-    return sorted(combined)
+    return sorted(
+        reachable(asked, lambda k: [place[node] for node in walk.nodes(combiner.results[k]) if node in place])
+    )

@@ -21,7 +21,6 @@ from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import together
-from intset.budgets import OUTSIDE
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -35,6 +34,8 @@ from intset.expr.range import Range
 from intset.linear.form import Linear
 from intset.prover.proof import PROVED, REFUTED, Proof
 from intset.regions.shape import Shape
+
+OUTSIDE: Final = 200_000  # operations of the domain, for one condition
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,14 @@ from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail, simple
 from bound.schedule.simple import extent, low
-from intset.budgets import STAGE_PIECES
 from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.build import maximum
 from intset.expr.dag import conjuncts, is_small, postorder, substitute
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
+
+STAGE_PIECES: Final = 500_000  # operations of the domain, for one stage
 
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0

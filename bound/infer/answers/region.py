@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Final
 
 from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount, count_term
 from bound.infer.answers.tile_counts import largest_count, total_count
@@ -15,7 +16,7 @@ from bound.infer.footprints.environment import LoopEnvironment, instances, trans
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
 from bound.infer.footprints.footprint import Footprint
 from bound.schedule.simple import extent, low
-from intset.budgets import REGION_POINTS, TOTAL_NODES
+from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
@@ -27,6 +28,8 @@ from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
 from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.regions.shape import Shape
+
+TOTAL_NODES: Final = 2_000  # nodes of a closed total; a longer one is a numeric function
 
 
 @all_as_configured

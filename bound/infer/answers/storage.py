@@ -44,7 +44,6 @@ from bound.schedule import simple
 from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset import config
-from intset.budgets import CIRCULAR
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, logical_or, maximum
@@ -58,6 +57,8 @@ from intset.linear.form import constant
 from intset.linear.lattice import inverse, unit
 from intset.regions.derived import has_select
 from intset.regions.shape import Shape
+
+CIRCULAR: Final = 1_000_000  # operations of the domain, for one storage
 
 
 @dataclass(frozen=True)

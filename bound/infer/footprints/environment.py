@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bound.schedule import simple
 from bound.schedule.simple import low
-from intset.budgets import SCHEDULE, SCHEDULE_LEAST, SCHEDULE_PER_STAGE
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.domains.sets.answers import image_in_instances
@@ -38,6 +37,9 @@ from intset.regions.shape import Shape
 if TYPE_CHECKING:
     from intset.domains.protocols import Regions
 
+SCHEDULE: Final = 1_000_000  # operations of the domain for all steps of InferBound together, in a short schedule
+SCHEDULE_PER_STAGE: Final = 150_000  # operations more for each stage of a schedule
+SCHEDULE_LEAST: Final = 10_000  # operations granted to every step, even when the account is spent
 
 Ends = tuple[int | None, int | None]
 

@@ -28,7 +28,6 @@ from bound.infer.footprints.largest import bound_by_classes
 from bound.infer.footprints.sampling import FEW, has_instance, nonlinear_nodes, sample_instances
 from bound.schedule import simple
 from intset import config
-from intset.budgets import EXTENTS
 from intset.context import Context
 from intset.domains.certified.consistency import values_of
 from intset.domains.query import Query
@@ -41,6 +40,8 @@ from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
 from intset.regions.derived import has_select
+
+EXTENTS: Final = 200_000  # operations of the domain, for one dimension
 
 MAX_POINTS: Final = 500_000
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from math import prod
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from bound.infer.footprints.box import (
     Box,
@@ -24,7 +24,6 @@ from bound.infer.footprints.box import (
 )
 from bound.infer.footprints.environment import LoopEnvironment, instances, size_bounds
 from intset import config
-from intset.budgets import CONDITION_SHARE, FOOTPRINT, FOOTPRINT_ENDS, FOOTPRINT_SHAPE
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.base import IntervalSet, IntSet
@@ -37,6 +36,11 @@ from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.linear.form import constant
 from intset.regions.shape import Shape
+
+FOOTPRINT: Final = 1_000_000  # operations of the domain, for one question
+FOOTPRINT_ENDS: Final = 2_000_000  # operations of the domain for the ends of one region
+FOOTPRINT_SHAPE: Final = 300_000  # operations of the domain for a box whose ends are not affine
+CONDITION_SHARE: Final = 16  # share of a query's operations, for one membership condition
 
 NO_GUARD = Box(())
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import lcm
+from typing import Final
 
 from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
 from bound.schedule.simple import extent, low
-from intset.budgets import RESIDUE_CLASSES
 from intset.expr import ops
 from intset.expr.build import maximum, minimum, select
 from intset.expr.dag import operations, postorder, substitute
@@ -26,6 +26,8 @@ from intset.linear.breakpoints import Affine, affine_in, greatest_of_pieces, min
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.operations import extremum
+
+RESIDUE_CLASSES: Final = 16  # residue classes of loops over which one extent is largest
 
 _NUMBER = Var("number")  # of an iteration within its residue class
 

@@ -45,7 +45,6 @@ from bound.schedule import Stage, simple
 from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
-from intset.budgets import SLIDE, SLIDE_ENDS, UNION
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, select
@@ -54,6 +53,10 @@ from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
+
+SLIDE: Final = 1_000_000  # operations of the domain, for one difference
+SLIDE_ENDS: Final = 300_000  # operations of the domain for the ends of a difference
+UNION: Final = 1_000_000  # operations of the domain, for one union
 
 _MAX_PROVED = 400  # nodes of an extent that is tested for being constant
 _MAX_NODES = 40  # a longer extent is replaced by its largest value

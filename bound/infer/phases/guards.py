@@ -20,7 +20,7 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
 from intset import config
-from intset.budgets import CONTRADICTED_GUARDS, GUARDS, IMPLIED_GUARDS, MIXED_INSTANCES, RELAXED_DIVISORS
+from intset.budgets import RELAXED_DIVISORS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
@@ -32,6 +32,11 @@ from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.signs import without_quotients
+
+GUARDS: Final = 400_000  # operations of the domain, for one membership guard
+IMPLIED_GUARDS: Final = 60_000  # operations of the domain, for one implication
+CONTRADICTED_GUARDS: Final = 10_000  # operations of the domain, for a contradiction with products as variables
+MIXED_INSTANCES: Final = 256  # iterations tried in search of ones that violate each of the guards of a nest alone
 
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged

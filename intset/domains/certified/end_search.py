@@ -15,8 +15,8 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from intset.budgets import ASCENT_EVALUATIONS, ASCENT_VALUES, BRANCHED_POINTS
 from intset.domains.certified.enumeration import symbolic_limits
 from intset.domains.query import Query
 from intset.errors import EvaluationError
@@ -24,6 +24,10 @@ from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.evaluate import compiled, some_may_be_long
 from intset.expr.node import Var
+
+ASCENT_EVALUATIONS: Final = 4_000  # points at which a chain of remainders is evaluated in search of one of its ends
+ASCENT_VALUES: Final = 16  # values of one coordinate that such a search tries
+BRANCHED_POINTS: Final = 6_000  # points that branch and bound visits for one end of a chain of remainders
 
 _FEWEST_DIVISIONS = 2  # with fewer, aiming or the strongest domain answers sooner
 _STEP = 2654435761  # of the starts, Knuth's multiplicative hash

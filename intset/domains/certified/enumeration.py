@@ -8,7 +8,6 @@ from contextlib import suppress
 from math import prod
 from typing import Final
 
-from intset.budgets import ENUMERATED_NODES
 from intset.domains.certified.witness import Point
 from intset.domains.query import Query
 from intset.errors import EvaluationError
@@ -16,6 +15,8 @@ from intset.expr.build import select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.evaluate import compiled, length, some_may_be_long
 from intset.expr.node import Cond, Expr, Var
+
+ENUMERATED_NODES: Final = 64  # nodes of a question; of longer ones fewer points are tried
 
 LISTED: Final = "points"  # name of the domain in answers by enumeration
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from intset.budgets import LINE_VARIABLES, LINES
 from intset.domains.certified.consistency import are_apart
 from intset.domains.certified.structure import symbolic_bounds
 from intset.domains.certified.witness import Point, is_witness, outer_first
@@ -30,6 +29,9 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
 from intset.names import CHEAPEST
 from intset.ranges import is_known
+
+LINES: Final = 256  # lines, and points on them, that are tried for one end
+LINE_VARIABLES: Final = 8  # variables of a question with lines
 
 FAR: Final = 1 << 12  # the smallest t of a line, large enough for a condition that holds for large t
 STEEP: Final = 1 << 16  # the inverse of the smallest slope that counts as growth

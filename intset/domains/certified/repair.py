@@ -8,8 +8,8 @@ give the same point.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from intset.budgets import REPAIR_EVALUATIONS, REPAIR_REACH, REPAIR_SIZES
 from intset.domains.certified.witness import Point
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -17,6 +17,10 @@ from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.evaluate import evaluate, may_be_long, repeatable
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.bounds import Interval
+
+REPAIR_EVALUATIONS: Final = 3_000  # conditions evaluated in one search for a point
+REPAIR_REACH: Final = 65  # steps from the value of a size to the last one that is tried
+REPAIR_SIZES: Final = 64  # sizes of one search
 
 _FAR = 64  # bits of a size without an end
 FEW = 4  # values of one size, among those that satisfy the violated condition, that are weighed

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from intset.budgets import STRUCTURE_NESTING
-from intset.domains.arithmetic import multistride
+from intset.arithmetic import multistride
 from intset.domains.query import Query
 from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops
@@ -19,6 +18,8 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, is_affine
 from intset.names import CHEAPEST
+
+STRUCTURE_NESTING: Final = 8  # nesting of terms beyond which no end is certified
 
 
 def has_parameters(query: Query, form: Linear) -> bool:

@@ -6,8 +6,8 @@ Guarantee: the expression and all facts were evaluated at a returned point. The 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from intset.budgets import WITNESS_AIMS
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -19,6 +19,8 @@ from intset.linear.assumptions import Clause
 from intset.linear.canonical import Normalizer
 from intset.linear.division import as_quotient
 from intset.linear.form import Linear, factors, is_affine
+
+WITNESS_AIMS: Final = 200  # subterms that one guess looks at
 
 Point = dict[Expr, int]
 

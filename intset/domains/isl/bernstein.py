@@ -22,7 +22,6 @@ from itertools import product
 from math import comb, factorial, lcm, prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import BERNSTEIN_CASES, BERNSTEIN_COEFFICIENTS, BERNSTEIN_PIECES, DIVISIBILITY_POINTS
 from intset.domains.isl.cones import AffineRow, Chamber, ParametricVertex, cells, polyhedron, rows_of
 from intset.domains.isl.count import disjoint_parts
 from intset.domains.isl.session import context, isl
@@ -39,6 +38,11 @@ from intset.regions.derived import Ceiling
 
 if TYPE_CHECKING:
     from islpy import Set
+
+BERNSTEIN_CASES: Final = 64  # cases of one count
+BERNSTEIN_PIECES: Final = 64  # sets of sizes with a bound of their own
+BERNSTEIN_COEFFICIENTS: Final = 3_000  # coefficients of one polynomial over one polytope
+DIVISIBILITY_POINTS: Final = 4_096  # points of one period at which a division is tried to be exact
 
 Polynomial = dict[tuple[int, ...], Fraction]  # exponents of the variables, and coefficients
 

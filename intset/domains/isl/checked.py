@@ -12,15 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from intset.budgets import (
-    DIFFERENCE,
-    EXTREMUM,
-    EXTREMUM_OF_LONG,
-    GIST_OPERATIONS,
-    INTEGER_PROGRAM,
-    PIECEWISE_END,
-    PROGRAM_OPERATIONS,
-)
 from intset.domains.isl.session import budget, context, is_limited, isl, read_set, val, weighed
 from intset.errors import BudgetError
 from intset.regions.derived import remark
@@ -28,6 +19,16 @@ from intset.regions.derived import remark
 if TYPE_CHECKING:
     from islpy import BasicSet, Constraint, Map, Point, PwAff, PwMultiAff, Set
 
+EXTREMUM: Final = 16  # weight of a lexicographic extremum of a set with divisions: parametric integer programming
+EXTREMUM_OF_LONG: Final = 32  # weight of one with long numbers
+# operations of dropping the implied constraints of one set with divisions, whatever a question may spend
+GIST_OPERATIONS: Final = 10_000
+PIECEWISE_END: Final = 2  # weight of an end of a set as a function of parameters
+# weight of an end, a point or the emptiness of a set with divisions and long numbers: integer programming
+INTEGER_PROGRAM: Final = 8
+# operations of one integer program over a set with divisions, whatever a question may spend
+PROGRAM_OPERATIONS: Final = 40_000
+DIFFERENCE: Final = 2  # weight of a difference of sets, which tests each part for emptiness
 
 Answer = TypeVar("Answer")
 _NO_END = "a region without end has no lexicographic extremum"

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import comb, factorial, gcd, lcm, perm, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import COUNTED_CONES, COUNTED_DIMENSIONS, COUNTED_VERTICES
+from intset.budgets import COUNTED_CONES
 from intset.errors import BudgetError
 from intset.expr.node import Expr
 from intset.installation import load
@@ -42,6 +42,9 @@ from intset.linear.lattice import Vector, echelon, integer_inverse, reduced_basi
 
 if TYPE_CHECKING:
     from islpy import BasicSet
+
+COUNTED_VERTICES: Final = 20_000  # choices of as many inequalities as there are dimensions
+COUNTED_DIMENSIONS: Final = 8  # dimensions of one polyhedron, divisions included, without equalities
 
 Affine = tuple[tuple[Fraction, ...], Fraction]  # coefficients of the parameters, and a constant
 

@@ -14,21 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import (
-    CHECKED_GRID,
-    CHECKED_POINTS,
-    CHECKED_VALUES,
     COUNT_OPERATIONS,
     COUNTED_CONES,
-    COUNTED_NODES,
     COUNTED_PARTS,
     COUNTED_POINTS,
-    FORM_OPERATIONS,
-    NUMBER_CONES,
     OPERATIONS_PER_POINT,
-    OVERLAPPING_PARTS,
     SCANNED_POINTS,
 )
 from intset.domains.isl.checked import coalesced, end_of_dim
@@ -45,6 +38,14 @@ from intset.linear.form import ZERO, Linear, atom, factors
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, Point, PwAff, Set
+
+OVERLAPPING_PARTS: Final = 3  # parts of a union that are counted by inclusion and exclusion
+FORM_OPERATIONS: Final = 200_000  # operations of isl for one closed count
+NUMBER_CONES: Final = 200  # cones of one counted number; a scan follows beyond
+COUNTED_NODES: Final = 20_000  # nodes of a closed count by cones
+CHECKED_VALUES: Final = 16  # values of the parameters at which a closed count is compared with a number
+CHECKED_GRID: Final = 300  # drawn values of the parameters among which values in a chamber are looked for
+CHECKED_POINTS: Final = 2_000  # points that one such number may visit
 
 
 # -- a number ---------------------------------------------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from intset.budgets import OVERLAPPING_PIECES, PIECE_VALUES
 from intset.domains.isl.checked import affine_hull_of, coalesced, end_of_dim, simple_hull_of
 from intset.domains.isl.presburger import Presburger
 from intset.domains.isl.session import context, isl, number, val, whole
@@ -21,6 +20,9 @@ from intset.regions.derived import Product, has_select, parts_of
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set
+
+OVERLAPPING_PIECES: Final = 4  # examined sets for each piece of a partition
+PIECE_VALUES: Final = 64  # values of a quotient or remainder by which a piece is split
 
 
 def box_shape(sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear]) -> Presburger:

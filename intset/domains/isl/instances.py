@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import (
-    COUNT_OPERATIONS,
-    COUNTED_PARTS,
-    COUNTED_POINTS,
-    FEW_INSTANCES,
-    INSTANCE_VECTORS,
-    OPERATIONS_PER_POINT,
-    POINTS_PER_INSTANCE,
-    SCANNED_POINTS,
-)
+from intset.budgets import COUNT_OPERATIONS, COUNTED_PARTS, COUNTED_POINTS, OPERATIONS_PER_POINT, SCANNED_POINTS
 from intset.domains.isl.checked import lexicographic_extremum
 from intset.domains.isl.count import (
     added,
@@ -39,6 +30,10 @@ from intset.regions.derived import PerInstance
 
 if TYPE_CHECKING:
     from islpy import BasicSet, Point, PwAff, Set
+
+FEW_INSTANCES: Final = 16  # sooner counted one by one than in closed form
+POINTS_PER_INSTANCE: Final = 100  # counting one instance costs about as much as visiting so many points
+INSTANCE_VECTORS: Final = 10_000  # different numbers of points that are compared
 
 
 def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> PerInstance:

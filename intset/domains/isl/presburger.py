@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import LISTING, PLAINER_END
 from intset.domains.certified.enumeration import runs
 from intset.domains.isl.checked import end_of_dim, solving
 from intset.domains.isl.session import MAX_BITS, budget, budget_aside, context, isl, named, read_set, val, whole
@@ -22,6 +21,9 @@ from intset.simplify.cost import cost
 
 if TYPE_CHECKING:
     from islpy import PwAff, Set
+
+PLAINER_END: Final = 60_000  # operations for an end without the constraints that declared bounds imply
+LISTING: Final = 2_000_000  # operations for the set of points in a list
 
 
 class Presburger:

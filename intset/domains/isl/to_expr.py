@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from intset.budgets import DIVISIONS, LATTICE_PIECES, MERGED_PIECES
 from intset.domains.isl.checked import coalesced, gist_of
 from intset.domains.isl.session import isl, number, val, weighed
 from intset.errors import BudgetError, InputError
@@ -18,6 +17,10 @@ from intset.simplify.cost import cost
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
+
+DIVISIONS: Final = 16  # of writing quantified variables as divisions: parametric integer programming
+LATTICE_PIECES: Final = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
+MERGED_PIECES: Final = 16  # of more pieces none is tried in the place of another: n^2 emptiness tests
 
 
 # -- affine functions -------------------------------------------------------------------------------------------------

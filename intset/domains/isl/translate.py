@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from intset.budgets import FRESH_TERMS, ISL_NESTING
 from intset.domains.isl.session import context, isl, named, origin, val, zero_on
 from intset.domains.query import Query
 from intset.errors import BudgetError
@@ -24,6 +23,9 @@ from intset.linear.form import Linear
 
 if TYPE_CHECKING:
     from islpy import Aff, PwAff, Set, dim_type
+
+FRESH_TERMS: Final = 16  # with more, what is left of the question is not worth isl's time
+ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
 _Row: TypeAlias = tuple[str, Any, int, Any]
 _Steps: TypeAlias = tuple[tuple[Any, ...], ...]

@@ -7,7 +7,6 @@ from copy import copy
 from typing import Any, Final, Protocol
 
 from intset import config as configuration
-from intset.budgets import LISTED_SHAPE_POINTS
 from intset.domains.certified.consistency import values_of
 from intset.domains.certified.enumeration import LISTED
 from intset.domains.protocols import Domain
@@ -24,6 +23,8 @@ from intset.names import CHEAPEST
 from intset.ranges import renamed
 from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
+
+LISTED_SHAPE_POINTS: Final = 1000  # points that are listed as a shape of the domain, where it gives up on the formula
 
 OPEN_END = ("no end was found that is there for all parameters",)
 

@@ -6,14 +6,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from intset.budgets import COUNTED_POINTS, DRAWN_LENGTH
+from intset.budgets import COUNTED_POINTS
 from intset.domains.sets.bounds import Pair, Represented, range_between
 from intset.errors import BudgetError, CountError
 from intset.expr.node import Expr
 from intset.regions.derived import coordinates
 from intset.regions.shape import Shape
+
+DRAWN_LENGTH: Final = 1_200  # cells of a picture along one axis
 
 Side: TypeAlias = tuple[int, int]  # first element, number of elements
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, SupportsIndex, TypeVar
+from typing import Final, Literal, SupportsIndex, TypeVar
 
-from intset.budgets import REGION_PIECES
 from intset.config import all_as_configured
 from intset.domains.sets import order
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
@@ -56,6 +55,8 @@ from intset.linear.canonical import Normalizer
 from intset.regions.derived import PerInstance, collected
 from intset.regions.shape import Shape
 from intset.simplify.engine import simplified
+
+REGION_PIECES: Final = 64  # disjoint pieces of a region
 
 T = TypeVar("T")
 

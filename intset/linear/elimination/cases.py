@@ -7,9 +7,8 @@ with two defining inequalities. Guarantee: the condition is equivalent to the di
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from intset.budgets import CONDITION_CASES
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
@@ -17,6 +16,8 @@ from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+
+CONDITION_CASES: Final = 100  # cases of one condition
 
 
 class AffineCase(NamedTuple):

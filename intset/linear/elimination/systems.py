@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import gcd, lcm, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.budgets import ELIMINATION_CASES
 from intset.errors import BudgetError
 from intset.expr.node import Expr, Var
 from intset.linear.elimination.cases import definition
@@ -20,6 +19,8 @@ from intset.linear.form import ZERO, Linear
 
 if TYPE_CHECKING:
     from intset.regions.derived import Account
+
+ELIMINATION_CASES: Final = 128  # cases of one elimination
 
 
 class StepCounter:

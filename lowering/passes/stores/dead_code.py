@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import copysign, inf
-from typing import Final
+from typing import Any, Final
 
 import intset
 from bound import dtypes
@@ -18,9 +18,9 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value
-from intset.budgets import NO_OP_ROUNDS
 from intset.config import Effort, tiers_within
 from intset.expr import ops
+from intset.expr.dag import reachable
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, truth
 from intset.expr.ops import Op
 from lowering.dataflow import account_of
@@ -62,6 +62,8 @@ from lowering.passes.report import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, same
+
+NO_OP_ROUNDS: Final = 6  # rounds of removing what earlier removals made dead
 
 
 def drop_dead(f: Function) -> Function:
@@ -127,25 +129,15 @@ def _live_tensors(f: Function) -> set[Tensor]:
             feeds.setdefault(stmt.tensor, set()).update(read)
         else:
             live.update(read)
-    waiting = list(live)
-    while waiting:
-        new = feeds.get(waiting.pop(), set()) - live
-        live |= new
-        waiting += new
-    return live
+    return set(reachable(live, lambda tensor: feeds.get(tensor, ())))
 
 
 def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
     """The loop-carried variables that the body needs, or that others of these need."""
     used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
-    waiting = [c for c in loop.carried if c.var in used]
-    needed = set(waiting)
-    while waiting:
-        read = variables(waiting.pop().following)
-        more = [c for c in loop.carried if c.var in read and c not in needed]
-        needed.update(more)
-        waiting += more
-    return tuple(c for c in loop.carried if c in needed)
+    carried: dict[Any, Carry] = {c.var: c for c in loop.carried}
+    needed = reachable(used, lambda v: variables(carried[v].following) if v in carried else ())
+    return tuple(c for c in loop.carried if c.var in needed)
 
 
 def without_unused(stmt: Stmt) -> Stmt:

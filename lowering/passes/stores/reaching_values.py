@@ -11,7 +11,6 @@ from bound.tensor import Tensor, unfinished
 from bound.tir import build, walk
 from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import KNOWN_CASES
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
@@ -27,6 +26,8 @@ from lowering.nest.tensors import limits_of_elements
 from lowering.nest.text import text
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
+
+KNOWN_CASES: Final = 16  # cases of what the elements in a condition may hold
 
 _COMPARE: Final[dict[Op, Callable[[float, float], bool]]] = {
     ops.LT: lambda a, b: a < b,

@@ -10,6 +10,7 @@ from bound.tir import walk
 from bound.tir.value import Operand, Value, constant
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops
+from intset.expr.dag import reachable
 from intset.expr.node import const, truth
 from lowering.nest.driver import Cursor, StmtRules, cursors, rewritten, with_statements
 from lowering.nest.ir import Assume, Evaluate, For, Function, If, Seq, Stmt, Store, checked_function
@@ -78,17 +79,10 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
 
 def always_undef(value: Operand) -> bool:
     """Whether every evaluation of a value involves an `undef()`."""
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if is_undef(node):
-            return True
-        if node.op in LAZY:
-            if node.op is ops.SELECT and all(always_undef(arg) for arg in node.args[1:]):
-                return True
-            continue
-        stack += node.args
-    return False
+    return any(
+        is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
+        for node in reachable([value], lambda node: () if node.op in LAZY else node.args)
+    )
 
 
 def zero(dtype: str) -> Operand:

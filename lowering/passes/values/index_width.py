@@ -21,7 +21,7 @@ from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder, postorder_beside
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.facts import ASSERTED, Fact
-from intset.linear.bounds import EVERYTHING, STEP_BOUNDS, meet
+from intset.linear.bounds import EVERYTHING, meet, of_operation
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
@@ -405,10 +405,8 @@ def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
     value = constant_value(node)
     if value is not None:
         return (value, value)
-    spans = [span for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
-    low, high = EVERYTHING
-    if node.op in STEP_BOUNDS and None not in spans:
-        low, high = STEP_BOUNDS[node.op](*spans)
+    spans = [span or EVERYTHING for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
+    low, high = of_operation(node.op, *spans)
     if node.op in _ASKED:
         low, high = meet((low, high), known.bounds(known.form(node)))
     return None if low is None or high is None else (low, high)

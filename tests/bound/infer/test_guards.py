@@ -11,8 +11,8 @@ import pytest
 from bound import infer_bound, te
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.sampling import Violations
+from bound.infer.phases.guards import MIXED_INSTANCES
 from intset import Context, Range, ShapeVar, Var, ceildiv, minimum, select
-from intset.budgets import MIXED_INSTANCES
 from intset.expr.evaluate import compiled
 from intset.expr.node import as_expr
 from tests.bound.oracle import check, value

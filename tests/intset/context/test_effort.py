@@ -10,8 +10,7 @@ import pytest
 
 from bound import infer_bound, te
 from intset import Context, Proof, Range, ShapeVar, Var, using
-from intset.budgets import FAST_POINTS, ISL_OPERATIONS, POINTS, Z3_RLIMIT
-from intset.config import TIERS, Config, Effort, current, pinned
+from intset.config import FAST_POINTS, ISL_OPERATIONS, POINTS, TIERS, Z3_RLIMIT, Config, Effort, current, pinned
 from intset.domains.sets.ends import Bounds
 from intset.errors import InputError
 from tests.intset.oracle import Claims

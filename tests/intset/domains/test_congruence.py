@@ -12,9 +12,9 @@ from itertools import product
 
 import pytest
 
-from intset.domains.arithmetic import strided
-from intset.domains.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, contains, leq
-from intset.domains.arithmetic.strided_bits import WIDEST_SHIFT
+from intset.arithmetic import strided
+from intset.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, contains, leq
+from intset.arithmetic.strided_bits import WIDEST_SHIFT
 from intset.domains.modular import TRANSFER, ModularDomain
 from intset.expr import ops
 from intset.expr.ops import Op

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 
 import pytest
 
-from intset.domains.arithmetic import multistride, strided
-from intset.domains.arithmetic.multistride import BOTTOM, MultiStride, StrideTerm, make
+from intset.arithmetic import multistride, strided
+from intset.arithmetic.multistride import BOTTOM, MultiStride, StrideTerm, make
 
 
 def gamma(base: int, terms: tuple[StrideTerm, ...] | list[StrideTerm]) -> set[int]:

@@ -8,10 +8,10 @@ from itertools import product
 
 import pytest
 
+from intset.arithmetic import strided, strided_bits
+from intset.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, const, make
+from intset.arithmetic.strided_bits import OPTIMAL, TRANSFER
 from intset.budgets import FEW_OPERANDS
-from intset.domains.arithmetic import strided, strided_bits
-from intset.domains.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, const, make
-from intset.domains.arithmetic.strided_bits import OPTIMAL, TRANSFER
 from intset.expr import ops
 from intset.expr.ops import Op
 from intset.testing import galois

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import z3
 
+from intset.arithmetic import multistride, strided, strided_bits
 from intset.domains import modular
-from intset.domains.arithmetic import multistride, strided, strided_bits
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
@@ -145,20 +145,6 @@ MEANING: dict[ops.Op, Callable[..., Any]] = {
 }
 
 
-def remainder(x: Int, y: Int) -> Int:
-    """A linear relaxation of C's remainder: any integer within its bounds, as the next test proves."""
-    if y == 0:
-        raise ZeroDivisionError
-    r, size = new(), y if y > 0 else -y
-    fact(*(goal.term >= 0 for goal in remainder_goals(r, x, size)))
-    return r
-
-
-def remainder_goals(r: Int, x: Int, size: Int) -> list[Int]:
-    """Bounds of a remainder: below the divisor, between 0 and the dividend."""
-    return [size - 1 - r, size - 1 + r, *((r, x - r) if x >= 0 else (-r, r - x))]
-
-
 # --- the statements ---------------------------------------------------------------------------------------------------
 
 Shapes = tuple[tuple[str, ...], ...]
@@ -207,21 +193,9 @@ PART = "a part of a function that is stated or listed here"
 FORMS = "reads the arguments' canonical forms: its arithmetic is that of the functions stated here"
 
 STATED: dict[str, Statement] = {
-    "bounds.times": of(ops.MUL, interval, slow=True),
-    "bounds._unbounded_product": of(ops.MUL, interval, slow=True),
     "bounds.hull": Statement(interval, either),
     "bounds.meet": Statement(interval, common),
     "bounds.scaled": Statement(interval, lambda x, y: x * y, shapes=(ENDS, POINT), call=lambda f, a, b: f(a, b[0])),
-    "bounds.floordiv": of(ops.FLOORDIV, interval, slow=True),
-    "bounds.floormod": of(ops.FLOORMOD, interval, slow=True),
-    "bounds._truncdiv_bounds": of(ops.TRUNCDIV, interval, slow=True),
-    "bounds._truncmod_bounds": Statement(interval, remainder, slow=True),
-    "bounds._min_bounds": of(ops.MIN, interval),
-    "bounds._max_bounds": of(ops.MAX, interval),
-    "bounds._abs_bounds": of(ops.ABS, interval),
-    "bounds._inverted": of(ops.BITNOT, interval),
-    "bounds.plus": of(ops.ADD, interval),
-    "bounds.negated": of(ops.NEG, interval),
     "modular.ADD": of(ops.ADD, class_of),
     "modular.SUB": of(ops.SUB, class_of),
     "modular.MUL": of(ops.MUL, class_of),
@@ -249,11 +223,9 @@ checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
     "bounds.stepped": "the ends are moved to a residue class: checked on every value of a window (test_bounds)",
-    "bounds._bits": "the length of ends in bits, which decides how a product is bounded",
-    "bounds._signed_parts": PART,
-    "bounds._floordiv_signed": PART,
-    "bounds._nonneg": PART,
-    "bounds._nonpos": PART,
+    "bounds.of_operation": "applies the table of `strided_bits` to intervals: checked on small intervals (test_bounds)",
+    "bounds._sign": PART,
+    "bounds._bits": PART,
     "bounds.atom_bounds": FORMS,
     "bounds._declared": FORMS,
     "bounds._constant_division_bounds": FORMS,
@@ -263,13 +235,8 @@ LISTED: dict[str, str] = {
     "bounds.by_dividends": FORMS,
     "bounds._scaled_by_size": PART,
     "bounds._beside": PART,
-    "bounds._and_bounds": BITS,
-    "bounds._or_bounds": BITS,
-    "bounds._bit_range": BITS,
-    "bounds._bit_floor": BITS,
-    "bounds._shl_bounds": POWERS,
-    "bounds._shr_bounds": POWERS,
-    "strided._common_residue": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
+    "strided._common_residue": PART,
+    "strided.chinese": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
     "strided_bits._residue_bits": BITS,
     "strided_bits._from_bits": BITS,
     "strided_bits._and_bits": BITS,
@@ -388,20 +355,6 @@ def test_proved_in_all_shapes(name: str, unknowns: None) -> None:
     assert show(name, STATED[name].cases()) >= 10
 
 
-def test_a_truncated_remainder_is_bounded_by_what_it_is_made_of(unknowns: None) -> None:
-    def run() -> list[Any]:
-        x, y = new(), new()
-        try:
-            r = MEANING[ops.TRUNCMOD](x, y)
-        except ZeroDivisionError:
-            return []
-        return remainder_goals(r, x, y if y > 0 else -y)
-
-    assert (
-        sum(len([is_shown(path, goal) or pytest.fail(str(goal)) for goal in goals]) for path, goals in paths(run)) >= 16
-    )
-
-
 WRONG: dict[str, Callable[..., Any]] = {
     "bounds.hull": lambda a, b: a,
     "bounds.meet": lambda a, b: (a[0], None if b[1] is None else b[1] - 1),
@@ -409,7 +362,6 @@ WRONG: dict[str, Callable[..., Any]] = {
     "strided.neg": lambda a: a,
     "strided.sub": lambda a, b: strided.add(a, b),
     "strided.floordiv_by": lambda a, c: strided.scale(a, c),
-    "bounds.floormod": lambda a, b: (0, None if b[1] is None else b[1] - 1),
 }
 
 
@@ -423,4 +375,4 @@ def test_every_function_is_stated_or_listed_with_a_reason() -> None:
     assert STATED.keys() | LISTED.keys() == FUNCTIONS.keys()
     assert not STATED.keys() & LISTED.keys()
     assert all(len(reason.split()) >= 5 for reason in LISTED.values())
-    assert len(STATED) >= 34
+    assert len(STATED) >= 24

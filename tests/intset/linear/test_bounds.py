@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, Var, evaluate, parse
+from intset.arithmetic.strided_bits import TRANSFER
 from intset.expr import ops
 from intset.linear import bounds as iv
-from intset.linear.bounds import ATOM_BOUNDS, Interval
+from intset.linear.bounds import Interval, of_operation
 from intset.linear.form import reads_positive
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
@@ -40,20 +42,19 @@ def contain(bound: Callable[..., Interval], meaning: Callable[..., int], rank: i
             assert holds(found, value), (operands[:rank], found, values)
 
 
-@pytest.mark.parametrize("op", ATOM_BOUNDS, ids=lambda op: op.name)
-def test_atoms(op: ops.Op) -> None:
-    assert op.meaning is not None
-    contain(ATOM_BOUNDS[op], op.meaning, 1 if op is ops.ABS else 2)
+@pytest.mark.parametrize("op", TRANSFER, ids=lambda op: op.name)
+def test_operations(op: ops.Op) -> None:
+    meaning, rank = (lambda a, b: a, 2) if op is ops.SELECT else (op.meaning, op.arity)
+    contain(partial(of_operation, op), meaning, rank)
 
 
-def test_sums_and_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with a bit limit that reduces products to their signs."""
-    contain(iv.times, lambda a, b: a * b, 2)
+def test_hulls_meets_and_products_of_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A low limit of bits reduces products to their signs."""
     contain(iv.hull, lambda a, b: a, 2)
     contain(iv.hull, lambda a, b: b, 2)
-    contain(iv._unbounded_product, lambda a, b: a * b, 2)
     monkeypatch.setattr(iv, "LONGEST_VALUE", 3)
-    contain(iv.times, lambda a, b: a * b, 2)
+    contain(partial(of_operation, ops.MUL), lambda a, b: a * b, 2)
+    contain(partial(of_operation, ops.SHL), lambda a, b: a << b, 2)
     for factor in (-2, 1, 3):
         contain(lambda a: iv.scaled(a, factor), lambda a: a * factor, 1)  # noqa: B023  # called at once
     for a, b in itertools.product(INTERVALS, repeat=2):

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import intset
 from intset import Context, Range
-from intset.budgets import Z3_DEPTH
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
 from intset.expr.build import (
@@ -43,7 +42,7 @@ from intset.expr.build import (
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
 from intset.prover.smt import SmtResult, SmtSession
-from intset.prover.smt_encode import Encoder
+from intset.prover.smt_encode import Z3_DEPTH, Encoder
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
 from tests.sweeps import daily

@@ -11,10 +11,10 @@ import pytest
 
 from bound import infer_bound, te
 from intset import Context, Range, Var
-from intset.budgets import SHOWN_LINES
 from lowering import Exploration, IndexMap, contract, explore, lower, lower_division, parse_nest
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot_data import picture_of
+from lowering.notebook import SHOWN_LINES
 from tests.intset.answers.test_notebook import checked, texts
 
 NAME = 'A<b>&"'

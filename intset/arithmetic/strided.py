@@ -24,7 +24,6 @@ from math import gcd
 from typing import Final, TypeAlias
 
 from intset.budgets import FEW_OPERANDS
-from intset.linear.multiples import chinese
 
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]
@@ -132,6 +131,15 @@ def _common_residue(a: Residue, b: Residue) -> Residue | None:
     if n == 0:
         return b if (s - r) % m == 0 else None
     return chinese(m, r, n, s)
+
+
+def chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
+    """(lcm, value) of two congruences; `None` where they contradict each other."""
+    g = gcd(m, n)
+    if (s - r) % g:
+        return None
+    lcm = m // g * n
+    return lcm, (r + m * ((s - r) // g * pow(m // g, -1, n // g))) % lcm
 
 
 # --- sums and products ------------------------------------------------------------------------------------------------

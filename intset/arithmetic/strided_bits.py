@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from intset.budgets import FEW_OPERANDS
-from intset.domains.arithmetic import strided
-from intset.domains.arithmetic.strided import (
+from intset.arithmetic import strided
+from intset.arithmetic.strided import (
     End,
     Residue,
     Strided,
@@ -28,6 +27,7 @@ from intset.domains.arithmetic.strided import (
     quotients,
     scale,
 )
+from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
 

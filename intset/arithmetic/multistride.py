@@ -20,8 +20,10 @@ from itertools import product
 from math import gcd, prod
 from typing import Final, TypeAlias
 
-from intset.budgets import MEMBER_BITS, MEMBER_SUMS
-from intset.domains.arithmetic import strided
+from intset.arithmetic import strided
+
+MEMBER_SUMS: Final = 10_000  # partial sums of a membership search
+MEMBER_BITS: Final = 1 << 20  # bits of a bitmap that counts or compares elements
 
 StrideTerm: TypeAlias = tuple[int, int]
 MultiStride: TypeAlias = tuple[int, tuple[StrideTerm, ...]]
