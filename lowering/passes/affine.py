@@ -10,6 +10,8 @@ from itertools import islice, product
 from typing import Final, TypeAlias
 
 from bound.schedule import simple
+from bound.tir import walk
+from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import chain, opaque_terms
@@ -36,13 +38,22 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 
 
 class Loops:
-    """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable."""
+    """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable.
 
-    __slots__ = ("_decided", "ends")
+    What does not mention the innermost variable is asked of the loops around, so that a nest asks it once: ends of
+    outer loops never mention an inner variable.
+    """
+
+    __slots__ = ("_around", "_decided", "_innermost", "_order", "_settled", "_variables", "ends")
 
     def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
         self.ends: dict[Var, Ends] = dict(ends or {})
+        self._order = tuple(reversed(self.ends))
+        self._around: Loops | None = None
+        self._innermost: Var | None = None
         self._decided: dict[Cond, bool | None] = {}
+        self._settled: set[Operand] = set()
+        self._variables: dict[Operand, frozenset[Operand]] = {}
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
         """Add a loop; `highs` are last values.
@@ -55,7 +66,10 @@ class Loops:
             _distinct((form for low in lows for form in _below(form_of(low), -1)), within[0]),
             _distinct((form for high in highs for form in _below(form_of(high), 1)), within[1]),
         )
-        return Loops({**self.ends, var: ends})
+        inner = Loops({**self.ends, var: ends})
+        if var not in self.ends:
+            inner._around, inner._innermost, inner._variables = self, var, self._variables
+        return inner
 
     def within(self, *loops: For) -> Loops:
         """Add whole loops, outermost first."""
@@ -70,27 +84,59 @@ class Loops:
 
         Not all of them may be free: a variable inside a product or a division stays.
         """
-        order = [v for v in reversed(self.ends) if among is None or v in among]
         waiting = [form]
-        for var in order:
-            waiting = list(islice((f for w in waiting for f in self._without(w, var)), MOST_TRIED))
-        yield from waiting
+        for var in self._order:
+            if among is None or var in among:
+                waiting = self._each_without(waiting, var)
+        return iter(waiting)
 
-    def _without(self, form: Linear, var: Var) -> list[Linear]:
-        step, rest = without(form, var)
-        if not step:
-            return [form]
-        lows, highs = self.ends[var]
-        return [rest.plus(end, step) for end in (lows if step > 0 else highs)]
+    def _each_without(self, forms: list[Linear], var: Var) -> list[Linear]:
+        """The forms with a variable replaced by each of its ends; at most `MOST_TRIED`."""
+        if not any([var in form.terms for form in forms]):  # noqa: C419  # hot
+            return forms
+        found: list[Linear] = []
+        for form in forms:
+            step = form.terms.get(var, 0)
+            if not step:
+                found.append(form)
+            else:
+                lows, highs = self.ends[var]
+                rest = without(form, var)[1]
+                found += [rest.plus(end, step) for end in (lows if step > 0 else highs)]
+            if len(found) >= MOST_TRIED:
+                return found[:MOST_TRIED]
+        return found
 
     def is_at_least_0(self, form: Linear) -> bool:
-        return any(f.is_const and f.const >= 0 for f in self.least(form))
+        return any([f.const >= 0 and f.is_const for f in self.least(form)])  # noqa: C419  # hot
 
     def decided(self, cond: Cond) -> bool | None:
         """The constant truth of a comparison over all iterations; `None` if unknown."""
-        if cond not in self._decided:
-            self._decided[cond] = self._judged(cond)
-        return self._decided[cond]
+        try:
+            return self._decided[cond]
+        except KeyError:
+            around = self._around
+            is_outer = around is not None and self._innermost not in cond.free_vars()
+            known = self._decided[cond] = around.decided(cond) if around and is_outer else self._judged(cond)
+            return known
+
+    def is_settled(self, operand: Operand) -> bool:
+        """Whether an operand is known to have nothing that `decided` decides."""
+        if operand in self._settled:
+            return True
+        present = self._variables.get(operand)
+        if present is None:
+            present = self._variables[operand] = frozenset([n for n in walk.nodes(operand) if isinstance(n, Var)])
+        known: Loops | None = self
+        while known is not None and known._innermost not in present:
+            known = known._around
+            if known is not None and operand in known._settled:
+                return True
+        return False
+
+    def settle(self, operand: Operand) -> None:
+        """Remember that `decided` decides nothing in an operand."""
+        self._settled.add(operand)
 
     def _judged(self, cond: Cond) -> bool | None:
         if cond.op is ops.NE:
@@ -118,7 +164,8 @@ def form_of(e: Expr) -> Linear:
 
 def without(form: Linear, var: Var) -> tuple[int, Linear]:
     """The coefficient of a variable, and the rest of the form."""
-    return form.terms.get(var, 0), Linear(form.const, {t: k for t, k in form.terms.items() if t is not var})
+    rest = dict(form.terms)
+    return rest.pop(var, 0), Linear(form.const, rest)
 
 
 def says(cond: Cond) -> tuple[Linear, ...] | None:

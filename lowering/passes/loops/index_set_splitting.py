@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from bound.tir import walk
 from bound.tir.value import Operand
+from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
@@ -55,7 +56,7 @@ from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.profitability import UNENDING, VECTOR, LoopWork, Worth
 from lowering.passes.simplify import drop_idle_branch
 from lowering.passes.stores.dead_code import without_unused
-from lowering.passes.values.constant_folding import folded, order_of
+from lowering.passes.values.constant_folding import FOLDED, folded, order_of
 from lowering.passes.values.cse import inline_values
 
 TIMES: Final = 2  # growth for loops with others inside, in multiples of the function's statements
@@ -138,8 +139,17 @@ class _Surroundings(Descent):
 
 
 def _fold(operand: Operand, here: _Surroundings) -> Operand:
-    answer: Operand = operand if here.is_folded else folded(operand, here.loops.decided)
-    return answer
+    return operand if here.is_folded else _decided(operand, here.loops)
+
+
+def _decided(operand: Part, loops: Loops) -> Part:
+    """The operand without the conditions that loops decide."""
+    if FOLDED.isdisjoint(walk.operations(operand)) or loops.is_settled(operand):
+        return operand
+    new: Part = folded(operand, loops.decided)
+    if new is operand:
+        loops.settle(operand)
+    return new
 
 
 def _take_decided(branch: If, _: _Surroundings) -> Stmt:
@@ -196,7 +206,7 @@ class _Splitting:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
         loops = here.loops
         ends = range_ends(loop.range)
-        low, extent = (folded(e, loops.decided) for e in ends)
+        low, extent = (_decided(e, loops) for e in ends)
         end = end_of(low, extent)
         count = difference(low, end)
         if is_in_order(end, low, loops):
@@ -204,7 +214,7 @@ class _Splitting:
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
+        body = transform(loop.body, lambda e: _decided(e, known))  # what is known hides nothing inside of it
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:

@@ -102,7 +102,7 @@ def constant_truth(cond: Operand) -> bool | None:
 _JUNCTIONS: Final = {ops.AND: False, ops.OR: True}  # what decides each alone
 
 
-_FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, ops.SELECT, ops.NOT, ops.MIN, ops.MAX))
+FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, ops.SELECT, ops.NOT, ops.MIN, ops.MAX))
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
@@ -111,7 +111,7 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
 
     The dead branch of a selection disappears; laziness never evaluated it.
     """
-    if _FOLDED.isdisjoint(walk.operations(operand)):
+    if FOLDED.isdisjoint(walk.operations(operand)):
         return operand
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
