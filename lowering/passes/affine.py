@@ -5,19 +5,18 @@ A cheap bounds analysis without a context: splitting asks it of every condition 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Final, TypeAlias
 
 from bound.schedule import simple
-from bound.tir import walk
 from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import chain, opaque_terms
 from intset.expr.node import Cond, Expr, Var, const, constant_value, make
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
+from intset.linear.form import Linear, accumulate
 from lowering.nest.ir import For
 from lowering.nest.text import end_of
 from lowering.nest.walk import range_ends
@@ -44,7 +43,7 @@ class Loops:
     outer loops never mention an inner variable.
     """
 
-    __slots__ = ("_around", "_decided", "_innermost", "_order", "_settled", "_variables", "ends")
+    __slots__ = ("_around", "_decided", "_innermost", "_order", "_settled", "ends")
 
     def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
         self.ends: dict[Var, Ends] = dict(ends or {})
@@ -53,7 +52,6 @@ class Loops:
         self._innermost: Var | None = None
         self._decided: dict[Cond, bool | None] = {}
         self._settled: set[Operand] = set()
-        self._variables: dict[Operand, frozenset[Operand]] = {}
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
         """Add a loop; `highs` are last values.
@@ -68,7 +66,7 @@ class Loops:
         )
         inner = Loops({**self.ends, var: ends})
         if var not in self.ends:
-            inner._around, inner._innermost, inner._variables = self, var, self._variables
+            inner._around, inner._innermost = self, var
         return inner
 
     def within(self, *loops: For) -> Loops:
@@ -84,31 +82,40 @@ class Loops:
 
         Not all of them may be free: a variable inside a product or a division stays.
         """
-        waiting = [form]
+        return (Linear(number, terms) for number, terms in self._ends_of(form, among))
+
+    def _ends_of(self, form: Linear, among: Sequence[Var] | None = None) -> list[tuple[int, dict[Expr, int]]]:
+        """The constants and terms of `least`."""
+        found = [(form.const, form.terms)]
         for var in self._order:
             if among is None or var in among:
-                waiting = self._each_without(waiting, var)
-        return iter(waiting)
+                for _, terms in found:
+                    if var in terms:
+                        found = self._each_without(found, var)
+                        break
+        return found
 
-    def _each_without(self, forms: list[Linear], var: Var) -> list[Linear]:
+    def _each_without(self, forms: list[tuple[int, dict[Expr, int]]], var: Var) -> list[tuple[int, dict[Expr, int]]]:
         """The forms with a variable replaced by each of its ends; at most `MOST_TRIED`."""
-        if not any([var in form.terms for form in forms]):  # noqa: C419  # hot
-            return forms
-        found: list[Linear] = []
-        for form in forms:
-            step = form.terms.get(var, 0)
+        found: list[tuple[int, dict[Expr, int]]] = []
+        for number, terms in forms:
+            step = terms.get(var, 0)
             if not step:
-                found.append(form)
+                found.append((number, terms))
             else:
                 lows, highs = self.ends[var]
-                rest = without(form, var)[1]
-                found += [rest.plus(end, step) for end in (lows if step > 0 else highs)]
+                for end in lows if step > 0 else highs:
+                    total = dict(terms)
+                    del total[var]
+                    if end.terms:
+                        accumulate(total, end, step)
+                    found.append((number + step * end.const, total))
             if len(found) >= MOST_TRIED:
                 return found[:MOST_TRIED]
         return found
 
     def is_at_least_0(self, form: Linear) -> bool:
-        return any([f.const >= 0 and f.is_const for f in self.least(form)])  # noqa: C419  # hot
+        return any([number >= 0 and not terms for number, terms in self._ends_of(form)])  # noqa: C419  # hot
 
     def decided(self, cond: Cond) -> bool | None:
         """The constant truth of a comparison over all iterations; `None` if unknown."""
@@ -120,19 +127,20 @@ class Loops:
             known = self._decided[cond] = around.decided(cond) if around and is_outer else self._judged(cond)
             return known
 
-    def is_settled(self, operand: Operand) -> bool:
-        """Whether an operand is known to have nothing that `decided` decides."""
-        if operand in self._settled:
-            return True
-        present = self._variables.get(operand)
-        if present is None:
-            present = self._variables[operand] = frozenset([n for n in walk.nodes(operand) if isinstance(n, Var)])
+    def is_settled(self, operand: Operand, asked: Callable[[Operand], Sequence[Cond]]) -> bool:
+        """Whether an operand is known to have nothing that `decided` decides.
+
+        Parameters
+        ----------
+        asked: the comparisons that decide something in an operand.
+        """
         known: Loops | None = self
-        while known is not None and known._innermost not in present:
+        while known is not None and operand not in known._settled:
             known = known._around
-            if known is not None and operand in known._settled:
-                return True
-        return False
+        if known is None or (known is not self and any(self.decided(c) is not None for c in asked(operand))):
+            return False
+        self._settled.add(operand)
+        return True
 
     def settle(self, operand: Operand) -> None:
         """Remember that `decided` decides nothing in an operand."""
