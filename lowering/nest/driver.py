@@ -26,6 +26,7 @@ import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import GeneratorType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from intset.context import Context
@@ -196,20 +197,26 @@ def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule
     rules: one rule by kind of statement; a rule of `Stmt` applies to kinds without an entry.
     """
 
-    def visit(stmt: Stmt, here: D) -> Generator[Any, Any, R]:
-        value = (rules[type(stmt)] if type(stmt) in rules else rules[Stmt])(stmt, here)
-        if not isinstance(value, Generator):
-            return value
-        received: Any = None
-        while True:
-            try:
-                inner, below = value.send(received)
-            except StopIteration as stop:
-                answer: R = stop.value
-                return answer
-            received = yield visit(inner, below)
+    def begun(stmt: Stmt, here: D) -> Any:
+        kind = type(stmt)
+        return (rules[kind] if kind in rules else rules[Stmt])(stmt, here)
 
-    return drive(visit(root, descent))
+    value = begun(root, descent)
+    waiting: list[Synthesis[D, R]] = []  # rules that wait for values from inside, outer ones first
+    while True:
+        if type(value) is GeneratorType:
+            waiting.append(value)
+            value = None
+        elif not waiting:
+            answer: R = value
+            return answer
+        try:
+            inner, below = waiting[-1].send(value)
+        except StopIteration as stop:
+            waiting.pop()
+            value = stop.value
+        else:
+            value = begun(inner, below)
 
 
 def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:

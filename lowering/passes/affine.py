@@ -5,17 +5,18 @@ A cheap bounds analysis without a context: splitting asks it of every condition 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Final, TypeAlias
 
 from bound.schedule import simple
+from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import chain, opaque_terms
 from intset.expr.node import Cond, Expr, Var, const, constant_value, make
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
+from intset.linear.form import Linear, accumulate
 from lowering.nest.ir import For
 from lowering.nest.text import end_of
 from lowering.nest.walk import range_ends
@@ -36,13 +37,21 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 
 
 class Loops:
-    """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable."""
+    """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable.
 
-    __slots__ = ("_decided", "ends")
+    What does not mention the innermost variable is asked of the loops around, so that a nest asks it once: ends of
+    outer loops never mention an inner variable.
+    """
+
+    __slots__ = ("_around", "_decided", "_innermost", "_order", "_settled", "ends")
 
     def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
         self.ends: dict[Var, Ends] = dict(ends or {})
+        self._order = tuple(reversed(self.ends))
+        self._around: Loops | None = None
+        self._innermost: Var | None = None
         self._decided: dict[Cond, bool | None] = {}
+        self._settled: set[Operand] = set()
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
         """Add a loop; `highs` are last values.
@@ -55,7 +64,10 @@ class Loops:
             _distinct((form for low in lows for form in _below(form_of(low), -1)), within[0]),
             _distinct((form for high in highs for form in _below(form_of(high), 1)), within[1]),
         )
-        return Loops({**self.ends, var: ends})
+        inner = Loops({**self.ends, var: ends})
+        if var not in self.ends:
+            inner._around, inner._innermost = self, var
+        return inner
 
     def within(self, *loops: For) -> Loops:
         """Add whole loops, outermost first."""
@@ -70,27 +82,69 @@ class Loops:
 
         Not all of them may be free: a variable inside a product or a division stays.
         """
-        order = [v for v in reversed(self.ends) if among is None or v in among]
-        waiting = [form]
-        for var in order:
-            waiting = list(islice((f for w in waiting for f in self._without(w, var)), MOST_TRIED))
-        yield from waiting
+        return (Linear(number, terms) for number, terms in self._ends_of(form, among))
 
-    def _without(self, form: Linear, var: Var) -> list[Linear]:
-        step, rest = without(form, var)
-        if not step:
-            return [form]
-        lows, highs = self.ends[var]
-        return [rest.plus(end, step) for end in (lows if step > 0 else highs)]
+    def _ends_of(self, form: Linear, among: Sequence[Var] | None = None) -> list[tuple[int, dict[Expr, int]]]:
+        """The constants and terms of `least`."""
+        found = [(form.const, form.terms)]
+        for var in self._order:
+            if among is None or var in among:
+                for _, terms in found:
+                    if var in terms:
+                        found = self._each_without(found, var)
+                        break
+        return found
+
+    def _each_without(self, forms: list[tuple[int, dict[Expr, int]]], var: Var) -> list[tuple[int, dict[Expr, int]]]:
+        """The forms with a variable replaced by each of its ends; at most `MOST_TRIED`."""
+        found: list[tuple[int, dict[Expr, int]]] = []
+        for number, terms in forms:
+            step = terms.get(var, 0)
+            if not step:
+                found.append((number, terms))
+            else:
+                lows, highs = self.ends[var]
+                for end in lows if step > 0 else highs:
+                    total = dict(terms)
+                    del total[var]
+                    if end.terms:
+                        accumulate(total, end, step)
+                    found.append((number + step * end.const, total))
+            if len(found) >= MOST_TRIED:
+                return found[:MOST_TRIED]
+        return found
 
     def is_at_least_0(self, form: Linear) -> bool:
-        return any(f.is_const and f.const >= 0 for f in self.least(form))
+        return any([number >= 0 and not terms for number, terms in self._ends_of(form)])  # noqa: C419  # hot
 
     def decided(self, cond: Cond) -> bool | None:
         """The constant truth of a comparison over all iterations; `None` if unknown."""
-        if cond not in self._decided:
-            self._decided[cond] = self._judged(cond)
-        return self._decided[cond]
+        try:
+            return self._decided[cond]
+        except KeyError:
+            around = self._around
+            is_outer = around is not None and self._innermost not in cond.free_vars()
+            known = self._decided[cond] = around.decided(cond) if around and is_outer else self._judged(cond)
+            return known
+
+    def is_settled(self, operand: Operand, asked: Callable[[Operand], Sequence[Cond]]) -> bool:
+        """Whether an operand is known to have nothing that `decided` decides.
+
+        Parameters
+        ----------
+        asked: the comparisons that decide something in an operand.
+        """
+        known: Loops | None = self
+        while known is not None and operand not in known._settled:
+            known = known._around
+        if known is None or (known is not self and any(self.decided(c) is not None for c in asked(operand))):
+            return False
+        self._settled.add(operand)
+        return True
+
+    def settle(self, operand: Operand) -> None:
+        """Remember that `decided` decides nothing in an operand."""
+        self._settled.add(operand)
 
     def _judged(self, cond: Cond) -> bool | None:
         if cond.op is ops.NE:
@@ -118,7 +172,8 @@ def form_of(e: Expr) -> Linear:
 
 def without(form: Linear, var: Var) -> tuple[int, Linear]:
     """The coefficient of a variable, and the rest of the form."""
-    return form.terms.get(var, 0), Linear(form.const, {t: k for t, k in form.terms.items() if t is not var})
+    rest = dict(form.terms)
+    return rest.pop(var, 0), Linear(form.const, rest)
 
 
 def says(cond: Cond) -> tuple[Linear, ...] | None:

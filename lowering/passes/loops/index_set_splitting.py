@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from bound.tir import walk
 from bound.tir.value import Operand
+from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
@@ -55,7 +56,7 @@ from lowering.passes.alpha_renaming import with_fresh_names
 from lowering.passes.profitability import UNENDING, VECTOR, LoopWork, Worth
 from lowering.passes.simplify import drop_idle_branch
 from lowering.passes.stores.dead_code import without_unused
-from lowering.passes.values.constant_folding import folded, order_of
+from lowering.passes.values.constant_folding import FOLDED, DecidingNodes, folded, order_of
 from lowering.passes.values.cse import inline_values
 
 TIMES: Final = 2  # growth for loops with others inside, in multiples of the function's statements
@@ -102,9 +103,9 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
     f = inline_values(f)  # conditions on what a loop changes are seen
     rules = _Splitting(f, of or f)
     enter: StmtRules[_Surroundings] = {
-        Stmt: (each_operand(_fold),),
+        Stmt: (each_operand(rules.fold),),
         For: (rules.split,),
-        If: (each_operand(_fold), _take_decided),
+        If: (each_operand(rules.fold), _take_decided),
         Assert: (),  # facts about sizes may come from it
         Seq: (),
     }
@@ -135,11 +136,6 @@ class _Surroundings(Descent):
         is_folded: bool = False,
     ) -> None:
         self.loops, self.around, self.subrange, self.is_folded = loops, around, subrange, is_folded
-
-
-def _fold(operand: Operand, here: _Surroundings) -> Operand:
-    answer: Operand = operand if here.is_folded else folded(operand, here.loops.decided)
-    return answer
 
 
 def _take_decided(branch: If, _: _Surroundings) -> Stmt:
@@ -190,13 +186,27 @@ class _Splitting:
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
         self._dues: dict[Stmt, int] = {}
         self._worth = Worth()
+        self._deciding = DecidingNodes()
         self._written = written_in(f.body)
+
+    def fold(self, operand: Operand, here: _Surroundings) -> Operand:
+        """Decide conditions by the loops around."""
+        return operand if here.is_folded else self._decided(operand, here.loops)
+
+    def _decided(self, operand: Part, loops: Loops) -> Part:
+        """The operand without the conditions that loops decide."""
+        if FOLDED.isdisjoint(walk.operations(operand)) or loops.is_settled(operand, self._deciding.asked):
+            return operand
+        new: Part = folded(operand, loops.decided)
+        if new is operand:
+            loops.settle(operand)
+        return new
 
     def split(self, loop: For, here: _Surroundings) -> Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
         loops = here.loops
         ends = range_ends(loop.range)
-        low, extent = (folded(e, loops.decided) for e in ends)
+        low, extent = (self._decided(e, loops) for e in ends)
         end = end_of(low, extent)
         count = difference(low, end)
         if is_in_order(end, low, loops):
@@ -204,7 +214,7 @@ class _Splitting:
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
+        body = transform(loop.body, lambda e: self._decided(e, known))  # what is known hides nothing inside of it
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
@@ -249,10 +259,15 @@ class _Splitting:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
         count = self._dues.get(body)
         if count is None:
-            count = self._dues[body] = sum(
-                _copies(inner, self._worth) for inner in statements(body) if isinstance(inner, For)
-            )
+            count = self._dues[body] = sum(self._copies(inner) for inner in statements(body) if isinstance(inner, For))
         return count
+
+    def _copies(self, loop: For) -> int:
+        """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
+        if not any(isinstance(inner, For) for inner in statements(loop.body)):
+            return 0
+        conds = {cond for cond, _ in self._conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
+        return min(len(conds), 2) * _statements(loop)
 
     def _subloop(self, loop: For, subrange: Subrange, here: _Surroundings, whole: Loops) -> tuple[For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
@@ -287,22 +302,55 @@ class _Splitting:
 
     def _breakpoints(self, loop: For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        for cond, path in _conditions(loop.body, self._worth):
+        entered: dict[tuple[For, ...], tuple[Loops, Sequence[tuple[For, LoopWork]]]] = {}
+        for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
                 continue
-            if any(self._worth.decides(inner, free, outer) for inner, outer in self._worth.entered(path, within)):
+            if path not in entered:
+                entered[path] = self._within(inside, path), tuple(self._worth.entered(path, within))
+            known, outside = entered[path]
+            if any(self._worth.decides(inner, free, outer) for inner, outer in outside):
                 continue  # it is decided further inside
             if not self._worth.decides(loop, free, around) and free & set(around):
                 continue  # it was decided further outside
-            known = inside
-            for inner in path:
-                low, extent = range_ends(inner.range)
-                known = self._inside(known, inner.var, low, end_of(low, extent))
             for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
                 if not _is_beyond(change, loop.var, inside):
                     breakpoints.setdefault((change.form.key(), change.rises, change.cond), change)
         return list(breakpoints.values())
+
+    def _within(self, loops: Loops, path: Sequence[For]) -> Loops:
+        """Add the loops of a path."""
+        for inner in path:
+            low, extent = range_ends(inner.range)
+            loops = self._inside(loops, inner.var, low, end_of(low, extent))
+        return loops
+
+    def _conditions(self, root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
+        """Comparisons below a statement that splitting could decide, each with the loops around it.
+
+        These are comparisons in selections and branches, and the order of minimum and maximum operands in indices and
+        in ends of short loops. Comparisons of names that the statement defines are left out.
+        """
+        stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
+        named = {s.var for s in statements(root) if isinstance(s, Let)}
+        named |= {c.var for s in statements(root) if isinstance(s, For) for c in s.carried}
+        while stack:
+            stmt, path = stack.pop()
+            below = (*path, stmt) if isinstance(stmt, For) else path
+            stack.extend((inner, below) for inner in reversed(children(stmt)))
+            is_loop = isinstance(stmt, For)
+            is_short = isinstance(stmt, For) and self._worth.is_short(stmt)
+            for operand in operands(stmt):
+                for node in self._deciding.nodes(operand):
+                    if isinstance(node, Cond):
+                        cond = node
+                    elif is_short is is_loop:
+                        cond = order_of(node, not is_loop)
+                    else:
+                        continue
+                    if cond.op in ops.COMPARISONS and not (named and named & set(cond.free_vars())):
+                        yield cond, path
 
 
 def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
@@ -312,14 +360,6 @@ def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
 
 def _statements(root: Stmt) -> int:
     return sum(not isinstance(stmt, Seq) for stmt in statements(root))
-
-
-def _copies(loop: For, worth: Worth) -> int:
-    """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
-    if not any(isinstance(inner, For) for inner in statements(loop.body)):
-        return 0
-    conds = {cond for cond, _ in _conditions(loop.body, worth) if set(cond.free_vars()) == {loop.var}}
-    return min(len(conds), 2) * _statements(loop)
 
 
 def _is_beyond(change: Breakpoint, var: Var, inside: Loops) -> bool:
@@ -332,29 +372,6 @@ def _only_value(var: Var, inside: Loops) -> Expr | None:
     """The single value of a variable; `None` if it may have several."""
     lows, highs = inside.ends[var]
     return next((low.expr() for low in lows for high in highs if low.same(high)), None)
-
-
-def _conditions(root: Stmt, worth: Worth) -> Iterator[tuple[Cond, tuple[For, ...]]]:
-    """Comparisons below a statement that splitting could decide, each with the loops around it.
-
-    These are comparisons in selections and branches, and the order of minimum and maximum operands in indices and in
-    ends of short loops. Comparisons of names that the statement defines are left out.
-    """
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
-    named = {s.var for s in statements(root) if isinstance(s, Let)}
-    named |= {c.var for s in statements(root) if isinstance(s, For) for c in s.carried}
-    while stack:
-        stmt, path = stack.pop()
-        below = (*path, stmt) if isinstance(stmt, For) else path
-        stack.extend((inner, below) for inner in reversed(children(stmt)))
-        is_loop = isinstance(stmt, For)
-        is_short = isinstance(stmt, For) and worth.is_short(stmt)
-        for operand in operands(stmt):
-            for node in walk.nodes(operand):
-                if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr) and is_short is is_loop:
-                    node = order_of(node, not is_loop)
-                if isinstance(node, Cond) and node.op in ops.COMPARISONS and not named & set(node.free_vars()):
-                    yield node, path
 
 
 def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Breakpoint]:

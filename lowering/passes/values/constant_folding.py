@@ -102,7 +102,7 @@ def constant_truth(cond: Operand) -> bool | None:
 _JUNCTIONS: Final = {ops.AND: False, ops.OR: True}  # what decides each alone
 
 
-_FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, ops.SELECT, ops.NOT, ops.MIN, ops.MAX))
+FOLDED: Final = frozenset((*ops.COMPARISONS, *_JUNCTIONS, ops.SELECT, ops.NOT, ops.MIN, ops.MAX))
 
 
 def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
@@ -111,7 +111,7 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
 
     The dead branch of a selection disappears; laziness never evaluated it.
     """
-    if _FOLDED.isdisjoint(walk.operations(operand)):
+    if FOLDED.isdisjoint(walk.operations(operand)):
         return operand
     new: dict[Any, Any] = {}
     for node in walk.nodes(operand):
@@ -134,6 +134,36 @@ def order_of(node: Expr, is_moving: bool) -> Cond:
     assert isinstance(a, Expr) and isinstance(b, Expr)
     moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)
     return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
+
+
+class DecidingNodes:
+    """The comparisons, minima and maxima of operands, found once for each operand."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Operand, tuple[Expr | Cond, ...]] = {}
+        self._asked: dict[Operand, tuple[Cond, ...]] = {}
+
+    def nodes(self, operand: Operand) -> tuple[Expr | Cond, ...]:
+        """The nodes, arguments first."""
+        found = self._nodes.get(operand)
+        if found is None:
+            is_without = _DECIDING.isdisjoint(walk.operations(operand))
+            every = () if is_without else walk.nodes(operand)
+            found = tuple([n for n in every if n.op in _DECIDING and isinstance(n, (Expr, Cond))])
+            self._nodes[operand] = found
+        return found
+
+    def asked(self, operand: Operand) -> tuple[Cond, ...]:
+        """The comparisons of integers that `folded` asks about."""
+        found = self._asked.get(operand)
+        if found is None:
+            plain = [node for node in self.nodes(operand) if not opaque_terms(node)]
+            orders = [order_of(n, moving) for n in plain if isinstance(n, Expr) for moving in (False, True)]
+            found = self._asked[operand] = (*(n for n in plain if isinstance(n, Cond)), *orders)
+        return found
+
+
+_DECIDING: Final = frozenset((*ops.COMPARISONS, ops.MIN, ops.MAX))
 
 
 def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
