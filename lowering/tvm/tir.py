@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from types import SimpleNamespace
 from typing import Any
 
 from bound import tir as values
@@ -13,10 +15,21 @@ from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
+from lowering.tvm.layouts import bijective_layout, layout
 
 globals().update(TYPES)  # the table is the list of classes
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
+expr = SimpleNamespace(**TYPES)  # TVM's modules of these names
+generic = SimpleNamespace(
+    __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
+    add=operator.add,
+    subtract=operator.sub,
+    multiply=operator.mul,
+    divide=operator.truediv,
+    floordiv=operator.floordiv,
+    cast=lambda value, dtype, span=None: cast(dtype, value),
+)
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -45,11 +58,15 @@ __all__ = [
     "Buffer",
     "IndexMap",
     "add",
+    "bijective_layout",
     "call_llvm_intrin",
     "call_llvm_pure_intrin",
     "cast",
     "decl_buffer",
+    "expr",
+    "generic",
     "ir_builder",
+    "layout",
     "max",
     "min",
     "multiply",
