@@ -1,6 +1,6 @@
 """Modules of TVM that are not here.
 
-A script's import of one fails in one line that says what serves instead. The operator library imports many and uses few:
+A script that imports one is told in one line what serves instead. The operator library imports many and uses few:
 it gets modules whose functions are refused by name when they are called.
 """
 
