@@ -80,7 +80,7 @@ class Operation:
         return f"{type(self).__name__}({self.name})"
 
 
-TENSOR_OPERATORS: dict[str, Callable[[str, object, object], Any]] = {}  # `elementwise` fills it
+TENSOR_OPERATORS: dict[str, Callable[..., Any]] = {}  # `elementwise` fills it
 
 
 class Shape(tuple[Expr, ...]):
@@ -227,6 +227,11 @@ class Tensor(Guest):
     def axis(self) -> tuple[IterVar, ...]:
         """The axes of the operation."""
         return self.op.axis
+
+    def astype(self, dtype: str) -> Tensor:
+        """A tensor of the elements in another type, as `tir.cast` converts them; itself if it has that type."""
+        converted: Tensor = self if dtype == self.dtype else TENSOR_OPERATORS["converted"](self, dtype)
+        return converted
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""

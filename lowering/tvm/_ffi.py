@@ -9,14 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import util
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from bound.schedule import Schedule, create_schedule
 from bound.te_schedule import AutoInlineInjective
 from bound.tensor import Tensor
+from bound.tir import floor
+from bound.tir.build import all_of, cast, const, select
 from intset.errors import InputError
-from intset.expr.node import as_expr, const
+from intset.expr.node import as_expr
 from lowering.tvm.building import PACKED, get_global_func, register_func
 
 libinfo = SimpleNamespace(__version__="0.19.0")
@@ -28,7 +31,7 @@ def register_object(name: Any = None) -> Any:
 
 
 def _is_empty_shape(shape: Sequence[Any]) -> bool:
-    return any(as_expr(extent) is const(0) for extent in shape)
+    return any(as_expr(extent) is as_expr(0) for extent in shape)
 
 
 def _schedule(outs: Tensor | Sequence[Tensor]) -> tuple[Schedule, list[Tensor]]:
@@ -56,8 +59,30 @@ def _default_schedule(target: object, outs: Tensor | Sequence[Tensor]) -> Schedu
     return _schedule(outs)[0]
 
 
+def _bilinear(layout: str) -> Callable[..., Any]:
+    """The function that samples an image between its pixels, 0 around it, which the operators of regions call."""
+
+    def sample(data: Tensor, indices: Sequence[Any], max_y: Any, max_x: Any) -> Any:
+        point = dict(zip(layout, indices, strict=True))
+        sides = []
+        for axis in "HW":
+            near = cast("int32", floor(point[axis]))
+            part = point[axis] - near
+            sides.append(((near, 1.0 - part), (near + 1, part)))
+        total = const(0.0, data.dtype)
+        for (y, weight_y), (x, weight_x) in product(*sides):
+            pixel = data(*({**point, "H": y, "W": x}[axis] for axis in layout))
+            inside = all_of(y >= 0, y <= max_y, x >= 0, x <= max_x)
+            total = total + select(inside, weight_y * weight_x * pixel, const(0.0, data.dtype))
+        return total
+
+    return sample
+
+
 LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     "topi.utils.is_empty_shape": _is_empty_shape,
+    "topi.utils.bilinear_sample_nchw": _bilinear("NCHW"),
+    "topi.utils.bilinear_sample_nhwc": _bilinear("NHWC"),
     "topi.generic.default_schedule": _default_schedule,
     "topi.generic.default_schedule_auto_inline": _schedule_injective,
     "topi.generic.schedule_extern": _schedule_injective,

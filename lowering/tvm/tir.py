@@ -21,6 +21,7 @@ globals().update(TYPES)  # the table is the list of classes
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 expr = SimpleNamespace(**TYPES)  # TVM's modules of these names
+_ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
 generic = SimpleNamespace(
     __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
     add=operator.add,
@@ -47,6 +48,19 @@ def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
     return lhs * rhs
 
 
+def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
+    """`x * y * 2**(s - q)`, rounded to the nearest, ties up: a product with a number of `q` bits after the point."""
+    return q_multiply_shift_per_axis(x, y, max_of(s, 0), max_of(-1 * s, 0), q, s, s)
+
+
+def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: object) -> Any:
+    """`q_multiply_shift` with the shift as two: `ls` bits to the left before the product, `rs` to the right after it."""
+    right = cast("int64", rs) + cast("int64", q)
+    product = (cast("int64", x) << cast("int64", ls)) * cast("int64", y)
+    rounding = cast("int64", 1) << (right - 1)
+    return cast("int32", (product + rounding) >> right)
+
+
 def reinterpret(dtype: str, value: Any, span: object = None) -> Any:
     """The bits of a value as another type; `value` itself where it has that type."""
     return value if values.dtype_of(value) == dtype else call_intrin(dtype, "tir.reinterpret", value)
@@ -71,6 +85,8 @@ __all__ = [
     "min",
     "multiply",
     "prod",
+    "q_multiply_shift",
+    "q_multiply_shift_per_axis",
     "reinterpret",
     "stmt_functor",
     "subtract",
