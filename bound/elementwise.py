@@ -93,4 +93,13 @@ def divide(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand
     return answer
 
 
+def converted(tensor: Tensor, dtype: str) -> Tensor:
+    """The elements of a tensor in another type, as `cast` converts them."""
+    result: Tensor = compute(
+        tensor.extents, lambda *i: build.cast(dtype, tensor.at(i)), name=f"{tensor.name}.{dtype}", tag="elemwise"
+    )
+    return result
+
+
 TENSOR_OPERATORS["combined"] = combined
+TENSOR_OPERATORS["converted"] = converted

@@ -80,7 +80,23 @@ class Operation:
         return f"{type(self).__name__}({self.name})"
 
 
-TENSOR_OPERATORS: dict[str, Callable[[str, object, object], Any]] = {}  # `elementwise` fills it
+TENSOR_OPERATORS: dict[str, Callable[..., Any]] = {}  # `elementwise` fills it
+
+
+class Shape(tuple[Expr, ...]):
+    """The extents of a tensor; lists are added on either side: `[1] + T.shape[1:]`, as with TVM's arrays."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        part = tuple.__getitem__(self, index)
+        return Shape(part) if isinstance(index, slice) else part
+
+    def __add__(self, other: Any) -> Any:
+        return [*self, *other] if isinstance(other, list) else tuple.__add__(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return [*other, *self] if isinstance(other, list) else NotImplemented
 
 
 class Tensor(Guest):
@@ -131,7 +147,7 @@ class Tensor(Guest):
     @property
     def shape(self) -> tuple[Expr, ...]:
         if self._shape is None:
-            self._shape = tuple(carrying_sizes(extent) for extent in self.extents)
+            self._shape = Shape(carrying_sizes(extent) for extent in self.extents)
         return self._shape
 
     @property
@@ -211,6 +227,11 @@ class Tensor(Guest):
     def axis(self) -> tuple[IterVar, ...]:
         """The axes of the operation."""
         return self.op.axis
+
+    def astype(self, dtype: str) -> Tensor:
+        """A tensor of the elements in another type, as `tir.cast` converts them; itself if it has that type."""
+        converted: Tensor = self if dtype == self.dtype else TENSOR_OPERATORS["converted"](self, dtype)
+        return converted
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""

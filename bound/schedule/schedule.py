@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import overload
 
@@ -37,6 +38,16 @@ def create_schedule(ops: object) -> Schedule:
     return Schedule(tuple(dict.fromkeys(outputs)))
 
 
+class OutputOperations(tuple[Operation, ...]):
+    """The operations that a schedule was made for; `in` also knows those that rewrites replaced."""
+
+    stage_map: Mapping[Operation, Stage]
+
+    def __contains__(self, op: object) -> bool:
+        stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        return stage is not None and any(stage.op is output for output in self)
+
+
 class Schedule(Displayed):
     """Stages of a program with their loops and attachments.
 
@@ -46,7 +57,7 @@ class Schedule(Displayed):
 
     Attributes
     ----------
-    outputs: the requested operations.
+    outputs: the requested operations; `T.op in s.outputs` also where rewrites replaced it.
     stages: one per operation.
     groups: the groups made by `create_group`.
     stage_map: the stage of each operation, replaced operations included.
@@ -71,6 +82,16 @@ class Schedule(Displayed):
                 scan_group = group_of(self, op.update, (*op.state_placeholder, *op.inputs), False)
                 scan_group.attach_type = AttachType.SCAN_UPDATE
                 scan_group.attach_stage = stage
+
+    @property
+    def outputs(self) -> tuple[Operation, ...]:
+        found = OutputOperations(self._outputs)
+        found.stage_map = self.stage_map
+        return found
+
+    @outputs.setter
+    def outputs(self, ops: Iterable[Operation]) -> None:
+        self._outputs = tuple(ops)
 
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         op = key.op if isinstance(key, Tensor) else key

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import reduce
 from math import isfinite
+from operator import add, ge, gt, le, lt, mul, sub, truediv
 from typing import Final, SupportsFloat, TypeGuard
 
 from bound import dtypes
@@ -189,7 +190,29 @@ def binary(op: Op, a: object, b: object) -> Operand:
         same = make(ops.EQ, (a, b), "bool")
         return same if op is ops.EQ else negation(same)
     x, y = matched(a, b)
+    if x.op is y.op is NUMBER and x.dtype != "bool":
+        folded = _folded(op, x, y)
+        if folded is not None:
+            return folded
     return make(op, (x, y), "bool" if op in ops.COMPARISONS else x.dtype)
+
+
+_ON_CONSTANTS: Final = {ops.ADD: add, ops.SUB: sub, ops.MUL: mul, DIV: truediv}
+_COMPARED: Final = {ops.LT: lt, ops.LE: le, ops.GT: gt, ops.GE: ge}
+
+
+def _folded(op: Op, x: Value, y: Value) -> Value | None:
+    """The value of an operation on two float constants, rounded to their type; `None` where it is not finite.
+
+    A sum, a product or a quotient of doubles, rounded to a narrower type, is that of the narrower type: doubles have
+    more than twice its digits.
+    """
+    if op in _COMPARED:
+        return constant(_COMPARED[op](x.data, y.data), "bool")
+    if op not in _ON_CONSTANTS or (op is DIV and not y.data):
+        return None
+    result = dtypes.rounded(_ON_CONSTANTS[op](x.data, y.data), x.dtype)
+    return constant(result, x.dtype) if isfinite(result) else None
 
 
 def arithmetic(op: Op, a: object, b: object) -> Number:

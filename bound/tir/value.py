@@ -200,9 +200,19 @@ class Value(OperandNames, Guest):
         """Convert to another type; an integer type yields an `Expr`."""
         return OPERATORS.cast(dtype, self)
 
+    @property
+    def value(self) -> float | bool:
+        """The number of a constant; another node has no such attribute."""
+        if self.op is not NUMBER:
+            raise AttributeError(f"{self!r} has no value: it is no constant")
+        number: float | bool = self.data
+        return number
+
     def __bool__(self) -> bool:
         if self.op is ops.EQ or self.op is ops.NE:
             return (self.args[0] is self.args[1]) is (self.op is ops.EQ)
+        if self.op is NUMBER and self.dtype == "bool":
+            return bool(self.data)
         raise InputError(f"the truth value of {self!r} is not known here: use tir.Select, tir.all, tir.any, or & | ~")
 
     def __iter__(self) -> NoReturn:

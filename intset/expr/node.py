@@ -303,12 +303,21 @@ class Cond(Node):
 
 
 class Equation(Cond):
-    """`a == b` or `a != b`. Its `bool()` tells whether both sides are the *same expression*."""
+    """`a == b` or `a != b`.
+
+    Its `bool()` tells whether both sides are the *same expression*, or, over constants alone, whether they are equal.
+    """
 
     __slots__ = ()
 
     def __bool__(self) -> bool:
-        same = self.args[0] is self.args[1]
+        left, right = self.args
+        same = left is right
+        if not same and (left.op is ops.CONST or right.op is ops.CONST) and not (left.op is right.op):
+            try:
+                same = settled(left) == settled(right)
+            except ArithmeticError:  # a side without a value, such as 1 // 0
+                same = False
         return same if self.op is ops.EQ else not same
 
 

@@ -11,22 +11,38 @@ installing.py         `install()`: scripts run with their own import lines
 
 from __future__ import annotations
 
-from typing import NoReturn
+import sys
+from typing import Any
 
 from intset.errors import IntSetError as TVMError
 from intset.expr.range import Range
-from lowering.tvm import arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
+from lowering.tvm import _ffi, arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
 from lowering.tvm.building import build, get_global_func, lower, register_func
-from lowering.tvm.installing import NOT_HERE, install
+from lowering.tvm.installing import install
 from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
-from lowering.tvm.runtime import convert
+from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library
+from lowering.tvm.runtime import DataType, convert
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
-__version__ = "0.19.0"  # the last release whose scripts run
+libinfo = _ffi.libinfo
+__version__ = libinfo.__version__  # the last release whose scripts run
 context = device
 
+for module, names in (  # TVM's modules inside each of these: their names are those of the one around them
+    (_ffi, ("base", "object", "registry")),
+    (arith, ("analyzer", "int_set")),
+    (ir, ("base", "container", "expr", "op")),
+    (runtime, ("module", "object", "packed_func")),
+    (target, ("target",)),
+    (te, ("operation", "tag", "tensor_intrin")),
+    (tir, ("buffer", "data_layout", "function", "op", "stmt")),
+):
+    for name in names:
+        module.__dict__.setdefault(name, module)
+
 __all__ = [
+    "DataType",
     "IndexMap",
     "NDArray",
     "Range",
@@ -63,7 +79,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> NoReturn:
+def __getattr__(name: str) -> Any:
+    if name == "topi" and "tvm.topi" in sys.modules:
+        return sys.modules["tvm.topi"]  # while it is imported
     if name in NOT_HERE:
+        if asked_by_library():
+            return OutsideName(f"tvm.{name}")
         raise ImportError(NOT_HERE[name])
     raise AttributeError(f"lowering.tvm has no {name}: docs/from-tvm.md lists what is there")

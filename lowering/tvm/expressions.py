@@ -41,6 +41,15 @@ class NodeType:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.make(*args, **kwargs)
 
+    def __or__(self, other: Any) -> NodeType:
+        """The union of two types, as annotations and `isinstance` take it."""
+        if not isinstance(other, (NodeType, type)):
+            return NotImplemented
+        name = f"{self.name} | {getattr(other, '__name__', getattr(other, 'name', other))}"
+        return NodeType(name, lambda x: self.holds(x) or isinstance(x, other), _refused(name))
+
+    __ror__ = __or__
+
     def __repr__(self) -> str:
         return f"<type {self.name}>"
 

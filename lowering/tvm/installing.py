@@ -12,22 +12,9 @@ from types import ModuleType
 from typing import Final
 
 from intset.errors import InputError
+from lowering.tvm.outside import NOT_HERE, OutsideModule, asked_by_library, forget_outside
 
 _HERE: Final = __name__.rpartition(".")[0]
-NOT_HERE: Final = {
-    name: f"tvm.{name} is not here: {instead}"
-    for name, instead in {
-        "relay": "lowering.Graph holds graphs of operators, te and lowering.lower single ones",
-        "contrib": "tvm.register_func and tir.call_packed call libraries from Python",
-        "auto_scheduler": "lowering.explore measures schedules of a space",
-        "meta_schedule": "lowering.explore measures schedules of a space",
-        "rpc": "nothing runs on another machine; lowering.explore takes any concurrent.futures.Executor",
-        "micro": "lowering.to_c prints C99 for any device",
-        "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
-        "driver": "the command line is `intset`",
-        "relax": "lowering.Graph holds graphs of operators",
-    }.items()
-}
 
 
 class TvmFinder(MetaPathFinder, Loader):
@@ -49,6 +36,8 @@ class TvmFinder(MetaPathFinder, Loader):
             return None
         top = rest.partition(".")[0]
         if top in NOT_HERE:
+            if self.topi is not None and asked_by_library():
+                return ModuleSpec(fullname, self, origin=fullname, is_package=True)
             raise ImportError(NOT_HERE[top], name=fullname)
         if top != "topi":
             here = f"{_HERE}.{rest}" if rest else _HERE
@@ -62,15 +51,17 @@ class TvmFinder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         here = str(spec.origin)
+        if here.partition(".")[0] == "tvm":
+            return OutsideModule(here)
         try:
             return import_module(here)
         except ModuleNotFoundError as error:
-            parent, _, name = here.rpartition(".")
+            parent, _, name = spec.name.rpartition(".")
             found = getattr(sys.modules.get(parent), name, None)
             if found is None:
                 raise ImportError(f"{spec.name} is not here: docs/from-tvm.md lists what is there") from error
             holder = ModuleType(here)
-            holder.__dict__.update({key: getattr(found, key) for key in dir(found) if not key.startswith("__")})
+            holder.__dict__.update({key: getattr(found, key) for key in dir(found) if key not in dir(object)})
             return holder
 
     def exec_module(self, module: ModuleType) -> None:
@@ -100,5 +91,7 @@ def install(topi: str | Path | None = None) -> None:
     for name, module in list(sys.modules.items()):
         if name == _HERE or name.startswith(f"{_HERE}."):
             sys.modules["tvm" + name[len(_HERE) :]] = module
+            module.__dict__.setdefault("__path__", [])  # tvm.te.hybrid: names of a module are imported like modules
     if folder is not None:
         package.__dict__["topi"] = import_module("tvm.topi")
+        forget_outside(package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bound.tir.build import operand
@@ -11,6 +12,21 @@ from lowering.tvm.nd import Device, NDArray, cpu, cuda, device, empty
 from lowering.tvm.target import Target
 
 ndarray = NDArray
+
+
+class DataType(str):
+    """The name of an element type with its parts: `DataType("float32x4")` has 32 bits and 4 lanes."""
+
+    __slots__ = ()
+
+    @property
+    def bits(self) -> int:
+        digits = re.search(r"[a-z](\d+)", self)
+        return int(digits[1]) if digits else 1
+
+    @property
+    def lanes(self) -> int:
+        return int(self.partition("x")[2] or 1)
 
 
 def enabled(target: object) -> bool:
@@ -28,4 +44,17 @@ def convert(value: Any) -> Any:
 
 const = operand
 
-__all__ = ["Device", "Module", "NDArray", "const", "convert", "cpu", "cuda", "device", "empty", "enabled", "ndarray"]
+__all__ = [
+    "DataType",
+    "Device",
+    "Module",
+    "NDArray",
+    "const",
+    "convert",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "enabled",
+    "ndarray",
+]

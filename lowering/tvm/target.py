@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 from intset.errors import InputError
@@ -94,6 +95,27 @@ class Target:
         return int(self.attrs.get("thread_warp_size", 32))
 
     @property
+    def mattr(self) -> list[str]:
+        return [word for word in self.attrs.get("mattr", "").split(",") if word]
+
+    @property
+    def mtriple(self) -> str:
+        return self.attrs.get("mtriple", "")
+
+    @property
+    def arch(self) -> str:
+        return self.attrs.get("arch", "")
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        return int(self.attrs.get("max_shared_memory_per_block", 49152))
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether the text says so, with the number 1."""
+        return self.attrs.get("supports_integer_dot_product", "0") == "1"
+
+    @property
     def runs_here(self) -> bool:
         """Whether it is a processor."""
         return self.kind.name in HOSTS
@@ -125,6 +147,54 @@ class Target:
         return hash(self.text)
 
 
+_X86: Final = {  # what a processor of -mcpu has; each level includes those before
+    "sse4.2": "silvermont slm goldmont goldmont-plus tremont nehalem corei7 westmere bdver1 bdver2 bdver3 x86-64-v2",
+    "avx": "sandybridge corei7-avx ivybridge core-avx-i",
+    "avx2": "haswell core-avx2 broadwell skylake bdver4 znver1 znver2 znver3 x86-64-v3",
+    "avx512": "skylake-avx512 skx knl knm x86-64-v4 cannonlake",
+    "vnni": "cascadelake icelake-client icelake-server rocketlake tigerlake cooperlake alderlake",
+    "amx": "sapphirerapids",
+}
+_LEVEL: Final = {name: k for k, names in enumerate(_X86.values()) for name in names.split()}
+
+
+def _has(feature: str) -> Callable[..., bool]:
+    """A test of processors: of the one named, else of the current target's."""
+
+    def test(mcpu: object = None) -> bool:
+        target = Target.current()
+        name = mcpu if isinstance(mcpu, str) else (target.mcpu if target else "")
+        if feature == "avx512" and name == "alderlake":
+            return False
+        return _LEVEL.get(name, -1) >= [*_X86].index(feature)
+
+    return test
+
+
+def _lanes() -> int:
+    """Numbers of 32 bits in a vector register of the current target."""
+    return 16 if _has("avx512")() else 8 if _has("avx2")() else 4
+
+
+x86 = SimpleNamespace(  # TVM's modules of these names
+    target_has_sse41=_has("sse4.2"),
+    target_has_sse42=_has("sse4.2"),
+    target_has_avx=_has("avx"),
+    target_has_avx2=_has("avx2"),
+    target_has_avx512=_has("avx512"),
+    target_has_vnni=_has("vnni"),
+    target_has_amx=_has("amx"),
+    get_simd_32bit_lanes=_lanes,
+    get_x86_simd_32bit_lanes=_lanes,
+)
+codegen = SimpleNamespace(
+    llvm_lookup_intrinsic_id=lambda name: 0,  # there is no LLVM, so no intrinsic of it
+    llvm_version_major=lambda allow_none=False: 0,
+    llvm_get_vector_width=lambda target=None: _lanes() * 32,
+    target_has_features=lambda features, target=None: False,
+)
+
+
 def _named(name: str) -> Callable[..., Target]:
     def target(*options: str, **fields: object) -> Target:
         words = [w for part in options for w in part.split()]
@@ -137,6 +207,9 @@ def _named(name: str) -> Callable[..., Target]:
 
 cuda, rocm, mali, opencl, vulkan = map(_named, ("cuda", "rocm", "opencl", "opencl", "vulkan"))
 arm_cpu, intel_graphics = _named("llvm"), _named("opencl")
+
+
+llvm, hexagon = _named("llvm"), _named("hexagon")
 
 
 def create(target: object) -> Target:
@@ -197,6 +270,9 @@ def override_native_generic_func(name: str) -> Callable[[Callable[..., Any]], Ge
 def generic_func(func: Callable[..., Any]) -> GenericFunction:
     """Make a function with versions for targets of its default version."""
     return GenericFunction(func)
+
+
+GenericFunc = GenericFunction
 
 
 def get_native_generic_func(name: str) -> GenericFunction:

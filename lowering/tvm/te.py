@@ -10,6 +10,7 @@ from bound.declare import var as declared_var
 from bound.schedule import create_schedule
 from bound.te import *
 from bound.te import schedule
+from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter
 from bound.tir.build import operand
 from bound.tir.calls import FUNCTIONS
 from bound.tir.value import ValueLike
@@ -43,6 +44,23 @@ def gradient(*_: object, **__: object) -> NoReturn:
     raise NotImplementedError("te.gradient is not here: write the derivative as a tensor of its own")
 
 
+class SpecializedCondition:
+    """The condition under which a version of an operator is chosen; nothing here chooses, so it changes nothing."""
+
+    def __init__(self, conditions: object) -> None:
+        self.clauses = conditions
+
+    @staticmethod
+    def current() -> None:
+        """No condition holds."""
+
+    def __enter__(self) -> SpecializedCondition:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+
 def exp10(x: ValueLike) -> Any:
     """10 to the power `x`."""
     return FUNCTIONS["exp10"](operand(x))
@@ -51,10 +69,17 @@ def exp10(x: ValueLike) -> Any:
 __all__ = [
     *tensor.__all__,
     "AXIS_SEPARATOR",
+    "SpecializedCondition",
+    "copysign",
     "create_prim_func",
+    "exp2",
     "exp10",
     "gradient",
     "hybrid",
+    "hypot",
+    "ldexp",
+    "log1p",
+    "nextafter",
     "schedule",
     "tensor",
 ]

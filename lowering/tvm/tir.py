@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from types import SimpleNamespace
 from typing import Any
 
 from bound import tir as values
@@ -13,10 +15,22 @@ from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
+from lowering.tvm.layouts import bijective_layout, layout
 
 globals().update(TYPES)  # the table is the list of classes
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
+expr = SimpleNamespace(**TYPES)  # TVM's modules of these names
+_ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
+generic = SimpleNamespace(
+    __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
+    add=operator.add,
+    subtract=operator.sub,
+    multiply=operator.mul,
+    divide=operator.truediv,
+    floordiv=operator.floordiv,
+    cast=lambda value, dtype, span=None: cast(dtype, value),
+)
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -34,6 +48,19 @@ def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
     return lhs * rhs
 
 
+def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
+    """`x * y * 2**(s - q)`, rounded to the nearest, ties up: a product with a number of `q` bits after the point."""
+    return q_multiply_shift_per_axis(x, y, max_of(s, 0), max_of(-1 * s, 0), q, s, s)
+
+
+def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: object) -> Any:
+    """`q_multiply_shift` with the shift as two: `ls` bits to the left before the product, `rs` to the right after it."""
+    right = cast("int64", rs) + cast("int64", q)
+    product = (cast("int64", x) << cast("int64", ls)) * cast("int64", y)
+    rounding = cast("int64", 1) << (right - 1)
+    return cast("int32", (product + rounding) >> right)
+
+
 def reinterpret(dtype: str, value: Any, span: object = None) -> Any:
     """The bits of a value as another type; `value` itself where it has that type."""
     return value if values.dtype_of(value) == dtype else call_intrin(dtype, "tir.reinterpret", value)
@@ -45,15 +72,21 @@ __all__ = [
     "Buffer",
     "IndexMap",
     "add",
+    "bijective_layout",
     "call_llvm_intrin",
     "call_llvm_pure_intrin",
     "cast",
     "decl_buffer",
+    "expr",
+    "generic",
     "ir_builder",
+    "layout",
     "max",
     "min",
     "multiply",
     "prod",
+    "q_multiply_shift",
+    "q_multiply_shift_per_axis",
     "reinterpret",
     "stmt_functor",
     "subtract",

@@ -37,6 +37,9 @@ def map_integers(root: Part, change: Change) -> Part:
     """Replace every maximal integer expression and condition of `root` by `change(part, conditions)`.
 
     The conditions hold wherever the part is evaluated. Bodies of integer functions of data are changed, too.
+
+    Guarantee: what a part becomes under its conditions stays out of other parts that contain it: of
+    `select(j < 3, A[j], x)`, the index alone may use `j < 3`.
     """
     if not isinstance(root, Value):
         changed: Any = change(_inside(root, change), ())
@@ -44,8 +47,8 @@ def map_integers(root: Part, change: Change) -> Part:
         return whole
     conditions = _conditions(root)
     parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))
-    new = {node: part for node, holds in parts if (part := change(_inside(node, change), holds)) is not node}
-    return walk.rewrite(root, new) if new else root
+    new = {node: change(_inside(node, change), holds) for node, holds in parts}  # an unchanged part is kept whole
+    return root if all(part is node for node, part in new.items()) else walk.rewrite(root, new)
 
 
 def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:

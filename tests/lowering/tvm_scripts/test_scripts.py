@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from intset import InputError
-from lowering.tvm.installing import NOT_HERE, TvmFinder, install
+from lowering.tvm.installing import TvmFinder, install
+from lowering.tvm.outside import NOT_HERE
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ")]
