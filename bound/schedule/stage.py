@@ -12,6 +12,7 @@ from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.tensor import Tensor
+from bound.tir.calls import Text
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.printer import shown
@@ -46,8 +47,8 @@ class IterVarAttr:
     pragmas: tuple[tuple[str, object], ...] = ()
 
     @property
-    def pragma_keys(self) -> tuple[str, ...]:
-        return tuple(key for key, _ in self.pragmas)
+    def pragma_keys(self) -> tuple[Text, ...]:
+        return tuple(Text(key) for key, _ in self.pragmas)
 
     @property
     def pragma_values(self) -> tuple[object, ...]:

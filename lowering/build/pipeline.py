@@ -366,6 +366,10 @@ def _with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
         new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         if isinstance(new, Store) and new.tensor in stand_ins:
             return replace(new, tensor=stand_ins[new.tensor])
+        if isinstance(new, Evaluate):
+            args = tuple(stand_ins.get(a, a) if isinstance(a, Tensor) else a for a in new.call.args)
+            reads, writes = (tuple(stand_ins.get(t, t) for t in tensors) for tensors in (new.reads, new.writes))
+            return replace(new, call=replace(new.call, args=args), reads=reads, writes=writes)
         return new
 
     return rebuilt(body, change)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NoReturn
 
 from intset.errors import IntSetError as TVMError
-from intset.expr.range import Range
 from lowering.tvm import arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
 from lowering.tvm.building import build, get_global_func, lower, register_func
 from lowering.tvm.installing import NOT_HERE, install
+from lowering.tvm.ir import Range, container, load_json, save_json
 from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
 from lowering.tvm.runtime import convert
 from lowering.tvm.te import decl_tensor_intrin
@@ -34,6 +34,7 @@ __all__ = [
     "arith",
     "autotvm",
     "build",
+    "container",
     "context",
     "convert",
     "cpu",
@@ -46,6 +47,7 @@ __all__ = [
     "gpu",
     "install",
     "ir",
+    "load_json",
     "lower",
     "metal",
     "nd",
@@ -53,6 +55,7 @@ __all__ = [
     "register_func",
     "rocm",
     "runtime",
+    "save_json",
     "schedule_ops",
     "target",
     "te",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -22,10 +22,10 @@ from lowering.lower import lower as lowered
 from lowering.native import compiler_command
 from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import calls
+from lowering.tvm.function import PrimFunc, as_prim_func
 from lowering.tvm.nd import NDArray, cpu
+from lowering.tvm.packed import PACKED
 from lowering.tvm.target import Target
-
-PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
 
 
 def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
@@ -61,7 +61,7 @@ def lower(
     name: str = "main",
     binds: object = None,
     simple_mode: bool = False,
-) -> Function:
+) -> PrimFunc:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
     Parameters
@@ -71,10 +71,10 @@ def lower(
     binds: buffers of tensors; their layout is accepted and ignored.
     """
     if isinstance(inputs, Function):
-        return inputs
+        return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
-    return lowered(inputs, args if args is None else _tensors(args, binds), name=name)
+    return as_prim_func(lowered(inputs, args if args is None else _tensors(args, binds), name=name))
 
 
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:

@@ -8,10 +8,10 @@ from typing import Any
 from bound.tir import walk
 from bound.tir.value import Value
 from intset.expr.node import Cond, Expr
-from lowering.nest.ir import Function, Stmt
-from lowering.nest.walk import folded, operands, rebuilt
+from lowering.nest.ir import Function, Seq, Stmt
+from lowering.nest.walk import folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
-from lowering.tvm.expressions import TYPES
+from lowering.tvm.expressions import TYPES, declared
 
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
@@ -21,12 +21,17 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
             fvisit(node)
         return
 
+    root = stmt.body if isinstance(stmt, Function) else stmt
+    begun = (part for part in statements(root) if isinstance(part, Seq))
+    leading = {first for first in map(declared, begun) if first is not None}  # visited with their sequences
+
     def visit(part: Stmt, _: Sequence[None]) -> None:
         for operand in operands(part):
             post_order_visit(operand, fvisit)
-        fvisit(part)
+        if part not in leading:
+            fvisit(part)
 
-    folded(stmt.body if isinstance(stmt, Function) else stmt, visit)
+    folded(root, visit)
 
 
 def ir_transform(

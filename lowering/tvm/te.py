@@ -9,12 +9,12 @@ from bound import te as tensor
 from bound.declare import var as declared_var
 from bound.schedule import create_schedule
 from bound.te import *
-from bound.te import schedule
 from bound.tir.build import operand
 from bound.tir.calls import FUNCTIONS
 from bound.tir.value import ValueLike
 from lowering.nest.ir import Function
 from lowering.tvm import hybrid
+from lowering.tvm import te_schedule as schedule
 from lowering.tvm.building import lower
 
 AXIS_SEPARATOR = "axis_separator"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from bound import tir as values
@@ -15,6 +16,7 @@ from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 
 globals().update(TYPES)  # the table is the list of classes
+expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 
