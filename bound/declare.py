@@ -126,6 +126,10 @@ class TagScope(ContextDecorator):
         self.tag = of_kind(str, tag, "the tag of tag_scope", "a text")
 
     def __enter__(self) -> TagScope:
+        if self._tags:
+            raise InputError(
+                f"tag_scope({self.tag!r}) inside of tag_scope({self._tags[-1]!r}): an operation has one tag"
+            )
         self._tags.append(self.tag)
         return self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias,
 
 from bound import dtypes
 from bound.itervar import IterVar
+from bound.scripted import scripted
 from bound.tir.opaque import TensorElement, unfinished_element
 from bound.tir.value import READ, Number, Operand, Truth, Value, ValueLike, make
 from intset.errors import InputError
@@ -34,7 +35,8 @@ class Operation:
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
         self.name = a_name(name, "the name of an operation")
         self.tag = of_kind(str, tag, f"tag of {name}", "a text")
-        self.attrs = dict({} if attrs is None else mapped(attrs, f"attrs of {name}"))
+        given = {} if attrs is None else mapped(attrs, f"attrs of {name}")
+        self.attrs = {key: scripted(value) for key, value in given.items()}
         self.outputs: tuple[Tensor, ...] = ()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final
 
 from bound import dtypes
 from bound.tir import build
@@ -189,26 +189,6 @@ def popcount(x: IntLike) -> Expr:
     dtype = build.dtype_of(e)
     call = integer(make(CALL, (e,), dtype, "popcount"))
     return ints.bounded(call, 0, dtypes.bits(dtype))
-
-
-class Text(str):
-    """A text in a program: TVM's `StringImm`.
-
-    Attributes
-    ----------
-    value: the text itself.
-    """
-
-    __slots__ = ()
-    dtype = "handle"
-
-    @property
-    def value(self) -> str:
-        return str(self)
-
-    def astype(self, dtype: str) -> NoReturn:
-        """Refuse: a text has no other type."""
-        raise InputError(f"the text {self!r} cannot be cast to {dtype}")
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,44 @@ class Value(OperandNames, Guest):
         answer: tuple[IterVar, ...] = self.data.axis
         return answer
 
+    @property
+    def producer(self) -> Any:
+        """The tensor of an element, as in TVM's `ProducerLoad`; other values have none."""
+        if self.op is not READ:
+            raise AttributeError(f"{self!r} is no element and has no producer")
+        return self.data
+
+    buffer = producer
+
+    @property
+    def indices(self) -> tuple[Operand, ...]:
+        """The indices of an element; other values have none."""
+        return self.args if self.producer is not None else ()
+
+    @property
+    def value(self) -> Any:
+        """The number of a constant, the operand of a conversion; other values have none."""
+        if self.op is CONVERT:
+            return self.args[0]
+        if self.op is not NUMBER:
+            raise AttributeError(f"{self!r} is no constant and has no value")
+        return self.data
+
+    @property
+    def name(self) -> str:
+        """The name of a parameter; other values have none."""
+        if self.op is not PARAM:
+            raise AttributeError(f"{self!r} is no parameter and has no name")
+        return str(self.data[0])
+
     def astype(self, dtype: str) -> Operand:
         """Convert to another type; an integer type yields an `Expr`."""
         return OPERATORS.cast(dtype, self)
+
+    def _no_bits(self, other: object) -> NoReturn:
+        raise InputError(f"{self!r} is a {self.dtype}, which has no bits to shift or combine")
+
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __xor__ = __rxor__ = _no_bits
 
     def __bool__(self) -> bool:
         if self.op is ops.EQ or self.op is ops.NE:

@@ -356,7 +356,7 @@ def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> objec
     return tensors[buffer]
 
 
-def _with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
+def with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
     """A nest over buffers, with the tensors of the operation in their place."""
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
@@ -383,7 +383,7 @@ def _calls(op: ExternOp) -> Stmt:
     stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
     for call in bodies:
         if isinstance(call, Stmt):
-            made.append(_with_tensors(call, stand_ins))
+            made.append(with_tensors(call, stand_ins))
             continue
         if not isinstance(call, ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")

@@ -13,10 +13,12 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.operation import buffer_tensor
+from bound.scripted import Text
 from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.build import arithmetic, cast, const, logical, negation, select
-from bound.tir.calls import ExternCall, Text, call_intrin
+from bound.tir.calls import ExternCall, call_extern, call_intrin, call_packed
+from bound.tir.opaque import IntFunction
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.errors import InputError
@@ -76,17 +78,28 @@ def _divided(a: Any, b: Any, span: object = None) -> Any:
     return arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
 
 
+def _is_cast(x: Any) -> bool:
+    if isinstance(x, Expr) and x.op is ops.LOAD and isinstance(x.data, IntFunction):
+        return _is_cast(x.data.body)
+    return isinstance(x, (Expr, Cond, Value)) and x.op in (ops.CAST, CONVERT)
+
+
 def _is_integer_constant(x: Any) -> bool:
     return isinstance(x, Expr) and (x.is_const or (x.op is ops.CAST and x.args[0].is_const))
 
 
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
-    return call_intrin(dtype, str(op), *args)
+    name = str(op).removeprefix("tir.")
+    if name in ("call_extern", "call_pure_extern"):
+        return call_extern(dtype, *args)
+    return call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
 
 
 def _float(dtype: str, value: float, span: object = None) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"value of FloatImm must be a number, not {value!r}")
+    if not dtypes.is_float(dtype):
+        raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
     return const(build.as_float(value), dtype)
 
 
@@ -95,6 +108,8 @@ def _load(producer: Any, indices: Any, span: object = None) -> Any:
 
 
 def _is_call(x: Any) -> bool:
+    if isinstance(x, ExternCall):
+        return True
     if not isinstance(x, (Expr, Value)):
         return False
     return x.op is CALL or (x.op is ops.LOAD and loaded_tensor(x) is None)
@@ -149,7 +164,7 @@ def _types() -> dict[str, NodeType]:
             _of_ops(ops.SELECT),
             lambda condition, true_value, false_value, span=None: select(condition, true_value, false_value),
         ),
-        "Cast": (_of_ops(ops.CAST, CONVERT), lambda dtype, value, span=None: cast(dtype, value)),
+        "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: Text(value)),
@@ -184,7 +199,7 @@ def _types() -> dict[str, NodeType]:
         "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
         "LetStmt": (
             lambda x: isinstance(declared(x), ir.Let),
-            lambda var, value, body, span=None: ir.seq(ir.Let(var, build.operand(value)), body),
+            lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
         ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
         "AttrStmt": (lambda x: False, _refused("AttrStmt")),

@@ -41,6 +41,11 @@ class PrimFunc(Function):
         return {self.name: self}
 
     @property
+    def buffer_map(self) -> dict[Tensor, Tensor]:
+        """Each tensor among the parameters."""
+        return {tensor: tensor for tensor in self.params}
+
+    @property
     def attrs(self) -> Mapping[str, Any] | None:
         """The attributes; `None` without any."""
         return self.attributes or None
@@ -56,8 +61,15 @@ def as_prim_func(f: Function) -> PrimFunc:
     if isinstance(f, PrimFunc):
         return f
     made: PrimFunc = object.__new__(PrimFunc)
-    made.__dict__.update(f.__dict__, attributes={})
+    stored = _stored(f.body)
+    outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}})
     return made
+
+
+def _stored(body: Stmt) -> set[Tensor]:
+    stores = {s.tensor for s in statements(body) if isinstance(s, Store)}
+    return stores | {t for call in calls(body) for t in call.writes}
 
 
 def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> PrimFunc:
@@ -73,8 +85,7 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
         if not isinstance(param, (Tensor, Var, Value)):
             raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
     tensors = tuple(p for p in found if isinstance(p, Tensor))
-    stored = {s.tensor for s in statements(body) if isinstance(s, Store)}
-    stored |= {t for call in calls(body) for t in call.writes}
+    stored = _stored(body)
     sizes, scalars = sizes_of(tensors, body)
     asked = tuple(p for p in found if isinstance(p, Var))
     values = tuple(p for p in found if isinstance(p, Value))

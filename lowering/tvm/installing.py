@@ -64,10 +64,13 @@ class TvmFinder(MetaPathFinder, Loader):
         try:
             return import_module(here)
         except ModuleNotFoundError as error:
-            parent, _, name = here.rpartition(".")
-            found = getattr(sys.modules.get(parent), name, None)
+            found: object = sys.modules[_HERE]
+            for name in here.removeprefix(f"{_HERE}.").split("."):
+                found = getattr(found, name, None)
             if found is None:
                 raise ImportError(f"{spec.name} is not here: docs/from-tvm.md lists what is there") from error
+            if isinstance(found, ModuleType):
+                return found
             holder = ModuleType(here)
             holder.__dict__.update({key: getattr(found, key) for key in dir(found) if not key.startswith("__")})
             return holder
@@ -99,5 +102,6 @@ def install(topi: str | Path | None = None) -> None:
     for name, module in list(sys.modules.items()):
         if name == _HERE or name.startswith(f"{_HERE}."):
             sys.modules["tvm" + name[len(_HERE) :]] = module
+            module.__dict__.setdefault("__path__", [])  # what a module holds may be imported from it
     if folder is not None:
         package.__dict__["topi"] = import_module("tvm.topi")

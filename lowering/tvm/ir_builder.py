@@ -164,6 +164,13 @@ class IRBuilder:
         return expr
 
     @contextmanager
+    def new_scope(self) -> Iterator[None]:
+        """A block of its own, at whose end the threads of its `scope_attr` end."""
+        with self._block() as block:
+            yield
+        self.emit(seq(*block))
+
+    @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `While`."""
         with self._block() as block:

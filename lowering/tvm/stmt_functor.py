@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bound.tir import walk
+from bound.tir.build import operand
 from bound.tir.value import Value
 from intset.expr.node import Cond, Expr
 from lowering.nest.ir import Function, Seq, Stmt
@@ -26,8 +27,8 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     leading = {first for first in map(declared, begun) if first is not None}  # visited with their sequences
 
     def visit(part: Stmt, _: Sequence[None]) -> None:
-        for operand in operands(part):
-            post_order_visit(operand, fvisit)
+        for value in operands(part):
+            post_order_visit(value, fvisit)
         if part not in leading:
             fvisit(part)
 
@@ -61,9 +62,10 @@ def ir_transform(
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
+    values = {var: operand(value) for var, value in vmap.items()}
     if isinstance(node, Stmt):
-        return substituted(node, dict(vmap))
-    return walk.substitute(node, dict(vmap))
+        return substituted(node, values)
+    return walk.substitute(operand(node), values)
 
 
 __all__ = ["ir_transform", "post_order_visit", "substitute"]

@@ -12,10 +12,18 @@ from bound.tir.build import cast
 from bound.tir.calls import Buffer, call_intrin, decl_buffer
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
+from lowering.nest.ir import LoopKind
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 
 globals().update(TYPES)  # the table is the list of classes
+ForKind = SimpleNamespace(
+    SERIAL=LoopKind.SERIAL,
+    PARALLEL=LoopKind.PARALLEL,
+    VECTORIZED=LoopKind.VECTORIZED,
+    UNROLLED=LoopKind.UNROLLED,
+    THREAD_BINDING=LoopKind.THREAD,
+)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
@@ -45,6 +53,7 @@ __all__ = [
     *values.__all__,
     *TYPES,
     "Buffer",
+    "ForKind",
     "IndexMap",
     "add",
     "call_llvm_intrin",

@@ -15,7 +15,7 @@ from intset import InputError
 from lowering.tvm.installing import NOT_HERE, TvmFinder, install
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
-NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ")]
+NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
 CHANGED = (
     TEXT.replace("import tvm.testing\n", "")
     .replace("import tvm\n", "import lowering.tvm as tvm\n")
