@@ -47,8 +47,10 @@ def scripted(x: object) -> object:
     """Plain texts and numbers with the field `value`, in lists and dictionaries too; anything else as it is."""
     if isinstance(x, Mapping):
         return {key: scripted(part) for key, part in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)(scripted(part) for part in x)  # type: ignore[call-overload]
+    if isinstance(x, list):
+        return [scripted(part) for part in x]
+    if type(x) is tuple:
+        return tuple(scripted(part) for part in x)
     return Text(x) if type(x) is str else Whole(x) if type(x) is int else x
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import overload
+from typing import Any, overload
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
@@ -11,6 +12,7 @@ from bound.operation import Operation, ScanOp
 from bound.schedule import rewrites
 from bound.schedule.attach import AttachType
 from bound.schedule.dataflow import Reach, group_of, post_order
+from bound.schedule.layouts import transform_layout
 from bound.schedule.normalize import normalize
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
@@ -37,6 +39,19 @@ def create_schedule(ops: object) -> Schedule:
     return Schedule(tuple(dict.fromkeys(outputs)))
 
 
+class Outputs(tuple[Operation, ...]):
+    """The operations that a schedule computes; a replaced one counts as the one that replaced it."""
+
+    stage_map: dict[Operation, Stage]
+
+    def __contains__(self, op: object) -> bool:
+        stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        return tuple.__contains__(self, op if stage is None else stage.op)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return tuple, (tuple(self),)
+
+
 class Schedule(Displayed):
     """Stages of a program with their loops and attachments.
 
@@ -55,10 +70,10 @@ class Schedule(Displayed):
     """
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
+        self.stage_map: dict[Operation, Stage] = {}
         self.outputs = outputs
         self.stages: list[Stage] = []
         self.groups: list[Stage] = []
-        self.stage_map: dict[Operation, Stage] = {}
         self.same_loop: dict[IterVar, tuple[IterVar, ...]] = {}
         self.stored_anew: dict[IterVar, str] = {}
         self._reach: Reach | None = None
@@ -71,6 +86,16 @@ class Schedule(Displayed):
                 scan_group = group_of(self, op.update, (*op.state_placeholder, *op.inputs), False)
                 scan_group.attach_type = AttachType.SCAN_UPDATE
                 scan_group.attach_stage = stage
+
+    @property
+    def outputs(self) -> Outputs:
+        answer = Outputs(self._outputs)
+        answer.stage_map = self.stage_map
+        return answer
+
+    @outputs.setter
+    def outputs(self, ops: tuple[Operation, ...]) -> None:
+        self._outputs = tuple(ops)
 
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         op = key.op if isinstance(key, Tensor) else key
@@ -151,6 +176,10 @@ class Schedule(Displayed):
         """
         partial = rewrites.rfactor(self, tensor, axis, factor_axis)
         return partial[0] if len(partial) == 1 else list(partial)
+
+    def with_layout(self, stage: Stage, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+        """`stage.transform_layout(fn, pad_value)`."""
+        return transform_layout(stage, fn, pad_value)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""

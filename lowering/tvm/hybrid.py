@@ -155,7 +155,7 @@ class HybridReader:
             return
         if len(ends) > 2:
             raise self.refuse(stmt)
-        if call.func.id == "const_range":
+        if isinstance(call.func, ast.Name) and call.func.id == "const_range":
             for k in range(*(int(end) for end in ends)):
                 self._scoped(stmt.body, {stmt.target.id: k})
             return
