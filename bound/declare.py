@@ -406,7 +406,9 @@ def scan(
     begin, end = starts[0].extents[0], updates[0].extents[0]
     extent = as_expr(end.data - begin.data) if begin.is_const and end.is_const else end - begin
     axis = IterVar(Range(begin, extent), f"{name}.idx", IterType.ORDERED)
-    op = ScanOp(name, axis, starts, updates, states, _tensors(inputs or (), "inputs", name), tag, attrs)
+    op = ScanOp(
+        name, axis, starts, updates, states, _tensors(() if inputs is None else inputs, "inputs", name), tag, attrs
+    )
     return op.output(0) if op.num_outputs == 1 else op.outputs
 
 

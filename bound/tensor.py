@@ -9,7 +9,7 @@ from bound import dtypes
 from bound.itervar import IterVar
 from bound.scripted import scripted
 from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import READ, Number, Operand, Truth, Value, ValueLike, make
+from bound.tir.value import OPERATORS, READ, Number, Operand, Truth, Value, ValueLike, make
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
@@ -328,10 +328,12 @@ def unfinished(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
 
 
 def as_index(tensor: Tensor, k: int, index: object) -> Expr:
-    """Convert `index` to the `k`-th index of `tensor`.
+    """Convert `index` to the `k`-th index of `tensor`; a computed float is rounded towards 0, as TVM's code does.
 
     Raises
     ------
-    InputError: not an integer.
+    InputError: no number.
     """
+    if isinstance(index, Value) and dtypes.is_float(index.dtype):
+        return cast("Expr", OPERATORS.cast("int32", index))
     return as_expr(index, f"index {k} of {tensor.name}")

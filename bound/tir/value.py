@@ -110,25 +110,25 @@ class Value(OperandNames, Guest):
         return self if same else make(self.op, args, self.dtype, self.data)
 
     def __add__(self, other: ValueLike) -> Value:
-        return _binary(ops.ADD, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.ADD, self, other)
 
     def __radd__(self, other: ValueLike) -> Value:
         return _binary(ops.ADD, other, self)
 
     def __sub__(self, other: ValueLike) -> Value:
-        return _binary(ops.SUB, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.SUB, self, other)
 
     def __rsub__(self, other: ValueLike) -> Value:
         return _binary(ops.SUB, other, self)
 
     def __mul__(self, other: ValueLike) -> Value:
-        return _binary(ops.MUL, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.MUL, self, other)
 
     def __rmul__(self, other: ValueLike) -> Value:
         return _binary(ops.MUL, other, self)
 
     def __truediv__(self, other: ValueLike) -> Value:
-        return _binary(DIV, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(DIV, self, other)
 
     def __rtruediv__(self, other: ValueLike) -> Value:
         return _binary(DIV, other, self)
@@ -321,6 +321,11 @@ def parameter(name: str, dtype: str) -> Value:
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
     return make(PARAM, (), dtype, (name, next(_serial)))
+
+
+def _is_tensor(x: object) -> bool:
+    """Whether the other operand is a tensor, which combines element by element."""
+    return isinstance(x, Guest) and hasattr(x, "value_index")
 
 
 def _binary(op: Op, a: object, b: object) -> Value:
