@@ -85,7 +85,8 @@ def _is_cast(x: Any) -> bool:
 
 
 def _is_integer_constant(x: Any) -> bool:
-    return isinstance(x, Expr) and (x.is_const or (x.op is ops.CAST and x.args[0].is_const))
+    is_typed = isinstance(x, Expr) and x.op is ops.CAST and x.args[0].is_const
+    return is_typed or (isinstance(x, (Expr, Cond)) and hasattr(x, "value"))
 
 
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:

@@ -18,8 +18,9 @@ from bound.itervar import IterVar
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
 from bound.tir.build import dtype_of, operand, truth_value
-from bound.tir.calls import Buffer, BufferPointer, ExternCall, decl_buffer
-from bound.tir.value import Operand, Value, parameter
+from bound.tir.calls import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer
+from bound.tir.opaque import IntFunction
+from bound.tir.value import CALL, Operand, Value, parameter
 from intset.errors import InputError
 from intset.expr.node import Expr, Var, as_expr, const
 from intset.expr.range import Range
@@ -83,8 +84,15 @@ class IRBuilder:
         self._open: list[list[Stmt]] = [[]]
         self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
 
-    def emit(self, stmt: Stmt | ExternCall | Expr | Value) -> None:
-        """Append a statement, or a call of a Python function."""
+    def emit(self, stmt: Stmt | BufferStores | ExternCall | Expr | Value) -> None:
+        """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        if isinstance(stmt, BufferStores):
+            tensor = buffer_tensor(stmt.buffer)
+            stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
+        if isinstance(stmt, Expr) and isinstance(stmt.data, IntFunction):
+            stmt = stmt.data.body
+        if isinstance(stmt, Value) and stmt.op is CALL:
+            stmt = ExternCall("extern", str(stmt.data), stmt.args)
         if isinstance(stmt, ExternCall):
             args = tuple(map(_passed, stmt.args))
             tensors = tuple(a for a in args if isinstance(a, Tensor))

@@ -9,8 +9,9 @@ from bound import tir as values
 from bound.te import prod, sum
 from bound.tir import *
 from bound.tir.build import cast
-from bound.tir.calls import Buffer, call_intrin, decl_buffer
+from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
 from bound.tir.reduce import max_of, min_of
+from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
 from lowering.nest.ir import LoopKind
 from lowering.tvm import ir_builder, stmt_functor
@@ -27,6 +28,13 @@ ForKind = SimpleNamespace(
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
+
+
+def const(value: Any, dtype: str | None = None, span: object = None) -> Any:  # type: ignore[no-redef]
+    """A constant; of a type such as "float32x4", one in every lane."""
+    element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
+    one = values.const(value, element_type)
+    return Vector((one,) * count, str(element_type)) if count > 1 else one
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -59,6 +67,7 @@ __all__ = [
     "call_llvm_intrin",
     "call_llvm_pure_intrin",
     "cast",
+    "clz",
     "decl_buffer",
     "ir_builder",
     "max",
