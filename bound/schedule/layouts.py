@@ -54,7 +54,7 @@ def transform_layout(stage: Stage, fn: Callable[..., Any], pad_value: object = N
         raise ScheduleError(
             f"stage {op.name}: transform_layout to {', '.join(map(str, exprs))}: an index has no known end"
         )
-    places = tuple(e if int(low) == 0 else e - int(low) for e, low in zip(exprs, lows, strict=True))  # type: ignore[arg-type]
+    places = tuple(e if int(low) == 0 else e - int(low) for e, low in zip(exprs, lows, strict=True))
     axes = tuple(
         IterVar(Range(0, r.extent), e.name if isinstance(e, Var) else f"axis{k}")
         for k, (e, r) in enumerate(zip(exprs, moved.ranges, strict=True))

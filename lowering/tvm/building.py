@@ -197,8 +197,8 @@ def build(
     ------
     CompilerError: the target is no processor.
     """
-    if isinstance(args, (str, Target)) and target is None:
-        args, target = None, args
+    if isinstance(args, (str, Target)):
+        return build(inputs, None, args, target_host, name, binds)
     named = target if target is not None else Target.current()
     wanted = Target("llvm" if named is None else named)
     if isinstance(inputs, (list, tuple)):

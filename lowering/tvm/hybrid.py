@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bound.declare import extern
-from bound.itervar import thread_axis
-from bound.operation import buffer_tensor
+from bound.itervar import IterVar, thread_axis
+from bound.operation import ComputeOp, buffer_tensor
 from bound.schedule import Schedule
 from bound.scripted import Text
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
 from bound.tir.calls import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
@@ -36,7 +36,7 @@ from intset.expr.node import Cond, Expr, const
 from lowering.build.pipeline import with_tensors
 from lowering.interpreter import run
 from lowering.lower import lower
-from lowering.nest.ir import Assert, flat, seq
+from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
 from lowering.nest.walk import substitute
 from lowering.tvm import hybrid_runtime
 from lowering.tvm import hybrid_runtime as runtime
@@ -367,6 +367,9 @@ class HybridScript:
         if not reader.outputs:
             raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")
         body, outs = reader.ib.get(), [reader.buffers[v] for v in reader.outputs]
+        computed = _computed(self.tree.name, body, outs, given)
+        if computed is not None:
+            return computed
         made = extern(
             [buffer.shape for buffer in outs],
             list(given),
@@ -377,6 +380,29 @@ class HybridScript:
             out_buffers=outs,
         )
         return list(made) if isinstance(made, tuple) else made
+
+
+def _computed(name: str, body: Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
+    """The tensor of a nest that stores each element of its only output once, in loops over its dimensions.
+
+    It is an operation as of `te.compute`, so its loops can be scheduled.
+    """
+    loops: list[For] = []
+    while isinstance(body, For) and body.kind is LoopKind.SERIAL:
+        loops.append(body)
+        body = body.body
+    if len(outs) != 1 or not loops or not isinstance(body, Store) or body.tensor is not buffer_tensor(outs[0]):
+        return None
+    whole = [(loop.range.min, loop.range.extent) for loop in loops] == [(const(0), e) for e in outs[0].shape]
+    in_order = [loop.var for loop in loops] == list(body.indices)
+    if not whole or not in_order or body.tensor in walk.input_tensors((body.value,)):
+        return None
+    axes = [IterVar(loop.range, loop.var.name) for loop in loops]
+    tensors = {buffer_tensor(buffer): tensor for tensor, buffer in given.items()}
+    value = walk.substitute(body.value, {loop.var: axis for loop, axis in zip(loops, axes, strict=True)})
+    read = walk.rewrite(value, on_load=lambda t, i: element(tensors[t], i) if t in tensors else None)
+    stored = read if terms.dtype_of(read) == outs[0].dtype else terms.cast(outs[0].dtype, read)
+    return ComputeOp(name, tuple(axes), (stored,)).output(0)
 
 
 def script(func: Callable[..., Any]) -> HybridScript:
