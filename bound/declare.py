@@ -126,6 +126,10 @@ class TagScope(ContextDecorator):
         self.tag = of_kind(str, tag, "the tag of tag_scope", "a text")
 
     def __enter__(self) -> TagScope:
+        if self._tags:
+            raise InputError(
+                f"tag_scope({self.tag!r}) inside of tag_scope({self._tags[-1]!r}): an operation has one tag"
+            )
         self._tags.append(self.tag)
         return self
 
@@ -402,7 +406,9 @@ def scan(
     begin, end = starts[0].extents[0], updates[0].extents[0]
     extent = as_expr(end.data - begin.data) if begin.is_const and end.is_const else end - begin
     axis = IterVar(Range(begin, extent), f"{name}.idx", IterType.ORDERED)
-    op = ScanOp(name, axis, starts, updates, states, _tensors(inputs or (), "inputs", name), tag, attrs)
+    op = ScanOp(
+        name, axis, starts, updates, states, _tensors(() if inputs is None else inputs, "inputs", name), tag, attrs
+    )
     return op.output(0) if op.num_outputs == 1 else op.outputs
 
 

@@ -64,9 +64,8 @@ def combined(name: str, left: object, right: object) -> Any:
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
         return function(build.operand(left), right)
     shape = broadcast_shape(first, second, f"the operands of {_NAMES[name]}")
-    return compute(
-        shape, lambda *i: function(_read(left, i), _read(right, i)), name=f"T_{_NAMES[name]}", tag="broadcast"
-    )
+    tag = "broadcast" if isinstance(left, Tensor) and isinstance(right, Tensor) else "elemwise"
+    return compute(shape, lambda *i: function(_read(left, i), _read(right, i)), name=f"T_{_NAMES[name]}", tag=tag)
 
 
 def add(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:

@@ -187,6 +187,11 @@ class ScanOp(Operation):
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         return (self.scan_axis, *self.spatial_axis)
 
+    @property
+    def spatial_axis_(self) -> tuple[IterVar, ...]:
+        """TVM's name for `spatial_axis`."""
+        return self.spatial_axis
+
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ScanOp:
         if not any(tensor in new for tensor in self.input_tensors):
             return self

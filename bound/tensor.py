@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias,
 
 from bound import dtypes
 from bound.itervar import IterVar
+from bound.scripted import scripted
 from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import READ, Number, Operand, Truth, Value, ValueLike, make
+from bound.tir.value import OPERATORS, READ, Number, Operand, Truth, Value, ValueLike, make
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
@@ -34,7 +35,8 @@ class Operation:
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
         self.name = a_name(name, "the name of an operation")
         self.tag = of_kind(str, tag, f"tag of {name}", "a text")
-        self.attrs = dict({} if attrs is None else mapped(attrs, f"attrs of {name}"))
+        given = {} if attrs is None else mapped(attrs, f"attrs of {name}")
+        self.attrs = {key: scripted(value) for key, value in given.items()}
         self.outputs: tuple[Tensor, ...] = ()
 
     @property
@@ -347,10 +349,12 @@ def unfinished(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
 
 
 def as_index(tensor: Tensor, k: int, index: object) -> Expr:
-    """Convert `index` to the `k`-th index of `tensor`.
+    """Convert `index` to the `k`-th index of `tensor`; a computed float is rounded towards 0, as TVM's code does.
 
     Raises
     ------
-    InputError: not an integer.
+    InputError: no number.
     """
+    if isinstance(index, Value) and dtypes.is_float(index.dtype):
+        return cast("Expr", OPERATORS.cast("int32", index))
     return as_expr(index, f"index {k} of {tensor.name}")

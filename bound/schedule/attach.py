@@ -146,6 +146,27 @@ class Placing:
         with self._checked():
             self.store_type, self.store_stage, self.store_ivar = AttachType.GROUP_ROOT, None, None
 
+    def rolling_buffer(self) -> None:
+        """Keep the elements of earlier iterations, across all serial loops around: `store_at` as far out as possible.
+
+        Raises
+        ------
+        ScheduleError: the stage is not computed in a loop, or the innermost loop around it is not serial.
+        """
+        self._storable("rolling_buffer")
+        target = self.attach_stage
+        if self.attach_type is not AttachType.SCOPE or target is None:
+            raise ScheduleError(f"stage {self.name}: rolling_buffer follows compute_at")
+        leaves = target.leaf_iter_vars
+        around = leaves[: target.position_of(self.attach_ivar, "rolling_buffer") + 1]
+        at_once = [k for k, leaf in enumerate(around) if _runs_at_once(target, leaf) is not None]
+        if at_once and at_once[-1] == len(around) - 1:
+            raise ScheduleError(f"stage {self.name}: rolling_buffer over {around[-1].name}, which is no serial loop")
+        if at_once:
+            self.store_at(target, around[at_once[-1]])
+        else:
+            self.store_root()
+
     def get_attach_spec(self) -> Stage:
         """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
         attached.

@@ -14,7 +14,7 @@ from bound import dtypes
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
-from bound.schedule.attach import AttachType, check_attachments
+from bound.schedule.attach import WARP, AttachType, check_attachments, storage_rank, thread_rank
 from bound.schedule.dataflow import replace_op
 from bound.schedule.relations import Fuse, Rebase, Split
 from bound.tensor import Tensor
@@ -86,6 +86,7 @@ def normalize(schedule: Schedule) -> Schedule:
     inject_inline(new)
     rebase_non_zero_min_loop(new)
     legalize_invalid_attach(new)
+    sink_private(new)
     check_attachments(new)
     return new
 
@@ -182,3 +183,36 @@ def _legal(target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
         elif isinstance(relation, Rebase) and relation.parent is axis:
             axis = relation.rebased
     return target, axis
+
+
+def sink_private(schedule: Schedule) -> None:
+    """Move a stage in private memory into the thread loop of its only reader, so that a thread computes what it keeps.
+
+    Example: a stage in `local` memory at a loop of `C`, read by a stage `B` at the same loop, which is bound to
+    `threadIdx.x`. As written, it would serve all threads of `B`, and every thread would keep the elements of all.
+    """
+    readers: dict[Stage, list[Stage]] = {}
+    for reader in schedule.stages:
+        for op in dict.fromkeys(tensor.op for tensor in reader.op.input_tensors):
+            if op in schedule.stage_map:
+                readers.setdefault(schedule.stage_map[op], []).append(reader)
+    for stage in schedule.stages:
+        if stage.attach_type is not AttachType.SCOPE or stage.group is not None or stage.store_type is not None:
+            continue
+        private = bool(stage.scope) and storage_rank(stage.scope) > WARP
+        if not private or stage.shared_loops or any(thread_rank(stage.tag_of(iv)) == 1 for iv in stage.leaf_iter_vars):
+            continue
+        loop = _thread_inside(stage, readers.get(stage, []))
+        if loop is not None:
+            stage.attach_stage, stage.attach_ivar = loop
+
+
+def _thread_inside(stage: Stage, readers: list[Stage]) -> tuple[Stage, IterVar] | None:
+    """Return the innermost thread loop of the only reader, if that is not the stage at which this one is computed."""
+    if len(readers) != 1 or readers[0] is stage.attach_stage or stage.store_predicate is not None:
+        return None
+    (reader,) = readers
+    if reader.attach_type is AttachType.INLINED_ALREADY or reader.shared_loops:
+        return None
+    threads = [iv for iv in reader.leaf_iter_vars if thread_rank(reader.tag_of(iv)) == 1]
+    return (reader, threads[-1]) if threads else None

@@ -249,7 +249,7 @@ def _partial(
     guards = split_guards(stage.relations, ranges, values)
     mapping = {iv: values[iv] for iv in roots}
     untouched = [iv for iv in op.reduce_axis if iv not in touched]
-    reduced = (*(new for iv, new in axes.items() if iv is not axis), *untouched)
+    reduced = (*untouched, *(new for iv, new in axes.items() if iv is not axis))
     first = op.body[0]
     assert isinstance(first, Value) and op.reduction is not None
     where = build.together(substitute(condition(first), mapping), *guards)

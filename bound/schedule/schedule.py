@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import overload
+from typing import Any, overload
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
@@ -12,6 +12,7 @@ from bound.operation import Operation, ScanOp
 from bound.schedule import rewrites
 from bound.schedule.attach import AttachType
 from bound.schedule.dataflow import Reach, group_of, post_order
+from bound.schedule.layouts import transform_layout
 from bound.schedule.normalize import normalize
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
@@ -39,13 +40,16 @@ def create_schedule(ops: object) -> Schedule:
 
 
 class OutputOperations(tuple[Operation, ...]):
-    """The operations that a schedule was made for; `in` also knows those that rewrites replaced."""
+    """The operations that a schedule computes; a replaced one counts as the one that replaced it."""
 
     stage_map: Mapping[Operation, Stage]
 
     def __contains__(self, op: object) -> bool:
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
-        return stage is not None and any(stage.op is output for output in self)
+        return tuple.__contains__(self, op if stage is None else stage.op)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return tuple, (tuple(self),)
 
 
 class Schedule(Displayed):
@@ -66,10 +70,10 @@ class Schedule(Displayed):
     """
 
     def __init__(self, outputs: tuple[Operation, ...]) -> None:
+        self.stage_map: dict[Operation, Stage] = {}
         self.outputs = outputs
         self.stages: list[Stage] = []
         self.groups: list[Stage] = []
-        self.stage_map: dict[Operation, Stage] = {}
         self.same_loop: dict[IterVar, tuple[IterVar, ...]] = {}
         self.stored_anew: dict[IterVar, str] = {}
         self._reach: Reach | None = None
@@ -172,6 +176,10 @@ class Schedule(Displayed):
         """
         partial = rewrites.rfactor(self, tensor, axis, factor_axis)
         return partial[0] if len(partial) == 1 else list(partial)
+
+    def with_layout(self, stage: Stage, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+        """`stage.transform_layout(fn, pad_value)`."""
+        return transform_layout(stage, fn, pad_value)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""

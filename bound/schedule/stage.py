@@ -11,6 +11,7 @@ from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
+from bound.scripted import Text
 from bound.tensor import Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
@@ -46,8 +47,8 @@ class IterVarAttr:
     pragmas: tuple[tuple[str, object], ...] = ()
 
     @property
-    def pragma_keys(self) -> tuple[str, ...]:
-        return tuple(key for key, _ in self.pragmas)
+    def pragma_keys(self) -> tuple[Text, ...]:
+        return tuple(Text(key) for key, _ in self.pragmas)
 
     @property
     def pragma_values(self) -> tuple[object, ...]:
@@ -111,6 +112,11 @@ class Stage(Placing):
     @property
     def is_group(self) -> bool:
         return self._op is None
+
+    @property
+    def num_child_stages(self) -> int:
+        """The number of stages in a group; 0 for other stages."""
+        return sum(stage.group is self for stage in (*self.schedule.stages, *self.schedule.groups))
 
     @property
     def name(self) -> str:
@@ -297,6 +303,37 @@ class Stage(Placing):
         if pair[0] < 1:
             raise ScheduleError(f"stage {self.name}: the factor of storage_align of {axis.name} must be positive")
         self._annotate(axis, align=pair)
+
+    def transform_layout(self, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+        """Keep the tensor in another order of its elements: it is computed, passed and read at new indices.
+
+        Parameters
+        ----------
+        fn: takes the indices and returns a list of new ones, among them `AXIS_SEPARATOR`; names after `*indices` are
+            the last indices.
+        pad_value: what places without an element hold, a number or a function of the new indices; by default 0, of a
+            reduction its value for no elements.
+
+        Returns
+        -------
+        The new axes; they are the loops.
+
+        Raises
+        ------
+        ScheduleError: two elements have one place; the loops were split or fused; another operation than `te.compute`
+            reads the tensor.
+
+        Example
+        -------
+        >>> from bound import te
+        >>> A = te.placeholder((64,), name="A")
+        >>> B = te.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> outer, inner = s[B].transform_layout(lambda i: [i // 4, i % 4])
+        >>> s[B].op.output(0).shape, s[B].leaf_iter_vars == [outer, inner]
+        ((16, 4), True)
+        """
+        return self.schedule.with_layout(self, fn, pad_value)
 
     def double_buffer(self) -> None:
         """Double the storage, so that a serial loop fills one copy while it reads the other."""

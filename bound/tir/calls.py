@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from bound import dtypes
 from bound.tir import build
 from bound.tir.opaque import integer
-from bound.tir.value import CALL, OPERATORS, Number, Operand, Value, ValueLike, make
+from bound.tir.value import CALL, OPERATORS, UNDEF, Number, Operand, Value, ValueLike, make
+from bound.tir.vectors import Vector, lanes_of
 from intset.errors import InputError
 from intset.expr import build as ints
 from intset.expr import ops
@@ -33,6 +34,8 @@ class Buffer:
     scope: str = "global"
     strides: tuple[object, ...] = ()
     elem_offset: object = None
+    READ: ClassVar[int] = 1
+    WRITE: ClassVar[int] = 2
 
     @property
     def data(self) -> BufferPointer:
@@ -48,18 +51,35 @@ class Buffer:
         **more: object,
     ) -> BufferPointer:
         """The address of the element number `offset`, for a call that reads ("r") or writes ("w") from there."""
-        return BufferPointer(self, as_expr(offset, f"offset of access_ptr of {self.name}"))
+        letters = access_mask if isinstance(access_mask, str) else ""
+        mask = sum({"r": self.READ, "w": self.WRITE}.get(letter, 0) for letter in dict.fromkeys(letters))
+        chosen = mask if isinstance(access_mask, str) else access_mask
+        return BufferPointer(self, as_expr(offset, f"offset of access_ptr of {self.name}"), as_expr(chosen))
 
-    def vload(self, begin: object, dtype: str | None = None) -> Operand:
-        """The element at these indices.
+    def vload(self, begin: object, dtype: str | None = None) -> Operand | Vector:
+        """The element at these indices; for a type such as "float32x4" the elements from there on.
 
         Raises
         ------
-        InputError: `dtype` is another type, or a vector of several elements.
+        InputError: `dtype` has another type of elements.
         """
-        if dtype is not None and dtypes.check(dtype) != self.dtype:
+        element_type, count = (self.dtype, 1) if dtype is None else lanes_of(dtype)
+        if element_type != self.dtype:
             raise InputError(f"vload of {self.name} gives {self.dtype}, not {shown(dtype)}")
-        return self[begin]
+        first = self._place(begin)
+        lanes = tuple(self[(*first[:-1], first[-1] + k) if k else first] for k in range(count))
+        return Vector(lanes, self.dtype) if count > 1 else lanes[0]
+
+    def vstore(self, begin: object, value: Vector | ValueLike) -> BufferStores:
+        """Stores of a value, or of the lanes of a vector along the last dimension, which a builder emits."""
+        first = self._place(begin)
+        lanes = value.lanes if isinstance(value, Vector) else (build.operand(value),)
+        places = ((*first[:-1], first[-1] + k) if k else first for k in range(len(lanes)))
+        return BufferStores(self, tuple(zip(places, lanes, strict=True)))
+
+    def _place(self, begin: object) -> tuple[Expr, ...]:
+        indices = tuple(begin) if isinstance(begin, (list, tuple)) else (begin,)
+        return tuple(as_expr(index, f"an index of {self.name}") for index in indices)
 
     def __getitem__(self, indices: object) -> Operand:
         element: Operand = OPERATORS.buffer_tensor(self)[indices]
@@ -68,10 +88,38 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class BufferPointer:
-    """The address of an element of a buffer, among the arguments of a call."""
+    """The address of an element of a buffer, among the arguments of a call.
+
+    Attributes
+    ----------
+    offset: the number of the element.
+    mask: what the call does there, `Buffer.READ`, `Buffer.WRITE` or both.
+    args: as of TVM's `tvm_access_ptr`: a value of the type, the buffer, the offset, the extent from there on, the mask.
+    """
 
     buffer: Buffer
     offset: Expr = field(default_factory=lambda: as_expr(0))
+    mask: Expr = field(default_factory=lambda: as_expr(Buffer.READ | Buffer.WRITE))
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        buffer, zero = self.buffer, as_expr(0)
+        whole = as_expr(1)
+        for k, extent in enumerate(buffer.shape):
+            whole = extent if k == 0 else whole * extent
+        if buffer.strides and buffer.shape:
+            whole = as_expr(buffer.strides[0]) * buffer.shape[0]
+        start = self.offset if buffer.elem_offset is None else as_expr(buffer.elem_offset) + self.offset
+        rest = whole if self.offset is zero else whole - self.offset
+        return make(UNDEF, (), buffer.dtype, ("type", buffer.dtype)), buffer, start, rest, self.mask
+
+
+@dataclass(frozen=True, eq=False)
+class BufferStores:
+    """Stores of values at indices, one after another."""
+
+    buffer: Buffer
+    stores: tuple[tuple[tuple[Expr, ...], Operand], ...]
 
 
 def decl_buffer(
@@ -189,6 +237,17 @@ def popcount(x: IntLike) -> Expr:
     dtype = build.dtype_of(e)
     call = integer(make(CALL, (e,), dtype, "popcount"))
     return ints.bounded(call, 0, dtypes.bits(dtype))
+
+
+def clz(x: IntLike) -> Expr:
+    """Return the number of leading 0 bits in the machine representation of an integer."""
+    e = as_expr(x)
+    width = dtypes.bits(build.dtype_of(e))
+    step = 1
+    while step < width:  # copy the leading 1 to all lower bits
+        e = e | (e >> step)
+        step *= 2
+    return width - popcount(e)
 
 
 @dataclass(frozen=True)

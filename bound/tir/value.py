@@ -110,25 +110,25 @@ class Value(OperandNames, Guest):
         return self if same else make(self.op, args, self.dtype, self.data)
 
     def __add__(self, other: ValueLike) -> Value:
-        return _binary(ops.ADD, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.ADD, self, other)
 
     def __radd__(self, other: ValueLike) -> Value:
         return _binary(ops.ADD, other, self)
 
     def __sub__(self, other: ValueLike) -> Value:
-        return _binary(ops.SUB, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.SUB, self, other)
 
     def __rsub__(self, other: ValueLike) -> Value:
         return _binary(ops.SUB, other, self)
 
     def __mul__(self, other: ValueLike) -> Value:
-        return _binary(ops.MUL, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(ops.MUL, self, other)
 
     def __rmul__(self, other: ValueLike) -> Value:
         return _binary(ops.MUL, other, self)
 
     def __truediv__(self, other: ValueLike) -> Value:
-        return _binary(DIV, self, other)
+        return NotImplemented if _is_tensor(other) else _binary(DIV, self, other)
 
     def __rtruediv__(self, other: ValueLike) -> Value:
         return _binary(DIV, other, self)
@@ -196,17 +196,44 @@ class Value(OperandNames, Guest):
         answer: tuple[IterVar, ...] = self.data.axis
         return answer
 
+    @property
+    def producer(self) -> Any:
+        """The tensor of an element, as in TVM's `ProducerLoad`; other values have none."""
+        if self.op is not READ:
+            raise AttributeError(f"{self!r} is no element and has no producer")
+        return self.data
+
+    buffer = producer
+
+    @property
+    def indices(self) -> tuple[Operand, ...]:
+        """The indices of an element; other values have none."""
+        return self.args if self.producer is not None else ()
+
+    @property
+    def value(self) -> Any:
+        """The number of a constant, the operand of a conversion; other values have none."""
+        if self.op is CONVERT:
+            return self.args[0]
+        if self.op is not NUMBER:
+            raise AttributeError(f"{self!r} is no constant and has no value")
+        return self.data
+
+    @property
+    def name(self) -> str:
+        """The name of a parameter; other values have none."""
+        if self.op is not PARAM:
+            raise AttributeError(f"{self!r} is no parameter and has no name")
+        return str(self.data[0])
+
     def astype(self, dtype: str) -> Operand:
         """Convert to another type; an integer type yields an `Expr`."""
         return OPERATORS.cast(dtype, self)
 
-    @property
-    def value(self) -> float | bool:
-        """The number of a constant; another node has no such attribute."""
-        if self.op is not NUMBER:
-            raise AttributeError(f"{self!r} has no value: it is no constant")
-        number: float | bool = self.data
-        return number
+    def _no_bits(self, other: object) -> NoReturn:
+        raise InputError(f"{self!r} is a {self.dtype}, which has no bits to shift or combine")
+
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __xor__ = __rxor__ = _no_bits
 
     def __bool__(self) -> bool:
         if self.op is ops.EQ or self.op is ops.NE:
@@ -296,6 +323,11 @@ def parameter(name: str, dtype: str) -> Value:
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
     return make(PARAM, (), dtype, (name, next(_serial)))
+
+
+def _is_tensor(x: object) -> bool:
+    """Whether the other operand is a tensor, which combines element by element."""
+    return isinstance(x, Guest) and hasattr(x, "value_index")
 
 
 def _binary(op: Op, a: object, b: object) -> Value:

@@ -71,6 +71,10 @@ class OperandNames:
             raise AttributeError(f"{self!r} has no {name}")
         return self.args[position]
 
+    def same_as(self, other: object) -> bool:
+        """Whether both are one node."""
+        return self is other
+
     @property
     def a(self) -> OperandNames:
         """The left operand; that of a negation."""

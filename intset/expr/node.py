@@ -225,10 +225,12 @@ class Expr(Node, Arithmetic):
 
     @property
     def value(self) -> int:
-        """The number that a constant is: TVM's `IntImm.value`. No other expression has it."""
-        if not self.is_const:
+        """The number of an expression of constants alone: TVM's `IntImm.value`. No other expression has it."""
+        value = constant_value(self)
+        value = settled(self) if value is None else value
+        if value is None:
             raise AttributeError(f"{self!r} is no constant and has no value")
-        return int(self.data)
+        return int(value)
 
     def __int__(self) -> int:
         value = constant_value(self)
@@ -265,6 +267,14 @@ class Cond(Node):
 
     __slots__ = ()
     __hash__ = object.__hash__
+
+    @property
+    def value(self) -> int:
+        """1 or 0 for a condition over constants, as TVM's `IntImm.value`. No other condition has it."""
+        value = self.data if self.op is ops.BOOL else settled(self)
+        if value is None:
+            raise AttributeError(f"{self!r} is no constant and has no value")
+        return int(value)
 
     def __and__(self, other: Cond) -> Cond:
         if isinstance(other, Guest):
@@ -313,7 +323,7 @@ class Equation(Cond):
     def __bool__(self) -> bool:
         left, right = self.args
         same = left is right
-        if not same and (left.op is ops.CONST or right.op is ops.CONST) and not (left.op is right.op):
+        if not same and (left.op is ops.CONST or right.op is ops.CONST) and left.op is not right.op:
             try:
                 same = settled(left) == settled(right)
             except ArithmeticError:  # a side without a value, such as 1 // 0

@@ -356,7 +356,7 @@ def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> objec
     return tensors[buffer]
 
 
-def _with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
+def with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
     """A nest over buffers, with the tensors of the operation in their place."""
 
     def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
@@ -366,6 +366,10 @@ def _with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
         new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
         if isinstance(new, Store) and new.tensor in stand_ins:
             return replace(new, tensor=stand_ins[new.tensor])
+        if isinstance(new, Evaluate):
+            args = tuple(stand_ins.get(a, a) if isinstance(a, Tensor) else a for a in new.call.args)
+            reads, writes = (tuple(stand_ins.get(t, t) for t in tensors) for tensors in (new.reads, new.writes))
+            return replace(new, call=replace(new.call, args=args), reads=reads, writes=writes)
         return new
 
     return rebuilt(body, change)
@@ -379,7 +383,7 @@ def _calls(op: ExternOp) -> Stmt:
     stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
     for call in bodies:
         if isinstance(call, Stmt):
-            made.append(_with_tensors(call, stand_ins))
+            made.append(with_tensors(call, stand_ins))
             continue
         if not isinstance(call, ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")

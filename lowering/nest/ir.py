@@ -69,6 +69,26 @@ class Seq(Stmt):
 
     stmts: tuple[Stmt, ...] = ()
 
+    def __getitem__(self, index: int) -> Stmt:
+        return self.stmts[index]
+
+    def __len__(self) -> int:
+        return len(self.stmts)
+
+    @property
+    def body(self) -> Stmt:
+        """What follows a declaration at the start, which TVM nests in it; other sequences have none."""
+        if not (self.stmts and isinstance(self.stmts[0], (Allocate, Let))):
+            raise AttributeError("a sequence that begins with no declaration has no body")
+        return seq(*self.stmts[1:])
+
+    def __getattr__(self, name: str) -> object:
+        """A field of the declaration at the start."""
+        stmts = self.__dict__.get("stmts", ())
+        if name.startswith("__") or not (stmts and isinstance(stmts[0], (Allocate, Let))):
+            raise AttributeError(f"a sequence of statements has no {name}")
+        return getattr(stmts[0], name)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Carry:
@@ -159,6 +179,18 @@ class Store(Stmt):
     value: Operand
     block: BlockLabel | None = None
 
+    @property
+    def producer(self) -> Tensor:
+        """TVM's name for `tensor`."""
+        return self.tensor
+
+    @property
+    def index(self) -> Expr:
+        """The only index, as in TVM's `Store`."""
+        if len(self.indices) != 1:
+            raise AttributeError(f"a store to {len(self.indices)} dimensions has indices, no index")
+        return self.indices[0]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluate(Stmt):
@@ -168,6 +200,11 @@ class Evaluate(Stmt):
     reads: tuple[Tensor, ...] = ()
     writes: tuple[Tensor, ...] = ()
     block: BlockLabel | None = None
+
+    @property
+    def value(self) -> ExternCall:
+        """TVM's name for `call`."""
+        return self.call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,6 +263,15 @@ class Allocate(Stmt):
     origin: tuple[Expr, ...] | None = None
     steps: tuple[tuple[int, ...], ...] | None = None
     padding: Padding | None = None
+
+    @property
+    def extents(self) -> tuple[object, ...]:
+        """The extents of `ranges`."""
+        return tuple(r.extent for r in self.ranges)
+
+    @property
+    def dtype(self) -> str:
+        return self.tensor.dtype
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from intset.expr.range import Range
 from lowering.tvm import _ffi, arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
 from lowering.tvm.building import build, get_global_func, lower, register_func
 from lowering.tvm.installing import install
+from lowering.tvm.ir import Range, container, load_json, save_json
 from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
 from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library
 from lowering.tvm.runtime import DataType, convert
@@ -50,6 +50,7 @@ __all__ = [
     "arith",
     "autotvm",
     "build",
+    "container",
     "context",
     "convert",
     "cpu",
@@ -62,6 +63,7 @@ __all__ = [
     "gpu",
     "install",
     "ir",
+    "load_json",
     "lower",
     "metal",
     "nd",
@@ -69,6 +71,7 @@ __all__ = [
     "register_func",
     "rocm",
     "runtime",
+    "save_json",
     "schedule_ops",
     "target",
     "te",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -22,10 +22,10 @@ from lowering.lower import lower as lowered
 from lowering.native import compiler_command
 from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import calls
+from lowering.tvm.function import PrimFunc, as_prim_func
 from lowering.tvm.nd import NDArray, cpu
+from lowering.tvm.packed import PACKED
 from lowering.tvm.target import Target
-
-PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
 
 
 def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
@@ -61,7 +61,7 @@ def lower(
     name: str = "main",
     binds: object = None,
     simple_mode: bool = False,
-) -> Function:
+) -> PrimFunc:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
     Parameters
@@ -71,10 +71,10 @@ def lower(
     binds: buffers of tensors; their layout is accepted and ignored.
     """
     if isinstance(inputs, Function):
-        return inputs
+        return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
-    return lowered(inputs, args if args is None else _tensors(args, binds), name=name)
+    return as_prim_func(lowered(inputs, args if args is None else _tensors(args, binds), name=name))
 
 
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:
@@ -120,12 +120,15 @@ class BuiltModule:
         self.name = function.name
         self.entry_name = function.name
         self.imported_modules: list[BuiltModule] = []
+        self.others: dict[str, BuiltModule] = {}
 
     @property
     def entry_func(self) -> BuiltModule:
         return self
 
     def __getitem__(self, name: str) -> BuiltModule:
+        if name in self.others:
+            return self.others[name]
         if name not in (self.name, "default_function", "main"):
             raise InputError(f"the module has the function {self.name}, not {shown(name)}")
         return self
@@ -179,23 +182,31 @@ def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def build(
     inputs: Any,
-    args: Sequence[Any] | None = None,
+    args: Sequence[Any] | str | Target | None = None,
     target: object = None,
     target_host: object = None,
     name: str = "default_function",
     binds: object = None,
     **more: object,
 ) -> BuiltModule:
-    """Build a schedule or a nest for calls on arrays.
+    """Build a schedule or a nest for calls on arrays; of several nests, `answer[name]` is one.
+
+    `build(nest, target)` is as `build(nest, target=target)`.
 
     Raises
     ------
     CompilerError: the target is no processor.
     """
+    if isinstance(args, (str, Target)):
+        return build(inputs, None, args, target_host, name, binds)
     named = target if target is not None else Target.current()
     wanted = Target("llvm" if named is None else named)
-    if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
-        inputs = inputs[0]
+    if isinstance(inputs, (list, tuple)):
+        modules = [build(part, args, target, target_host, name, binds, **more) for part in inputs]
+        if not modules:
+            raise InputError("build takes a schedule or a nest, or several nests, not none")
+        modules[0].others.update({module.name: module for module in modules[1:]})
+        return modules[0]
     f = lower(inputs, args, name, binds)
     if not wanted.runs_here:
         raise CompilerError(f"{name} was lowered, but nothing runs on {wanted.kind} here: build it for 'llvm'")

@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bound import dtypes
-from bound.declare import var
+from bound.declare import size_var, var
 from bound.operation import buffer_tensor
+from bound.scripted import Text
 from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.build import arithmetic, cast, const, logical, negation, select
-from bound.tir.calls import call_intrin
+from bound.tir.calls import ExternCall, call_extern, call_intrin, call_packed
+from bound.tir.opaque import IntFunction
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Value
-from bound.tir.walk import loaded_tensor
+from bound.tir.walk import loaded_tensor, substitute
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, as_expr
+from intset.expr.node import Cond, Expr, ShapeVar, as_expr
 from intset.expr.node import Var as Variable
 from intset.expr.range import Range
 from lowering.nest import ir
+from lowering.tvm.function import prim_func
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,25 +87,39 @@ def _divided(a: Any, b: Any, span: object = None) -> Any:
     return arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
 
 
+def _is_cast(x: Any) -> bool:
+    if isinstance(x, Expr) and x.op is ops.LOAD and isinstance(x.data, IntFunction):
+        return _is_cast(x.data.body)
+    return isinstance(x, (Expr, Cond, Value)) and x.op in (ops.CAST, CONVERT)
+
+
 def _is_integer_constant(x: Any) -> bool:
-    return isinstance(x, Expr) and (x.is_const or (x.op is ops.CAST and x.args[0].is_const))
+    is_typed = isinstance(x, Expr) and x.op is ops.CAST and x.args[0].is_const
+    return is_typed or (isinstance(x, (Expr, Cond)) and hasattr(x, "value"))
 
 
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
-    return call_intrin(dtype, str(op), *args)
+    name = str(op).removeprefix("tir.")
+    if name in ("call_extern", "call_pure_extern"):
+        return call_extern(dtype, *args)
+    return call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
 
 
 def _float(dtype: str, value: float, span: object = None) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"value of FloatImm must be a number, not {value!r}")
+    if not dtypes.is_float(dtype):
+        raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
     return const(build.as_float(value), dtype)
 
 
-def _load(producer: Tensor, indices: Any, span: object = None) -> Any:
+def _load(producer: Any, indices: Any, span: object = None) -> Any:
     return producer[tuple(indices)]
 
 
 def _is_call(x: Any) -> bool:
+    if isinstance(x, ExternCall):
+        return True
     if not isinstance(x, (Expr, Value)):
         return False
     return x.op is CALL or (x.op is ops.LOAD and loaded_tensor(x) is None)
@@ -129,6 +146,17 @@ def _refused(name: str) -> Callable[..., Any]:
     return make
 
 
+def declared(x: object) -> ir.Stmt | None:
+    """The storage or the name that a statement declares, or a sequence at its start: TVM nests the rest in it."""
+    first = x.stmts[0] if isinstance(x, ir.Seq) and x.stmts else x
+    return first if isinstance(first, (ir.Allocate, ir.Let)) else None
+
+
+def _evaluate(value: Any, span: object = None) -> ir.Stmt:
+    """The call as a statement; the value of an expression is dropped."""
+    return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
+
+
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
@@ -146,19 +174,27 @@ def _types() -> dict[str, NodeType]:
             _of_ops(ops.SELECT),
             lambda condition, true_value, false_value, span=None: select(condition, true_value, false_value),
         ),
-        "Cast": (_of_ops(ops.CAST, CONVERT), lambda dtype, value, span=None: cast(dtype, value)),
+        "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
-        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: str(value)),
+        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: Text(value)),
         "Call": (_is_call, _call),
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
-        "ProducerLoad": (lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None, _load),
+        **dict.fromkeys(
+            ("ProducerLoad", "BufferLoad", "Load"),
+            (lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None, _load),
+        ),
         "Var": (
             lambda x: isinstance(x, Variable) or (isinstance(x, Value) and x.op is PARAM),
             lambda name, dtype="int32", span=None: var(name, dtype),
         ),
+        "SizeVar": (
+            lambda x: isinstance(x, ShapeVar),
+            lambda name, dtype="int32", span=None: size_var(name, dtype),
+        ),
+        "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
         "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
-        "PrimFunc": (lambda x: isinstance(x, ir.Function), _refused("PrimFunc")),
+        "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
         "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
         "For": (lambda x: isinstance(x, ir.For), _for),
         "IfThenElse": (
@@ -167,10 +203,14 @@ def _types() -> dict[str, NodeType]:
         ),
         "BufferStore": (lambda x: isinstance(x, ir.Store), _store),
         "Store": (lambda x: isinstance(x, ir.Store), _store),
-        "SeqStmt": (lambda x: isinstance(x, ir.Seq), _sequence),
-        "Evaluate": (lambda x: isinstance(x, ir.Evaluate), _refused("Evaluate")),
-        "Allocate": (lambda x: isinstance(x, ir.Allocate), _refused("Allocate")),
-        "LetStmt": (lambda x: isinstance(x, ir.Let), _refused("LetStmt")),
+        "ProducerStore": (lambda x: isinstance(x, ir.Store), _store),
+        "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
+        "Evaluate": (lambda x: isinstance(x, ir.Evaluate) or (isinstance(x, ir.Stmt) and ir.is_empty(x)), _evaluate),
+        "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
+        "LetStmt": (
+            lambda x: isinstance(declared(x), ir.Let),
+            lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
+        ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
         "AttrStmt": (lambda x: False, _refused("AttrStmt")),
         "Block": (lambda x: False, _refused("Block")),

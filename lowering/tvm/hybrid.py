@@ -15,35 +15,52 @@ import ast
 import inspect
 import operator
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from bound.declare import extern
-from bound.tensor import Tensor
-from bound.tir import build
+from bound.itervar import IterVar, thread_axis
+from bound.operation import ComputeOp, buffer_tensor
+from bound.schedule import Schedule
+from bound.scripted import Text
+from bound.tensor import Tensor, element
+from bound.tir import build as terms
+from bound.tir import walk
 from bound.tir.calls import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
 from bound.tir.value import DIV
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Expr
-from lowering.nest.ir import Stmt
+from intset.expr.build import ceildiv
+from intset.expr.node import Cond, Expr, const
+from lowering.build.pipeline import with_tensors
+from lowering.interpreter import run
+from lowering.lower import lower
+from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
+from lowering.nest.walk import substitute
+from lowering.tvm import hybrid_runtime
+from lowering.tvm import hybrid_runtime as runtime
+from lowering.tvm.function import PrimFunc, as_prim_func
+from lowering.tvm.ir import load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
+from lowering.tvm.packed import PACKED
+from lowering.tvm.target import Target
 
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: lambda a, b: build.binary(ops.TRUNCDIV if _are_integers(a, b) else DIV, a, b),
+    ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if _are_integers(a, b) else DIV, a, b),
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.Eq: lambda a, b: build.binary(ops.EQ, a, b),
-    ast.NotEq: lambda a, b: build.binary(ops.NE, a, b),
-    ast.And: lambda a, b: build.all_of(a, b),
-    ast.Or: lambda a, b: build.any_of(a, b),
+    ast.Eq: lambda a, b: terms.binary(ops.EQ, a, b),
+    ast.NotEq: lambda a, b: terms.binary(ops.NE, a, b),
+    ast.And: lambda a, b: terms.all_of(a, b),
+    ast.Or: lambda a, b: terms.any_of(a, b),
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
 }
@@ -54,22 +71,37 @@ _LOOPS: Final = {
     "vectorize": "vectorize",
     "unroll": "unroll",
     "const_range": "unroll",
+    "bind": "bind",
 }
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     **FUNCTIONS,
     "abs": absolute,
     "likely": lambda c: c,
-    "max": lambda *v: build.fold(ops.MAX, "max", v),
-    "min": lambda *v: build.fold(ops.MIN, "min", v),
+    "max": lambda *v: terms.fold(ops.MAX, "max", v),
+    "min": lambda *v: terms.fold(ops.MIN, "min", v),
     "popcount": popcount,
     "power": power,
-    **{name: (lambda x, name=name: build.cast(name, x)) for name in ("float16", "float32", "float64")},
-    **{f"{u}int{b}": (lambda x, name=f"{u}int{b}": build.cast(name, x)) for u in ("", "u") for b in (8, 16, 32, 64)},
+    **{name: (lambda x, name=name: terms.cast(name, x)) for name in ("float16", "float32", "float64")},
+    **{f"{u}int{b}": (lambda x, name=f"{u}int{b}": terms.cast(name, x)) for u in ("", "u") for b in (8, 16, 32, 64)},
 }
 
 
 def _are_integers(*values: object) -> bool:
-    return all(build.is_integer(v) for v in values)
+    return all(terms.is_integer(v) for v in values)
+
+
+def _targets(node: ast.AST) -> list[str]:
+    """The names that a statement assigns."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _element(array: Any, index: Any) -> Any:
+    """The element at an index, of lists in lists too."""
+    if isinstance(array, (list, tuple)) and isinstance(index, tuple):
+        first = _element(array, index[0])
+        return _element(first, index[1:]) if len(index) > 1 else first
+    return array[int(index)] if isinstance(array, (list, tuple)) else array[index]
 
 
 class HybridReader:
@@ -78,12 +110,18 @@ class HybridReader:
     Attributes
     ----------
     names: what names mean: parameters, loops, local values; then globals of the function.
+    constants: the names that are assigned once; for an integer that no tensor holds such a name is the value itself.
     outputs: the tensors of `output_tensor`, in the order of `return`.
     """
 
-    def __init__(self, name: str, names: dict[str, Any], outer: Mapping[str, Any]) -> None:
-        self.name, self.names, self.outer = name, names, outer
-        self.ib = IRBuilder()
+    def __init__(
+        self, tree: ast.FunctionDef, names: dict[str, Any], outer: Mapping[str, Any], ib: IRBuilder | None = None
+    ) -> None:
+        self.name, self.names, self.outer = tree.name, names, outer
+        places = [t for node in ast.walk(tree) for t in _targets(node)]
+        self.constants = {name for name in places if places.count(name) == 1}
+        self.ib = IRBuilder() if ib is None else ib
+        self.is_inlined = ib is not None
         self.declared: dict[str, BufferVar] = {}
         self.buffers: dict[BufferVar, Buffer] = {}
         self.outputs: list[BufferVar] = []
@@ -112,10 +150,25 @@ class HybridReader:
         if kind is None or not isinstance(call, ast.Call) or not isinstance(stmt.target, ast.Name) or stmt.orelse:
             raise self.refuse(stmt)
         ends = [self.value(arg) for arg in call.args]
+        if kind == "bind":
+            self._bind(stmt, *ends)
+            return
         if len(ends) > 2:
             raise self.refuse(stmt)
+        if isinstance(call.func, ast.Name) and call.func.id == "const_range":
+            for k in range(*(int(end) for end in ends)):
+                self._scoped(stmt.body, {stmt.target.id: k})
+            return
         with self.ib.for_range(ends[0] if len(ends) == 2 else 0, ends[-1], stmt.target.id, kind=kind) as i:
             self._scoped(stmt.body, {stmt.target.id: i})
+
+    def _bind(self, stmt: ast.For, tag: str, extent: Any) -> None:
+        """A loop on the threads of a tag."""
+        assert isinstance(stmt.target, ast.Name)
+        axis = thread_axis((0, extent), tag)
+        with self.ib.new_scope():
+            self.ib.scope_attr(axis, "thread_extent", extent)
+            self._scoped(stmt.body, {stmt.target.id: axis})
 
     def _scoped(self, stmts: list[ast.stmt], more: Mapping[str, Any]) -> None:
         before = dict(self.names)
@@ -149,20 +202,30 @@ class HybridReader:
         """Declare a tensor, or a scalar in a storage of one element, which later assignments overwrite."""
         called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
         known = self.names.get(name)
-        if called in ("output_tensor", "allocate") and isinstance(value, ast.Call):
-            args = [self.value(arg) for arg in value.args]
-            dtype = args[1] if len(args) > 1 else "float32"
-            if called == "allocate":
-                self.names[name] = self.ib.allocate(dtype, args[0], name)
+        callee = self.outer.get(called)
+        if isinstance(callee, HybridScript) and isinstance(value, ast.Call):
+            self.names[name] = callee.inlined(self.ib, [self.value(arg) for arg in value.args])
+        elif called in ("output_tensor", "allocate") and isinstance(value, ast.Call):
+            given = [self.value(arg) for arg in value.args]
+            args = {**dict(zip(("shape", "dtype", "scope"), given, strict=False))}
+            args |= {str(word.arg): self.value(word.value) for word in value.keywords}
+            shape, dtype = args["shape"], args.get("dtype", "float32")
+            if called == "allocate" or self.is_inlined:
+                self.names[name] = self.ib.allocate(dtype, shape, name, str(args.get("scope", "")))
                 return
-            buffer = decl_buffer(args[0], dtype, name)
+            buffer = decl_buffer(shape, dtype, name)
             made = self.names[name] = self.ib.buffer_ptr(buffer)
             self.buffers[made] = buffer
         elif isinstance(known, BufferVar) and known.tensor.ndim == 0:
             known[()] = self.value(value)
         else:
-            e = build.operand(self.value(value), f"the value of {name}")
-            storage = self.names[name] = self.ib.allocate(build.dtype_of(e), (), name)
+            plain = self.value(value)
+            is_fixed = isinstance(plain, int) or (isinstance(plain, Expr) and not walk.input_tensors((plain,)))
+            if isinstance(plain, (list, tuple)) or (is_fixed and name in self.constants):
+                self.names[name] = plain
+                return
+            e = terms.operand(plain, f"the value of {name}")
+            storage = self.names[name] = self.ib.allocate(terms.dtype_of(e), (), name)
             storage[()] = e
 
     def _augassign(self, stmt: ast.AugAssign) -> None:
@@ -180,13 +243,19 @@ class HybridReader:
             storage[()] = new
 
     def _assert(self, stmt: ast.Assert) -> None:
-        if self.value(stmt.test) is not True:
+        cond = self.value(stmt.test)
+        message = self.value(stmt.msg) if stmt.msg is not None else ast.unparse(stmt.test)
+        if isinstance(cond, Cond):
+            self.ib.emit(Assert(cond, Text(message)))
+        elif cond is not True:
             raise self.refuse(stmt)
 
     def _return(self, stmt: ast.Return) -> None:
         parts = stmt.value.elts if isinstance(stmt.value, ast.Tuple) else [stmt.value]
         found = [self.names.get(part.id) for part in parts if isinstance(part, ast.Name)]
-        if len(found) != len(parts) or not all(isinstance(v, BufferVar) and v in self.buffers for v in found):
+        if len(found) != len(parts) or not all(isinstance(v, BufferVar) for v in found):
+            raise self.refuse(stmt)
+        if not self.is_inlined and not all(v in self.buffers for v in found):
             raise self.refuse(stmt)
         self.outputs = [v for v in found if isinstance(v, BufferVar)]
 
@@ -205,7 +274,7 @@ class HybridReader:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return tuple(self.value(part) for part in parts)
             case ast.Subscript(value=array, slice=index):
-                return self.value(array)[self.value(index)]
+                return _element(self.value(array), self.value(index))
             case ast.Attribute(value=array, attr="shape"):
                 base = self.value(array)
                 return base.tensor.extents if isinstance(base, BufferVar) else base.shape
@@ -221,64 +290,202 @@ class HybridReader:
             case ast.Compare(left=left, ops=kinds, comparators=others) if all(type(k) in _BINARY for k in kinds):
                 values = [self.value(left), *map(self.value, others)]
                 conds = [_BINARY[type(k)](a, b) for k, a, b in zip(kinds, values, values[1:], strict=False)]
-                return conds[0] if len(conds) == 1 else build.all_of(*conds)
+                return conds[0] if len(conds) == 1 else terms.all_of(*conds)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return -self.value(inner)
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return build.negation(self.value(inner))
+                return terms.negation(self.value(inner))
             case ast.IfExp(test=test, body=yes, orelse=no):
-                return build.select(self.value(test), self.value(yes), self.value(no))
+                return terms.select(self.value(test), self.value(yes), self.value(no))
             case ast.Call(func=ast.Attribute(value=inner, attr="astype"), args=[dtype]):
-                return build.cast(self.value(dtype), self.value(inner))
+                return terms.cast(self.value(dtype), self.value(inner))
             case ast.Call(func=ast.Name(id="len"), args=[inner]):
-                return len(self.value(inner))
+                array = self.value(inner)
+                return array.tensor.extents[0] if isinstance(array, BufferVar) else len(array)
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[above, below]):
+                return ceildiv(self.value(above), self.value(below))
+            case ast.Call(func=ast.Name(id="max_num_threads")):
+                target = Target.current()
+                return 1 if target is None or target.runs_here else target.max_num_threads
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in _CALLS:
                 return _CALLS[name](*map(self.value, args))
         raise self.refuse(node)
 
 
-def script(func: Callable[..., Any]) -> Callable[..., Any]:
+class HybridScript:
+    """A Python function read as an operation.
+
+    A call with tensors and numbers gives the tensors of its `return`; one with numpy arrays runs the function itself.
+
+    Attributes
+    ----------
+    func: the function.
+    tree: its syntax.
+    outer: what its free names mean.
+    """
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(func))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        self.func, self.tree = func, tree
+        self.outer = {**func.__globals__, **inspect.getclosurevars(func).nonlocals}
+        self.parameters = [arg.arg for arg in tree.args.args]
+        self.__globals__ = func.__globals__
+        self.__name__ = self.__qualname__ = func.__name__
+        self.__doc__ = func.__doc__
+
+    def _named(self, args: Sequence[Any]) -> dict[str, Any]:
+        if len(args) != len(self.parameters):
+            raise InputError(f"hybrid script {self.tree.name} takes {len(self.parameters)} arguments, not {len(args)}")
+        return dict(zip(self.parameters, args, strict=True))
+
+    def inlined(self, ib: IRBuilder, args: Sequence[Any]) -> BufferVar:
+        """Write the body into another nest; the answer is its storage."""
+        reader = HybridReader(self.tree, self._named(args), self.outer, ib)
+        reader.body(self.tree.body)
+        if len(reader.outputs) != 1:
+            raise InputError(f"hybrid script {self.tree.name} returns several tensors: no script calls it")
+        return reader.outputs[0]
+
+    def __call__(self, *args: Any) -> Any:
+        if any(type(arg).__name__ == "ndarray" for arg in args):
+            return hybrid_runtime.emulated(self.func)(*args)
+        given: dict[Tensor, Buffer] = {}
+        reader = HybridReader(self.tree, {}, self.outer)
+
+        def known(arg: Any) -> Any:
+            if isinstance(arg, (list, tuple)):
+                return [known(part) for part in arg]
+            if not isinstance(arg, Tensor):
+                return arg
+            if arg not in given:
+                given[arg] = decl_buffer(arg.extents, arg.dtype, arg.name)
+            return reader.ib.buffer_ptr(given[arg])
+
+        reader.names = {name: known(arg) for name, arg in self._named(args).items()}
+        reader.body(self.tree.body)
+        if not reader.outputs:
+            raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")
+        body, outs = reader.ib.get(), [reader.buffers[v] for v in reader.outputs]
+        computed = _computed(self.tree.name, body, outs, given)
+        if computed is not None:
+            return computed
+        made = extern(
+            [buffer.shape for buffer in outs],
+            list(given),
+            lambda *_: body,
+            name=self.tree.name,
+            dtype=[buffer.dtype for buffer in outs],
+            in_buffers=list(given.values()),
+            out_buffers=outs,
+        )
+        return list(made) if isinstance(made, tuple) else made
+
+
+def _computed(name: str, body: Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
+    """The tensor of a nest that stores each element of its only output once, in loops over its dimensions.
+
+    It is an operation as of `te.compute`, so its loops can be scheduled.
+    """
+    loops: list[For] = []
+    while isinstance(body, For) and body.kind is LoopKind.SERIAL:
+        loops.append(body)
+        body = body.body
+    if len(outs) != 1 or not loops or not isinstance(body, Store) or body.tensor is not buffer_tensor(outs[0]):
+        return None
+    whole = [(loop.range.min, loop.range.extent) for loop in loops] == [(const(0), e) for e in outs[0].shape]
+    in_order = [loop.var for loop in loops] == list(body.indices)
+    if not whole or not in_order or body.tensor in walk.input_tensors((body.value,)):
+        return None
+    axes = [IterVar(loop.range, loop.var.name) for loop in loops]
+    tensors = {buffer_tensor(buffer): tensor for tensor, buffer in given.items()}
+    value = walk.substitute(body.value, {loop.var: axis for loop, axis in zip(loops, axes, strict=True)})
+    read = walk.rewrite(value, on_load=lambda t, i: element(tensors[t], i) if t in tensors else None)
+    stored = read if terms.dtype_of(read) == outs[0].dtype else terms.cast(outs[0].dtype, read)
+    return ComputeOp(name, tuple(axes), (stored,)).output(0)
+
+
+def script(func: Callable[..., Any]) -> HybridScript:
     """Read a Python function as an operation: calls take tensors and numbers, and give the tensors of its `return`.
 
     Raises
     ------
-    InputError: the function leaves the subset; names the line's text.
+    InputError: at a call, the function leaves the subset; names the line's text.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(func))).body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    outer = {**func.__globals__, **inspect.getclosurevars(func).nonlocals}
-    parameters = [arg.arg for arg in tree.args.args]
+    return HybridScript(func)
 
-    def read(args: tuple[Any, ...], buffers: Mapping[str, Buffer]) -> tuple[HybridReader, Stmt]:
-        reader = HybridReader(tree.name, {}, outer)
-        for name, arg in zip(parameters, args, strict=True):
-            reader.names[name] = reader.ib.buffer_ptr(buffers[name]) if name in buffers else arg
-        reader.body(tree.body)
-        if not reader.outputs:
-            raise InputError(f"hybrid script {tree.name} returns no tensor of output_tensor")
-        return reader, reader.ib.get()
 
-    def call(*args: Any) -> Any:
-        if len(args) != len(parameters):
-            raise InputError(f"hybrid script {tree.name} takes {len(parameters)} arguments, not {len(args)}")
-        given = {name: arg for name, arg in zip(parameters, args, strict=True) if isinstance(arg, Tensor)}
-        buffers = {name: decl_buffer(t.extents, t.dtype, t.name) for name, t in given.items()}
-        reader, body = read(args, buffers)
-        outs = [reader.buffers[v] for v in reader.outputs]
-        shapes: list[tuple[Expr, ...]] = [buffer.shape for buffer in outs]
-        return extern(
-            shapes,
-            list(given.values()),
-            lambda *_: body,
-            name=tree.name,
-            dtype=[buffer.dtype for buffer in outs],
-            in_buffers=list(buffers.values()),
-            out_buffers=outs,
+class HybridModule:
+    """The nest of a schedule as a function of tensors, arrays and numbers, which is saved to and loaded from a file.
+
+    Attributes
+    ----------
+    name: the name of the nest.
+    """
+
+    def __init__(self, function: PrimFunc | None = None, order: Sequence[Any] = ()) -> None:
+        self.function, self.order = function, tuple(order)
+
+    @property
+    def name(self) -> str:
+        return self._loaded.name
+
+    @property
+    def _loaded(self) -> PrimFunc:
+        if self.function is None:
+            raise InputError("the module is empty: load(path) reads what save(path) wrote")
+        return self.function
+
+    def save(self, path: str) -> None:
+        """Write the nest to a file."""
+        Path(path).write_text(save_json((self._loaded, self.order)), encoding="utf-8")
+
+    def load(self, path: str) -> None:
+        """Read what `save` wrote."""
+        self.function, self.order = load_json(Path(path).read_text(encoding="utf-8"))
+
+    def get_source(self) -> str:
+        """The text of the nest."""
+        return str(self._loaded)
+
+    def __call__(self, *args: Any) -> Any:
+        """The outputs: tensors for tensors, numpy arrays for numpy arrays."""
+        f = self._loaded
+        if len(args) != len(self.order):
+            raise InputError(f"{f.name} takes {len(self.order)} arguments, not {len(args)}")
+        given = dict(zip(self.order, args, strict=True))
+        if not any(isinstance(arg, Tensor) for arg in args):
+            arrays = {p: a for p, a in given.items() if isinstance(p, Tensor)}
+            numbers = {p: a for p, a in given.items() if not isinstance(p, Tensor)}
+            import numpy as np
+
+            known = {e: const(n) for t, a in arrays.items() for e, n in zip(t.extents, np.shape(a), strict=True)}
+            known |= {p: const(n) for p, n in numbers.items()}
+            shapes = {t: [int(walk.substitute(e, known)) for e in t.extents] for t in f.outputs if t not in arrays}
+            arrays |= {t: np.zeros(shape, t.dtype) for t, shape in shapes.items()}
+            answer = run(f, arrays, numbers, PACKED, checked=False)
+            outputs = [answer[t.name] for t in shapes]
+            return outputs[0] if len(outputs) == 1 else outputs
+        inputs = {f.labels.get(p, p): a for p, a in given.items() if isinstance(p, Tensor)}
+        scalars = {p: terms.operand(a) for p, a in given.items() if not isinstance(p, Tensor)}
+        buffers = {p: decl_buffer(p.extents, p.dtype, p.name) for p in (*inputs, *f.outputs)}
+        body = seq(*(part for part in flat(f.body) if not isinstance(part, Assert)))
+        nest = substitute(with_tensors(body, {p: buffer_tensor(b) for p, b in buffers.items()}), scalars)
+        made = extern(
+            [tuple(walk.substitute(e, scalars) for e in t.extents) for t in f.outputs],
+            list(inputs.values()),
+            lambda *_: nest,
+            name=f.name,
+            dtype=[t.dtype for t in f.outputs],
+            in_buffers=[buffers[p] for p in inputs],
+            out_buffers=[buffers[t] for t in f.outputs],
         )
-
-    call.__name__ = call.__qualname__ = func.__name__
-    call.__doc__ = func.__doc__
-    return call
+        return list(made) if isinstance(made, tuple) else made
 
 
-__all__ = ["HybridReader", "script"]
+def build(sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func") -> HybridModule:
+    """The nest of a schedule as a function of its inputs that returns its outputs."""
+    return HybridModule(as_prim_func(lower(sch, [*inputs, *outputs], name=name)), inputs)
+
+
+__all__ = ["HybridModule", "HybridReader", "HybridScript", "build", "runtime", "script"]

@@ -56,10 +56,13 @@ class TvmFinder(MetaPathFinder, Loader):
         try:
             return import_module(here)
         except ModuleNotFoundError as error:
-            parent, _, name = spec.name.rpartition(".")
-            found = getattr(sys.modules.get(parent), name, None)
+            found: object = sys.modules[_HERE]
+            for name in here.removeprefix(f"{_HERE}.").split("."):
+                found = getattr(found, name, None)
             if found is None:
                 raise ImportError(f"{spec.name} is not here: docs/from-tvm.md lists what is there") from error
+            if isinstance(found, ModuleType):
+                return found
             holder = ModuleType(here)
             holder.__dict__.update({key: getattr(found, key) for key in dir(found) if key not in dir(object)})
             return holder

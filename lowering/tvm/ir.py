@@ -2,15 +2,80 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from bound.tir.value import Value
-from intset.expr.node import Node
-from intset.expr.range import Range
+from intset.errors import InputError
+from intset.expr import range as ranges
+from intset.expr.node import IntLike, Node, as_expr
 from lowering.nest.ir import Function, Stmt
 from lowering.passes import unique_names
 
-Array, Map = list, dict
+Array, Map = Sequence, Mapping
+container = SimpleNamespace(Array=Array, Map=Map)
+
+
+class _RangeType:
+    """`Range(begin, end)`, half-open, or `Range(extent)`; `isinstance` knows every range."""
+
+    def __call__(self, begin: IntLike, end: IntLike | None = None, span: object = None) -> ranges.Range:
+        low, high = (0, begin) if end is None else (begin, end)
+        first, last = as_expr(low, "begin of a range"), as_expr(high, "end of a range")
+        if first.is_const and last.is_const:
+            return ranges.Range(first, int(last) - int(first))
+        return ranges.Range(first, last if first.is_const and int(first) == 0 else last - first)
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, ranges.Range)
+
+    def from_min_extent(self, min_value: IntLike, extent: IntLike, span: object = None) -> ranges.Range:
+        """The range of `extent` numbers from `min_value` on."""
+        return ranges.Range(min_value, extent)
+
+    make_by_min_extent = from_min_extent
+
+
+Range = _RangeType()
+
+
+@dataclass(frozen=True)
+class PrimType:
+    """The type of a number."""
+
+    dtype: str
+
+
+@dataclass(frozen=True)
+class PointerType:
+    """The type of an address."""
+
+    element_type: PrimType
+    storage_scope: str = ""
+
+
+def save_json(node: object) -> str:
+    """A text from which `load_json` makes the object again; it holds a pickle."""
+    return json.dumps({"pickle": base64.b64encode(pickle.dumps(node)).decode("ascii")})
+
+
+def load_json(json_str: str) -> Any:
+    """The object of a text of `save_json`, with the trust that unpickling asks for.
+
+    Raises
+    ------
+    InputError: another text.
+    """
+    try:
+        text = json.loads(json_str)["pickle"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("load_json reads what save_json wrote here; JSON of TVM is not read") from error
+    return pickle.loads(base64.b64decode(text))  # the caller's own text
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
@@ -41,4 +106,15 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         raise ValueError(f"structurally different:\n{lhs}\nand\n{rhs}")
 
 
-__all__ = ["Array", "Map", "Range", "assert_structural_equal", "structural_equal"]
+__all__ = [
+    "Array",
+    "Map",
+    "PointerType",
+    "PrimType",
+    "Range",
+    "assert_structural_equal",
+    "container",
+    "load_json",
+    "save_json",
+    "structural_equal",
+]

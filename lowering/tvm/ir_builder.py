@@ -14,15 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from bound.itervar import IterVar
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
 from bound.tir.build import dtype_of, operand, truth_value
-from bound.tir.calls import Buffer, ExternCall, decl_buffer
-from bound.tir.value import Operand, Value, parameter
+from bound.tir.calls import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer
+from bound.tir.opaque import IntFunction
+from bound.tir.value import CALL, Operand, Value, parameter
 from intset.errors import InputError
 from intset.expr.node import Expr, Var, as_expr, const
 from intset.expr.range import Range
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
+from lowering.tvm.repetition import repeated
 
 _KINDS: Final = {
     "serial": LoopKind.SERIAL,
@@ -65,18 +68,34 @@ class BufferVar:
         return self
 
 
+def _passed(arg: object) -> object:
+    """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
+    if isinstance(arg, BufferPointer):
+        if not (arg.offset.is_const and int(arg.offset) == 0):
+            raise InputError(f"a call is given whole tensors, not {arg.buffer.name} from element {arg.offset}")
+        arg = arg.buffer
+    return buffer_tensor(arg) if isinstance(arg, Buffer) else arg.tensor if isinstance(arg, BufferVar) else arg
+
+
 class IRBuilder:
     """Builds a nest; see the module."""
 
     def __init__(self) -> None:
         self._open: list[list[Stmt]] = [[]]
+        self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
 
-    def emit(self, stmt: Stmt | ExternCall | Expr | Value) -> None:
-        """Append a statement, or a call of a Python function."""
+    def emit(self, stmt: Stmt | BufferStores | ExternCall | Expr | Value) -> None:
+        """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        if isinstance(stmt, BufferStores):
+            tensor = buffer_tensor(stmt.buffer)
+            stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
+        if isinstance(stmt, Expr) and isinstance(stmt.data, IntFunction):
+            stmt = stmt.data.body
+        if isinstance(stmt, Value) and stmt.op is CALL:
+            stmt = ExternCall("extern", str(stmt.data), stmt.args)
         if isinstance(stmt, ExternCall):
-            buffers = [a for a in stmt.args if isinstance(a, (Buffer, BufferVar))]
-            tensors = tuple(buffer_tensor(a) if isinstance(a, Buffer) else a.tensor for a in buffers)
-            args = tuple(buffer_tensor(a) if isinstance(a, Buffer) else getattr(a, "tensor", a) for a in stmt.args)
+            args = tuple(map(_passed, stmt.args))
+            tensors = tuple(a for a in args if isinstance(a, Tensor))
             stmt = Evaluate(ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
         if not isinstance(stmt, Stmt):
             raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
@@ -88,8 +107,16 @@ class IRBuilder:
         self._open.append(block)
         try:
             yield block
+            self._close_threads(block)
         finally:
             self._open.pop()
+
+    def _close_threads(self, block: list[Stmt]) -> None:
+        """Put what follows a thread's `scope_attr` in the block into the thread's loop."""
+        while self._threads and self._threads[-1][0] is block:
+            _, start, axis, extent = self._threads.pop()
+            kind = LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else LoopKind.THREAD
+            block[start:] = [For(axis, Range(0, extent), seq(*block[start:]), kind, axis.thread_tag)]
 
     @contextmanager
     def for_range(
@@ -144,10 +171,35 @@ class IRBuilder:
         """The condition itself; the hint is for code generation."""
         return expr
 
+    @contextmanager
+    def new_scope(self) -> Iterator[None]:
+        """A block of its own, at whose end the threads of its `scope_attr` end."""
+        with self._block() as block:
+            yield
+        self.emit(seq(*block))
+
+    @contextmanager
+    def while_loop(self, condition: Any) -> Iterator[None]:
+        """Repeat a block while a condition holds. It runs in Python: the nest calls `While`."""
+        with self._block() as block:
+            yield
+        self.emit(repeated(truth_value(condition), seq(*block)))
+
+    def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
+        """Access to a buffer of unknown size."""
+        return BufferVar(self, buffer_tensor(decl_buffer((Var(f"{name}.size"),), content_type, name)))
+
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
-        """Refuse threads and other attributes; hints without a meaning here are dropped."""
+        """The rest of the block runs on the threads of an axis; hints without a meaning here are dropped.
+
+        Raises
+        ------
+        InputError: threads of something else than a thread axis.
+        """
         if attr_key in ("thread_extent", "virtual_thread"):
-            raise InputError(f"scope_attr {attr_key} is not here: write the threads as loops (ib.for_range)")
+            if not isinstance(node, IterVar) or not node.thread_tag:
+                raise InputError(f"scope_attr {attr_key} takes a te.thread_axis, not {node!r}")
+            self._threads.append((self._open[-1], len(self._open[-1]), node, as_expr(value)))
 
     def get(self) -> Stmt:
         """The nest.
@@ -158,6 +210,7 @@ class IRBuilder:
         """
         if len(self._open) != 1:
             raise InputError("a block of the builder is still open")
+        self._close_threads(self._open[0])
         return seq(*self._open[0])
 
 

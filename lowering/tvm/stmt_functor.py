@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bound.tir import walk
+from bound.tir.build import operand
 from bound.tir.value import Value
 from intset.expr.node import Cond, Expr
-from lowering.nest.ir import Function, Stmt
-from lowering.nest.walk import folded, operands, rebuilt
+from lowering.nest.ir import Function, Seq, Stmt
+from lowering.nest.walk import folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
-from lowering.tvm.expressions import TYPES
+from lowering.tvm.expressions import TYPES, declared
 
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
@@ -21,12 +22,17 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
             fvisit(node)
         return
 
-    def visit(part: Stmt, _: Sequence[None]) -> None:
-        for operand in operands(part):
-            post_order_visit(operand, fvisit)
-        fvisit(part)
+    root = stmt.body if isinstance(stmt, Function) else stmt
+    begun = (part for part in statements(root) if isinstance(part, Seq))
+    leading = {first for first in map(declared, begun) if first is not None}  # visited with their sequences
 
-    folded(stmt.body if isinstance(stmt, Function) else stmt, visit)
+    def visit(part: Stmt, _: Sequence[None]) -> None:
+        for value in operands(part):
+            post_order_visit(value, fvisit)
+        if part not in leading:
+            fvisit(part)
+
+    folded(root, visit)
 
 
 def ir_transform(
@@ -56,9 +62,10 @@ def ir_transform(
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
+    values = {var: operand(value) for var, value in vmap.items()}
     if isinstance(node, Stmt):
-        return substituted(node, dict(vmap))
-    return walk.substitute(node, dict(vmap))
+        return substituted(node, values)
+    return walk.substitute(operand(node), values)
 
 
 __all__ = ["ir_transform", "post_order_visit", "substitute"]

@@ -8,17 +8,16 @@ from typing import Any, NoReturn
 from bound import te as tensor
 from bound.declare import var as declared_var
 from bound.schedule import create_schedule
+from bound.schedule.layouts import AXIS_SEPARATOR
 from bound.te import *
-from bound.te import schedule
 from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter
 from bound.tir.build import operand
 from bound.tir.calls import FUNCTIONS
 from bound.tir.value import ValueLike
 from lowering.nest.ir import Function
 from lowering.tvm import hybrid
+from lowering.tvm import te_schedule as schedule  # type: ignore[no-redef]  # the star import brings the exact one
 from lowering.tvm.building import lower
-
-AXIS_SEPARATOR = "axis_separator"
 
 
 def var(  # type: ignore[no-redef]  # the star import brings the one that is no size

@@ -6,6 +6,8 @@ import unittest
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from lowering.tvm.arith import Analyzer
+from lowering.tvm.ir import structural_equal
 from lowering.tvm.nd import Device, cpu, device
 from lowering.tvm.target import Target
 
@@ -19,6 +21,12 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     left, right = np.asarray(actual), np.asarray(desired)
     np.testing.assert_equal(left.shape, right.shape)
     np.testing.assert_allclose(left, right, rtol=rtol, atol=atol, verbose=True)
+
+
+def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
+    """Raise `AssertionError` unless two expressions are the same, or proved equal."""
+    if not structural_equal(lhs, rhs) and not Analyzer().can_prove_equal(lhs, rhs):
+        raise AssertionError(f"not proved equal: {lhs} and {rhs}")
 
 
 def device_enabled(target: object) -> bool:

@@ -10,17 +10,26 @@ from bound import tir as values
 from bound.te import prod, sum
 from bound.tir import *
 from bound.tir.build import cast
-from bound.tir.calls import Buffer, call_intrin, decl_buffer
+from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
 from bound.tir.reduce import max_of, min_of
+from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
+from lowering.nest.ir import LoopKind
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 from lowering.tvm.layouts import bijective_layout, layout
 
 globals().update(TYPES)  # the table is the list of classes
+ForKind = SimpleNamespace(
+    SERIAL=LoopKind.SERIAL,
+    PARALLEL=LoopKind.PARALLEL,
+    VECTORIZED=LoopKind.VECTORIZED,
+    UNROLLED=LoopKind.UNROLLED,
+    THREAD_BINDING=LoopKind.THREAD,
+)
+expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
-expr = SimpleNamespace(**TYPES)  # TVM's modules of these names
 _ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
 generic = SimpleNamespace(
     __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
@@ -31,6 +40,13 @@ generic = SimpleNamespace(
     floordiv=operator.floordiv,
     cast=lambda value, dtype, span=None: cast(dtype, value),
 )
+
+
+def const(value: Any, dtype: str | None = None, span: object = None) -> Any:  # type: ignore[no-redef]
+    """A constant; of a type such as "float32x4", one in every lane."""
+    element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
+    one = values.const(value, element_type)
+    return Vector((one,) * count, str(element_type)) if count > 1 else one
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -70,12 +86,14 @@ __all__ = [
     *values.__all__,
     *TYPES,
     "Buffer",
+    "ForKind",
     "IndexMap",
     "add",
     "bijective_layout",
     "call_llvm_intrin",
     "call_llvm_pure_intrin",
     "cast",
+    "clz",
     "decl_buffer",
     "expr",
     "generic",

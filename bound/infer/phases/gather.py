@@ -171,16 +171,23 @@ def gather_bound(
         is_cut = any(form.is_const for form in side.extents())
         is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and is_cut)
         bounds.ranges[iv] = _root_range(env, bounds, k, iv, is_uniform, iv in threaded, shape[k])
-        number = started(bounds, iv, threads) if iv in threaded and threads else None
-        has = simple.number(as_expr(bounds.ranges[iv].extent))
-        if number is not None and has is not None and has < number:
-            bounds.ranges[iv] = Range(bounds.ranges[iv].min, number)
-            bounds.widened.add(iv)
+        if iv in threaded:
+            _start_threads(bounds, iv, threads)
     for iv in op.root_iter_vars:
         if iv not in bounds.sides:
             assert iv.dom is not None
             domain = bounds.ranges.setdefault(iv, iv.dom)
             bounds.sides[iv] = span(env, domain)
+            if iv in threaded:
+                _start_threads(bounds, iv, threads)
+
+
+def _start_threads(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> None:
+    """Widen the range of a root axis on more threads than it has iterations."""
+    count, has = started(bounds, root, threads), simple.number(as_expr(bounds.ranges[root].extent))
+    if count is not None and has is not None and has < count:
+        bounds.ranges[root] = Range(bounds.ranges[root].min, count)
+        bounds.widened.add(root)
 
 
 def _is_nothing(footprint: Footprint) -> bool:

@@ -343,10 +343,50 @@ def test_storage_of_a_thread_filled_outside_of_its_loop_serves_every_thread() ->
 
 def test_a_declared_thread_extent_is_checked() -> None:
     c, d, s = two()
-    s[d].bind(d.op.axis[1], te.thread_axis((0, 32), "threadIdx.x"))
-    with pytest.raises(ScheduleError, match=r"stage D: j runs on threadIdx.x with extent 16, .* 32 .* declared"):
+    s[d].bind(d.op.axis[1], te.thread_axis((0, 8), "threadIdx.x"))
+    with pytest.raises(ScheduleError, match=r"stage D: j runs on threadIdx.x with extent 16, .* 8 .* declared"):
         infer_bound(s)
     assert c is not d
+
+
+def test_more_threads_than_work_set_the_range() -> None:
+    """Of an axis, of a reduction, and of a stage in a loop; threads without work do nothing."""
+    a = te.placeholder((6, 28), name="A")
+    b_ = te.compute((6, 28), lambda i, j: a[i, j] + 1, name="B")
+    k = te.reduce_axis((0, 28), "k")
+    c = te.compute((6,), lambda i: te.sum(b_[i, k], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    thread = te.thread_axis((0, 32), "threadIdx.x")
+    s[b_].set_scope("shared")
+    s[b_].compute_at(s[c], c.op.axis[0])
+    s[b_].bind(b_.op.axis[1], thread)
+    s[c].bind(k, thread)
+    b = infer_bound(s)
+    assert int(b[b_.op.axis[1]].extent) == int(b[k].extent) == 32
+    assert b.computed(b_).count_total() == 6 * 28
+    check(b)
+
+
+def test_private_storage_of_another_stage_is_filled_by_its_thread() -> None:
+    """A stage in local memory beside its reader, whose loop is on threads: each thread keeps its own element."""
+    a = te.placeholder((64,), name="A")
+    b_ = te.compute((64,), lambda i: a[i] + 1, name="B")
+    c = te.compute((64,), lambda i: b_[i] * 2, name="C")
+    d = te.compute((64,), lambda i: c[i] + c[63 - i], name="D")
+    s = te.create_schedule(d.op)
+    outer, inner = s[d].split(d.op.axis[0], 16)
+    thread = te.thread_axis("threadIdx.x")
+    s[d].bind(inner, thread)
+    s[c].set_scope("shared")
+    s[c].compute_at(s[d], outer)
+    far, near = s[c].split(c.op.axis[0], 16)
+    s[c].bind(near, thread)
+    s[b_].set_scope("local")
+    s[b_].compute_at(s[d], outer)
+    b = infer_bound(s)
+    assert int(b.allocated(b_)[0].extent) == 1
+    check(b)
+    assert far is not near
 
 
 def test_conditions_narrow_what_is_needed() -> None:

@@ -16,7 +16,7 @@ from lowering.tvm.installing import TvmFinder, install
 from lowering.tvm.outside import NOT_HERE
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
-NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ")]
+NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
 CHANGED = (
     TEXT.replace("import tvm.testing\n", "")
     .replace("import tvm\n", "import lowering.tvm as tvm\n")

@@ -1,0 +1,109 @@
+"""`tir.PrimFunc`: a loop nest as scripts ask for it, by its name in a module, with TVM's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bound.operation import buffer_tensor
+from bound.tensor import Tensor
+from bound.tir.calls import Buffer
+from bound.tir.value import Value
+from intset.errors import InputError
+from intset.expr.node import Var
+from intset.expr.printer import shown
+from lowering.build.function import shape_asserts, sizes_of
+from lowering.nest.ir import Function, Stmt, Store, flat, seq, with_fields
+from lowering.nest.walk import calls, statements
+from lowering.passes import name_minima, rebase
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrimFunc(Function):
+    """A function that is also the module that holds it: `lower(...)["main"]` is the function itself.
+
+    Attributes
+    ----------
+    attributes: what `with_attr` added.
+    """
+
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: object) -> PrimFunc:
+        if str(name) not in (self.name, "main", "default_function"):
+            raise InputError(f"the module has the function {self.name}, not {shown(name)}")
+        return self
+
+    @property
+    def functions(self) -> dict[str, PrimFunc]:
+        """The functions of the module, by name."""
+        return {self.name: self}
+
+    @property
+    def buffer_map(self) -> dict[Tensor, Tensor]:
+        """Each tensor among the parameters."""
+        return {tensor: tensor for tensor in self.params}
+
+    @property
+    def attrs(self) -> Mapping[str, Any] | None:
+        """The attributes; `None` without any."""
+        return self.attributes or None
+
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+        """The function with more attributes."""
+        more = {key: value} if isinstance(key, str) else dict(key)
+        return with_fields(self, attributes={**self.attributes, **more})
+
+
+def as_prim_func(f: Function) -> PrimFunc:
+    """A function with TVM's fields."""
+    if isinstance(f, PrimFunc):
+        return f
+    made: PrimFunc = object.__new__(PrimFunc)
+    stored = _stored(f.body)
+    outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}})
+    return made
+
+
+def _stored(body: Stmt) -> set[Tensor]:
+    stores = {s.tensor for s in statements(body) if isinstance(s, Store)}
+    return stores | {t for call in calls(body) for t in call.writes}
+
+
+def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> PrimFunc:
+    """A function of its parameters and its body.
+
+    Parameters
+    ----------
+    params: tensors, buffers and variables, in the order of calls.
+    body: the nest; it starts at the shapes' checks that the answer has in front of it.
+    """
+    found = [buffer_tensor(p) if isinstance(p, Buffer) else p for p in params]
+    for k, param in enumerate(found):
+        if not isinstance(param, (Tensor, Var, Value)):
+            raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
+    tensors = tuple(p for p in found if isinstance(p, Tensor))
+    stored = _stored(body)
+    sizes, scalars = sizes_of(tensors, body)
+    asked = tuple(p for p in found if isinstance(p, Var))
+    values = tuple(p for p in found if isinstance(p, Value))
+    f = Function(
+        "main",
+        tensors,
+        tuple(t for t in tensors if t in stored),
+        tuple(dict.fromkeys((*asked, *sizes))),
+        tuple(dict.fromkeys((*values, *scalars))),
+        body,
+        labels={p.name: p for p in tensors},
+    )
+    checks = [check for check in shape_asserts(f, {}) if check.message not in _messages(body)]
+    return as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body)))))
+
+
+def _messages(body: Stmt) -> set[str]:
+    return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
+
+
+__all__ = ["PrimFunc", "as_prim_func", "prim_func"]

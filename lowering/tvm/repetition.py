@@ -1,0 +1,64 @@
+"""`while_loop` of a builder: a call of a Python function that repeats a nest on the tensors it touches."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor
+from bound.tir.calls import ExternCall
+from bound.tir.value import Operand
+from intset.expr.node import Cond, Var, const
+from lowering.interpreter import run
+from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
+from lowering.nest.walk import calls, free_variables, statements, touched
+from lowering.tvm.packed import PACKED
+
+_NUMBERS: Final = itertools.count()
+
+
+class While:
+    """Runs `body` as often as `cond` holds before it.
+
+    Attributes
+    ----------
+    function: one round; it stores in `flag` whether there was one.
+    """
+
+    def __init__(self, cond: Operand, body: Stmt) -> None:
+        self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
+        own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
+        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))  # type: ignore[arg-type]
+        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
+        self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
+        self.writes = tuple(dict.fromkeys(self._written(body)))
+        outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
+        self.function = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
+
+    def _written(self, body: Stmt) -> list[Tensor]:
+        stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
+        return [*stores, *(t for call in calls(body) for t in call.writes)]
+
+    def __call__(self, *args: Any) -> None:
+        import numpy as np
+
+        count = len(self.tensors)
+        arrays = {t: getattr(a, "data", a) for t, a in zip(self.tensors, args[:count], strict=True)}
+        numbers = dict(zip(self.variables, args[count:], strict=True))
+        flag = np.ones(1, "int32")
+        while flag[0]:
+            flag[0] = 0
+            run(self.function, {**arrays, self.flag: flag}, numbers, PACKED)
+
+
+def repeated(cond: Cond | Any, body: Stmt) -> Evaluate:
+    """The statement that repeats `body` while `cond` holds."""
+    loop = While(cond, body)
+    name = f"while.{next(_NUMBERS)}"
+    PACKED[name] = loop
+    call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
+    return Evaluate(call, loop.tensors, loop.writes)
+
+
+__all__ = ["While", "repeated"]
