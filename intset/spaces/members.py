@@ -1,4 +1,12 @@
-"""The members of a space: independent factors of names, each with its diagram; counted, listed and found by number."""
+"""The members of a space: independent factors of names, each with its diagram; counted, listed and found by number.
+
+Values that no condition allows are dropped before anything is joined: propagation to a fixed point.
+
+A condition over few candidates is evaluated at all of them, so each value that is left has a support. Of a larger one
+the linear tier refutes values from both ends of a list.
+
+Members in the order of the names: as nested loops over the values list them, the first name outermost.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +19,240 @@ from typing import Final
 import numpy as np
 
 from intset.budgets import SPACE_BLOCK
+from intset.context import Context
 from intset.errors import CountError
-from intset.expr.node import Cond, Var
+from intset.expr.node import Cond, Var, truth
+from intset.expr.range import Range
 from intset.spaces.axes import SpaceAxis
 from intset.spaces.diagram import Diagram, Trials, built, gathered
 from intset.spaces.join import Columns, JoinStep, ValueTable, ordered
-from intset.spaces.listing import NameOrder
-from intset.spaces.narrowing import contradicting, narrowed
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
+
+_KEY_BITS = 62
+_TABLE = 1 << 16  # numbers between the least and the greatest value, so that places are looked up in a table
+_VALUE_PARTS = 16  # into how many the values of a name are divided where the members are too many
+
+
+class NameOrder:
+    """The order of the names, and of the values of each.
+
+    Parameters
+    ----------
+    columns: the values of each name, in the order in which they were given; the first name varies slowest.
+    """
+
+    def __init__(self, columns: Mapping[Var, Array]) -> None:
+        self.values = dict(columns)
+        self.number = {var: k for k, var in enumerate(columns)}
+        self._tables: dict[Var, tuple[int, Array]] = {}
+        self._sorted: dict[Var, tuple[Array, Array]] = {}
+
+    def places(self, var: Var, column: Array) -> Array:
+        """Of each number of a column, its place among the values of a name."""
+        values = self.values[var]
+        if var not in self._tables and var not in self._sorted:
+            low, high = int(values.min()), int(values.max())
+            if high - low < _TABLE:
+                table = np.zeros(high - low + 1, np.int64)
+                table[(values - low).astype(np.int64)] = np.arange(len(values))
+                self._tables[var] = low, table
+            else:
+                ranked = np.argsort(values, kind="stable")
+                self._sorted[var] = values[ranked], ranked
+        if var in self._tables:
+            low, table = self._tables[var]
+            found: Array = table[(column - low).astype(np.int64, copy=False)]
+        else:
+            ascending, ranked = self._sorted[var]
+            found = ranked[np.searchsorted(ascending, column)]
+        return found
+
+    def sorted(self, columns: Columns) -> Columns:
+        """Distinct rows in order."""
+        size = len(next(iter(columns.values())))
+        ranked = sorted((var for var in columns if len(self.values[var]) > 1), key=self.number.__getitem__)
+        if size < 2 or not ranked:
+            return columns
+        bits = [(len(self.values[var]) - 1).bit_length() for var in ranked]
+        if sum(bits) > _KEY_BITS:
+            rows = np.lexsort([self.places(var, columns[var]) for var in reversed(ranked)])
+            return {var: column[rows] for var, column in columns.items()}
+        key = np.zeros(size, np.int64)
+        for var, width in zip(ranked, bits, strict=True):
+            key <<= width
+            key |= self.places(var, columns[var])
+        if (key[1:] > key[:-1]).all():
+            return columns
+        key.sort()
+        found = {var: column for var, column in columns.items() if len(self.values[var]) < 2}
+        for var, width in zip(reversed(ranked), reversed(bits), strict=True):
+            found[var] = self.values[var][key & ((1 << width) - 1)]
+            key >>= width
+        return found
+
+    def listed(self, factors: Sequence[Factor]) -> Columns:
+        """All rows of a product of factors in order."""
+        columns: Columns = {}
+        size = 1
+        for together in self._interleaved(factors):
+            own: Columns = {}
+            number = 1
+            for factor in together:
+                own = _times(own, number, factor.rows(), factor.count)
+                number *= factor.count
+            columns = _times(columns, size, self.sorted(own), number)
+            size *= number
+        return columns
+
+    def _interleaved(self, factors: Sequence[Factor]) -> list[list[Factor]]:
+        """Factors in groups whose names follow one another, each group as small as possible."""
+        spans = []
+        for k, factor in enumerate(factors):
+            numbers = [self.number[var] for var in factor.variables]
+            spans.append((min(numbers), max(numbers), k))
+        groups: list[list[Factor]] = []
+        end = -1
+        for low, high, k in sorted(spans):
+            if low > end:
+                groups.append([])
+            groups[-1].append(factors[k])
+            end = max(end, high)
+        return groups
+
+    def blocks(self, factors: Sequence[Factor], limit: int) -> Iterator[tuple[int, Columns]]:
+        """All rows of a product of factors in order, in blocks of at most about `limit` rows with their numbers.
+
+        Where these are too many, or too many to count soon, the values of the first names are divided.
+        """
+        waiting = [(tuple(factors), 0)]
+        while waiting:
+            parts, first = waiting.pop()
+            counts = [factor.count_soon for factor in parts]
+            if 0 in counts:
+                continue
+            total = None if None in counts else prod(count for count in counts if count is not None)
+            if total is not None and total <= limit:
+                yield total, self.listed(parts)
+                continue
+            var, k, source = self._open(parts, first)
+            if var is None:
+                if total := prod(factor.count for factor in parts):
+                    yield total, self.listed(parts)
+                continue
+            places = self.places(var, source)
+            taken = np.unique(places)
+            for some in reversed(np.array_split(taken, min(_VALUE_PARTS, len(taken)))):
+                part = parts[k].holding(var, self.values[var][some])
+                waiting.append(((*parts[:k], part, *parts[k + 1 :]), self.number[var]))
+
+    def _open(self, factors: Sequence[Factor], first: int) -> tuple[Var | None, int, Array]:
+        """The first name with several values, from a number on, with the place of its factor and its values there."""
+        owner = {var: k for k, factor in enumerate(factors) for var in factor.variables}
+        for var in list(self.number)[first:]:
+            if var in owner:
+                column = factors[owner[var]].column(var)
+                if len(column) > 1 and not (column == column[0]).all():
+                    return var, owner[var], column
+        return None, 0, np.zeros(0, np.int64)
+
+
+def _times(columns: Columns, size: int, more: Columns, number: int) -> Columns:
+    """The product of rows, the first ones varying slowest."""
+    if size == 1 and not columns:
+        return more
+    slow = {var: np.repeat(column, number) for var, column in columns.items()} if number > 1 else columns
+    return slow | ({var: np.tile(column, size) for var, column in more.items()} if size > 1 else more)
+
+
+_ROUNDS = 8  # of all conditions; a superset is left where more would be needed
+
+
+def narrowed(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> Columns:
+    """The columns without values that a condition excludes; all are empty where one is.
+
+    Guarantee: every member of the space has its values in the answer.
+    """
+    left = dict(columns)
+    waiting = list(conditions)
+    for _ in range(_ROUNDS):
+        changed: set[Var] = set()
+        for cond in waiting:
+            for var, column in _by(cond, left).items():
+                if len(column) < len(left[var]):
+                    left[var] = column
+                    changed.add(var)
+            if not all(map(len, left.values())):
+                return {var: column[:0] for var, column in left.items()}
+        waiting = [cond for cond in conditions if not changed.isdisjoint(cond.free_vars())]
+        if not waiting:
+            break
+    return left
+
+
+def _by(cond: Cond, columns: Columns) -> Columns:
+    """The columns of one condition's variables without values that it excludes."""
+    variables = cond.free_vars()
+    own = {var: columns[var] for var in variables}
+    if not variables:
+        kept = bool(to_numpy(cond, {})({}))
+        return {} if kept else {var: column[:0] for var, column in columns.items()}
+    if prod(map(len, own.values())) <= SPACE_BLOCK:
+        grid = np.meshgrid(*own.values(), indexing="ij", sparse=True)
+        holds = to_numpy(cond, ends_of(own))(dict(zip(variables, grid, strict=True)))
+        holds = np.broadcast_to(holds, tuple(map(len, own.values())))
+        axes = range(len(variables))
+        return {
+            var: own[var][holds.any(axis=tuple(other for other in axes if other != k))]
+            for k, var in enumerate(variables)
+        }
+    for var in variables:
+        own[var] = _shaved(cond, own, var)
+    return own
+
+
+def _shaved(cond: Cond, columns: Columns, var: Var) -> Array:
+    """The column of one variable without values at its ends that the linear tier refutes."""
+    values = np.unique(columns[var])
+    low = _refuted_head(cond, columns, var, values)
+    high = len(values) - _refuted_head(cond, columns, var, values[::-1])
+    if low >= high:
+        return columns[var][:0]
+    column: Array = columns[var]
+    kept: Array = column[(column >= values[low]) & (column <= values[high - 1])]
+    return kept
+
+
+def _refuted_head(cond: Cond, columns: Columns, var: Var, values: Array) -> int:
+    """How many of the values at the head of a list are refuted together."""
+    if not _refuted(cond, columns, var, values[:1]):
+        return 0
+    least, most = 1, len(values)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if _refuted(cond, columns, var, values[:middle]):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _refuted(cond: Cond, columns: Columns, var: Var, values: Array) -> bool:
+    ends = ends_of({**columns, var: values})
+    ctx = Context({v: Range(low, high - low + 1) for v, (low, high) in ends.items()})
+    return ctx.canonical(cond) is truth(False)
+
+
+def contradicting(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> tuple[Cond, ...]:
+    """Conditions that together leave some name no value, none of them without need; empty if that is not found."""
+    if all(map(len, narrowed(columns, conditions).values())):
+        return ()
+    needed = list(conditions)
+    for cond in conditions:
+        fewer = [other for other in needed if other is not cond]
+        if not all(map(len, narrowed(columns, fewer).values())):
+            needed = fewer
+    return tuple(needed)
+
 
 SPACE_SOON: Final = 1 << 24  # candidates that are tried to list some members; beyond, the values of a name are divided
 

@@ -7,9 +7,8 @@ The alternatives of a stage:
   an unread element could do harm in the stage or its producers: integer division by a variable, host calls, accesses
   outside a tensor.
 - nests (`NESTS`): guards, loop ends, a nest per piece, or index set splitting.
-- storage: plain, or compact with strides folded out (`bound.infer.answers.compact`) or with axes of fused loops as one
-  (`bound.infer.answers.flat`). Compact storage touches less memory and makes neighbours adjacent, at the price of index
-  arithmetic.
+- storage: plain, or compact (`bound.infer.answers.compact`) with strides folded out or with axes of fused loops as one.
+  Compact storage touches less memory and makes neighbours adjacent, at the price of index arithmetic.
 
 Nests are priced by the model of `lowering.forms.model` after index set splitting, as C has them. Stages attached to one
 another share loops and take the same form of nest; other stages choose independently. Since boxes enlarge the boxes of

@@ -1,4 +1,7 @@
-"""`parse_nest`: a nest from its text, as `printer.py` writes it."""
+"""`parse_nest`: a nest from its text, as `printer.py` writes it.
+
+Coordinates of the elements that a storage with steps holds, as `start + sum(steps[k] * places[k])`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError
-from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const
+from intset.expr import ops
+from intset.expr.dag import opaque_terms, postorder
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, constant_value
 from intset.expr.parser import tokens_of
 from intset.expr.range import Range
-from lowering.nest.coordinates import start_and_steps
 from lowering.nest.ir import (
     ABOVE,
     Allocate,
@@ -37,6 +40,31 @@ from lowering.nest.lines import ParsedLine, Part, lines_of
 from lowering.nest.operands import OperandReader, Untyped, typed
 from lowering.nest.text import range_between
 from lowering.nest.walk import statements
+
+
+def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
+    """The start and the steps of a coordinate, one for each place; `None` if it is no such sum as written."""
+    steps = [0] * len(places)
+    numbers = {place: k for k, place in enumerate(places)}
+
+    def term(e: Expr) -> tuple[int, int] | None:
+        if e.op is ops.MUL and e.args[0] in numbers and (factor := constant_value(e.args[1])) is not None:
+            return numbers[e.args[0]], factor
+        return (numbers[e], 1) if isinstance(e, Var) and e in numbers else None
+
+    while True:
+        if (whole := term(coordinate)) is not None:
+            steps[whole[0]] += whole[1]
+            coordinate = const(0)
+            break
+        if coordinate.op not in (ops.ADD, ops.SUB) or (last := term(coordinate.args[1])) is None:
+            break
+        steps[last[0]] += last[1] if coordinate.op is ops.ADD else -last[1]
+        coordinate = coordinate.args[0]
+    if any(node in numbers for node in postorder((coordinate,))):
+        return None
+    return coordinate, tuple(steps)
+
 
 _KINDS: Final = {str(kind): kind for kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)}
 _PROVED: Final = "proved"

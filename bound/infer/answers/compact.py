@@ -10,22 +10,27 @@ coordinates `t` identify the elements, and their bounding box is allocated: `T[2
 - Joint coordinates cost index arithmetic. For constant extents they must save a quarter of all places, or half if the
   lattice is full. For symbolic extents no axis may be provably longer than in plain storage; else the lattice is made
   denser in that direction, down to plain storage.
+
+Flat storage: axes over which fused loops run as one are one axis of the storage.
+
+The bounding box of a run of the flattened tensor is almost the tensor. In flat coordinates (`fused_axes.py`) it is an
+interval, and its places are the loop variables below the outer loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from itertools import combinations, permutations
 from typing import Final
 
-from bound.infer.answers.flat import flat_storage
 from bound.infer.answers.storage import FORMS, Storage, fold_axes, fold_window, places_of, plain, window
 from bound.infer.footprints.box import guarded
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
+from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
 from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.operation import ComputeOp, PlaceholderOp
@@ -41,6 +46,69 @@ from intset.expr.range import Range
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
 from intset.regions.derived import has_select
+
+
+def flat_storage(
+    state: InferenceState,
+    bounds: StageBounds,
+    tensor: Tensor,
+    axis: Callable[[int], Range],
+    most: Callable[[], Storage],
+) -> Storage | None:
+    """The storage with the axes of one nest of fused loops as one axis; `None` where that does not pay.
+
+    It pays where the loops compute an interval of required elements, which is indexed by the loops then and which no
+    box in coordinates of the tensor is shorter than; else from a quarter of the places saved on.
+
+    Guarantee: injective on the tensor, and every computed element has a place.
+
+    Parameters
+    ----------
+    axis: the range of an axis of plain storage.
+    most: the plain storage.
+    """
+    if not isinstance(bounds.op, ComputeOp):
+        return None
+    best = None
+    for axes in fused_axes(state, bounds, tensor):
+        footprint = flat_image(state, bounds, tensor, axes)
+        try:
+            storage = _flattened(state, bounds, tensor, axes, footprint, axis)
+        except BudgetError:  # no ends: loops that overrun the tensor leave no other box
+            continue
+        if bounds.stays_inside and bounds.region.box is None and footprint.box is not None:
+            return storage
+        if _pays(state, storage, best or most()):
+            best = storage
+    return best
+
+
+def _flattened(
+    state: InferenceState,
+    bounds: StageBounds,
+    tensor: Tensor,
+    axes: FlatAxes,
+    footprint: Footprint,
+    axis: Callable[[int], Range],
+) -> Storage:
+    env, first, shape = state.env, axes.dims[0], axes.shape(state.sizes.shape(tensor))
+    start = footprint.hull(env).sides[first].range().min
+    run = Range(start, max_extent(env, footprint, first, bounds.fixed, shape[first]))
+    ranges = [run if k == first else Range(0, 1) if k in axes.dims else axis(k) for k in range(tensor.ndim)]
+    return replace(plain(ranges), flat=axes)
+
+
+def _pays(state: InferenceState, storage: Storage, best: Storage) -> bool:
+    """Whether a quarter of the places is saved, since a joint coordinate costs index arithmetic."""
+    few, many = places_of(storage), places_of(best)
+    if few is not None and many is not None:
+        return few <= many * 3 // 4
+    env = state.env
+    a, b = (env.form(reduce(simple.mul, (as_expr(r.extent) for r in one.ranges))) for one in (storage, best))
+    if env.bounds(a)[1] is not None and env.bounds(b)[1] is None:
+        return True
+    return not a.same(b) and env.is_nonneg(b.minus(a))
+
 
 COMPACT: Final = 1_000_000  # operations of the domain, for one lattice
 SHEAR: Final = 100_000  # operations of the domain for one shear

@@ -1,7 +1,7 @@
 """Finite unions of boxes with strides, as a domain of intset: everything follows from their shapes."""
 
 from intset.domains.regional import ShapeDomain
-from intset.linear.elimination.systems import EVERYTHING
+from intset.linear.elimination import EVERYTHING
 
 from .boxes import Union, fresh
 

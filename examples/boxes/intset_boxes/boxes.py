@@ -25,13 +25,13 @@ from intset import (
 )
 from intset.expr.dag import substitute
 from intset.linear.canonical import Normalizer
-from intset.linear.elimination.cases import cases_of
-from intset.linear.elimination.systems import (
+from intset.linear.elimination import (
     EVERYTHING,
     WORK,
     System,
     VariableBounds,
     also,
+    cases_of,
     declared,
     is_feasible,
     lines,

@@ -8,7 +8,7 @@ from typing import Any
 
 from intset import BudgetError, Var
 from intset.domains.points import runs
-from intset.linear.elimination.systems import System, also, cost, holds, minus, replaced, substituted, tidy, without
+from intset.linear.elimination import System, also, cost, holds, minus, replaced, substituted, tidy, without
 from intset.linear.form import Linear
 
 MAX_SYSTEMS = 400  # of one answer

@@ -1,10 +1,13 @@
-"""Statements of a `PrimFunc` as statements of a nest, by a table of their classes."""
+"""Statements of a `PrimFunc` as statements of a nest, by a table of their classes.
+
+Views of buffers: index maps from a slice or a reshaped buffer to its tensor.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import tvm
 import tvm_ffi
@@ -29,7 +32,6 @@ from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.foreign import foreign, with_ordered_barriers, written_tensors
 from lowering.adapters.tvm.initialization import with_hoisted_initializations
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, element_type, is_data, lanes_of, term_of
-from lowering.adapters.tvm.views import BufferView, flattened, row_major, unflattened
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -48,6 +50,44 @@ from lowering.nest.ir import (
 )
 from lowering.nest.tensors import Indices
 from lowering.nest.walk import rebuilt
+
+
+class BufferView(NamedTuple):
+    """What a buffer of TVM stands for: elements of a tensor, by a function of the buffer's indices.
+
+    `buffer`: the buffer that is the whole tensor.
+    """
+
+    tensor: Tensor
+    place: Callable[[Indices], Indices]
+    buffer: Any
+
+
+def row_major(shape: list[Expr]) -> list[Expr]:
+    """The strides of a storage without gaps."""
+    strides = [const(1)]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent if strides[-1] is not const(1) else extent)
+    return strides[::-1] if shape else []
+
+
+def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
+    """The number of an element in its storage."""
+    number = offset
+    for index, stride in zip(indices, strides, strict=True):
+        step = index if stride is const(1) else index * stride
+        number = step if number is const(0) else number + step
+    return number
+
+
+def unflattened(number: Expr, shape: list[Expr]) -> Indices:
+    """The indices of an element by its number in a storage without gaps."""
+    found: list[Expr] = []
+    for extent in reversed(shape[1:]):
+        found.append(number % extent)
+        number = number // extent
+    return (number, *reversed(found)) if shape else ()
+
 
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 

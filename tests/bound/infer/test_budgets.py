@@ -12,8 +12,9 @@ import pytest
 from benchmarks.growth import FAMILIES
 from bound import infer_bound, te, tir
 from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import FOOTPRINT_ENDS
 from bound.schedule import Schedule
-from intset import ShapeVar, budgets
+from intset import ShapeVar
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
 from intset.regions.derived import Account
@@ -129,7 +130,7 @@ def _tiles_of_unknown_size() -> Schedule:
     return s
 
 
-SPENT = [budgets.FOOTPRINT_ENDS, None]
+SPENT = [FOOTPRINT_ENDS, None]
 
 
 @pytest.mark.parametrize("spent", SPENT)

@@ -10,8 +10,7 @@ import pytest
 from intset import Var, evaluate, logical_and, logical_or, maximum, minimum, parse, select
 from intset.errors import BudgetError
 from intset.expr.node import Cond, Expr
-from intset.linear.elimination.cases import cases_of
-from intset.linear.elimination.systems import WORK, System, also, is_feasible, tidy, without
+from intset.linear.elimination import WORK, System, also, cases_of, is_feasible, tidy, without
 from intset.linear.form import Linear
 from tests.sweeps import daily
 
