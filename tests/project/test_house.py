@@ -52,7 +52,8 @@ def test_a_question_of_the_linear_form_loads_no_engine() -> None:
 
 
 def test_a_plain_question_loads_no_general_road() -> None:
-    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\nctx = Context({i: Range(0, 8), j: Range(0, 4)})"
+    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\n"
+    code += "ctx = Context({i: Range(0, 8), j: Range(0, 4)})"
     loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
     late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
     assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
