@@ -67,7 +67,6 @@ from intset.expr.build import (
 )
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const
-from intset.expr.parser import parse
 from intset.expr.printer import show_by
 from intset.expr.range import Range
 from intset.expr.storage import core as core
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from intset.domains.sets.relation import Relation
     from intset.expr.as_json import from_json, to_json
     from intset.expr.convert import Converter, fold
+    from intset.expr.parser import parse
     from intset.prover.proof import Proof
     from intset.simplify.cost import COST, cost
     from intset.spaces.axes import divisors
@@ -105,6 +105,7 @@ _WHAT_ANSWERS = {
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
     **dict.fromkeys(("from_json", "to_json"), "intset.expr.as_json"),
     **dict.fromkeys(("Converter", "fold"), "intset.expr.convert"),
+    "parse": "intset.expr.parser",
     "Proof": "intset.prover.proof",
     **dict.fromkeys(("COST", "cost"), "intset.simplify.cost"),
 }

@@ -44,12 +44,12 @@ def thread_equations(
     unknown = set(free_vars(*tiles))
     equations: list[Cond] = []
     context = env.context
-    for stage, iv, number, thread, other in _shared_threads(stages, sizes):
-        equation = other[2].eq(number) if number.is_const else number.eq(other[2])
-        if number is other[2] or env.form(number).same(env.form(other[2])) or context.prove(equation):
+    for stage, iv, threads, thread, other in _shared_threads(stages, sizes):
+        equation = other[2].eq(threads) if threads.is_const else threads.eq(other[2])
+        if threads is other[2] or env.form(threads).same(env.form(other[2])) or context.prove(equation):
             continue
         before = "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
-        what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {number}, which is"
+        what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
         around = set(equation.free_vars())
         if not unknown & around or any(v in env.ranges for v in around):
             raise ScheduleError(f"{what} not known to be the extent {other[2]} that {before}")

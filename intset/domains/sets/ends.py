@@ -51,7 +51,9 @@ class Bounds(Displayed, tuple[End, End]):
     def __new__(
         cls, low: End | int, high: End | int, is_tight: bool, by: str = "", notes: Sequence[str] = ()
     ) -> Bounds:
-        self = super().__new__(cls, (as_end(low), as_end(high)))
+        first = const(low) if type(low) is int else as_end(low)
+        last = const(high) if type(high) is int else as_end(high)
+        self = tuple.__new__(cls, (first, last))
         self.is_tight, self.by = is_tight, by
         self.notes = notes if type(notes) is tuple else listed(notes, "notes")
         return self
