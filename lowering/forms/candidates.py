@@ -230,11 +230,18 @@ def _grouped(
 def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage | None, Sequence[str]]) -> NestPrices:
     """Choose the cheapest form for each group; costs before splitting decide between equals."""
     sums = {word: _sums(one.costs, groups) for word, one in forms.items()}
-    before = {word: _sums(one.whole, groups) if len(forms) > 1 else {} for word, one in forms.items()}
-    best = {
-        group: min(own, key=lambda word: (round(sums[word].get(group, 0.0), 3), before[word].get(group, 0.0)))
-        for group, own in words.items()
-    }
+    before: dict[str, Mapping[Stage | None, float]] = {}  # where it decides
+
+    def whole(word: str, group: Stage | None) -> float:
+        if word not in before:
+            before[word] = _sums(forms[word].whole, groups)
+        return before[word].get(group, 0.0)
+
+    best: dict[Stage | None, str] = {}
+    for group, own in words.items():
+        costs = [round(sums[word].get(group, 0.0), 3) for word in own]
+        equal = [word for word, cost in zip(own, costs, strict=True) if cost == min(costs)]
+        best[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda word: whole(word, group))
     chosen_words = {name: best[group] for name, group in groups.items()}
     return NestPrices({name: forms[word].costs.get(name, 0.0) for name, word in chosen_words.items()}, chosen_words)
 

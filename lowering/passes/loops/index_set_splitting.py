@@ -287,6 +287,8 @@ class _Splitting:
         size, due = _statements(loop.body), self._due(loop.body)
         most = min(PIECES, max(self.left - due, 0) // (size + due))
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
+        if not conds:
+            return Parts([(loop.body, inside)], partial(_with_body, loop))
         self.left -= size * len(conds)
         decided: list[Mapping[Cond, bool | None]] = [dict.fromkeys(conds, True)]
         decided += [{**dict.fromkeys(conds[:k], True), conds[k]: False} for k in reversed(range(len(conds)))]

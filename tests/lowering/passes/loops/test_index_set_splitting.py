@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bound import te, tir
-from intset import Var, const
+from intset import Var, const, maximum, minimum, select
 from intset.expr import ops
-from intset.expr.node import constant_value
+from intset.expr.node import Expr, constant_value
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.ir import Assert, For, Function, Seq, Store
 from lowering.nest.walk import operands, range_ends, statements
@@ -19,6 +20,7 @@ from lowering.passes.affine import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.stores.scalar_replacement import accumulate
+from lowering.passes.values.constant_folding import DecidingNodes, folded
 from tests.bound.corpus import CASES
 
 LENGTH = 16
@@ -124,6 +126,36 @@ def test_what_a_variable_is_not_is_decided_by_what_it_is_between() -> None:
     loops = Loops().inside(i, (const(1),), (const(7),))
     assert [loops.decided(i.ne(k)) for k in (0, 1, 4, 7, 8)] == [True, None, None, None, True]
     assert loops.decided((i * 0).ne(0)) is False
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
+    """What is asked of the loops around, and what is remembered of operands, changes no answer."""
+    draw = Random(seed)
+    variables = [Var(f"v{k}") for k in range(5)]
+
+    def expression(among: list[Var], depth: int = 2) -> Expr:
+        if depth == 0 or not among or draw.random() < 0.2:
+            return draw.choice([*among, const(draw.randint(-4, 9))])
+        a, b = expression(among, depth - 1), expression(among, depth - 1)
+        return draw.choice([a + b, a - b, a * draw.randint(-3, 3), minimum(a, b), maximum(a, b)])
+
+    loops = Loops()
+    conditions = [expression(variables) <= expression(variables) for _ in range(12)]
+    chosen = [select(c, expression(variables), expression(variables, 1)) for c in conditions]
+    operands_ = [*chosen, *(minimum(e, expression(variables)) for e in chosen)]
+    deciding = DecidingNodes()
+    for k, var in enumerate(variables):
+        low, end = expression(variables[:k]), expression(variables[:k])
+        loops = loops.inside(var, (low,), (end, low + draw.randint(0, 6))[: draw.randint(1, 2)])
+        alone = Loops(loops.ends)
+        for c in (*conditions, *(variables[k] >= low + d for d in (-1, 0, 1))):
+            assert loops.decided(c) is alone.decided(c)
+        for e in operands_:
+            if loops.is_settled(e, deciding.asked):
+                assert folded(e, alone.decided) is e
+            elif folded(e, loops.decided) is e:
+                loops.settle(e)
 
 
 def minima(f: Function) -> int:
