@@ -283,9 +283,7 @@ def winograd(data: te.Tensor, kernel: te.Tensor) -> te.Tensor:
     )
     tiles = te.compute(
         (ci, count, 4, 4),
-        lambda c, t, e, f: padded[
-            t // (rows * columns), c, t // columns % rows * 2 + e, t % columns * 2 + f
-        ],
+        lambda c, t, e, f: padded[t // (rows * columns), c, t // columns % rows * 2 + e, t % columns * 2 + f],
         name="tiles",
     )
     u, v = te.reduce_axis((0, 4), "u"), te.reduce_axis((0, 4), "v")
@@ -294,7 +292,9 @@ def winograd(data: te.Tensor, kernel: te.Tensor) -> te.Tensor:
     )
     rc = te.reduce_axis((0, ci), "rc")
     product = te.compute(
-        (4, 4, co, count), lambda e, f, o, t: te.sum(filters[e, f, rc, o] * inputs[e, f, rc, t], axis=rc), name="product"
+        (4, 4, co, count),
+        lambda e, f, o, t: te.sum(filters[e, f, rc, o] * inputs[e, f, rc, t], axis=rc),
+        name="product",
     )
     i, j = te.reduce_axis((0, 4), "i"), te.reduce_axis((0, 4), "j")
     inverse = te.compute(
@@ -437,7 +437,11 @@ OPERATORS = {
         CONV,
     ),
     "conv2d_transposed": Operator(
-        transposed, (((1, 3, 5, 4), F), ((3, 4, 4, 4), F)), ((1, 32, 14, 14), (32, 32, 4, 4)), transposed_reference, CONV
+        transposed,
+        (((1, 3, 5, 4), F), ((3, 4, 4, 4), F)),
+        ((1, 32, 14, 14), (32, 32, 4, 4)),
+        transposed_reference,
+        CONV,
     ),
     "conv2d_spatial_pack": Operator(
         spatial_pack,

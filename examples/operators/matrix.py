@@ -57,9 +57,7 @@ def batch_matmul(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """`a @ b.T` for each pair of a batch."""
     count, m, depth = a.shape
     k = te.reduce_axis((0, depth), "k")
-    return te.compute(
-        (count, m, b.shape[1]), lambda n, i, j: te.sum(a[n, i, k] * b[n, j, k], axis=k), name="product"
-    )
+    return te.compute((count, m, b.shape[1]), lambda n, i, j: te.sum(a[n, i, k] * b[n, j, k], axis=k), name="product")
 
 
 def batch_matmul_x86(outs: Tensors) -> te.Schedule:
@@ -131,4 +129,3 @@ OPERATORS = {
         {"generic": generic, "x86": batch_matmul_x86, "cuda": batch_matmul_cuda},
     ),
 }
-

@@ -31,8 +31,9 @@ def lstm(x: te.Tensor, w: te.Tensor, u: te.Tensor) -> te.Tensor:
     gates = te.compute(shape, lambda t, b, g, i: given[t - 1, b, g, i] + kept[t, b, g, i], name="gates")
     cell = te.compute(
         (steps + 1, batch, hidden),
-        lambda t, b, i: te.sigmoid(gates[t, b, 1, i]) * c[t - 1, b, i]
-        + te.sigmoid(gates[t, b, 0, i]) * te.tanh(gates[t, b, 2, i]),
+        lambda t, b, i: (
+            te.sigmoid(gates[t, b, 1, i]) * c[t - 1, b, i] + te.sigmoid(gates[t, b, 0, i]) * te.tanh(gates[t, b, 2, i])
+        ),
         name="cell",
     )
     state = te.compute(

@@ -253,13 +253,15 @@ POOL = {"generic": generic, "x86": pool_x86, "cuda": pool_cuda}
 OPERATORS = {
     "sum": Operator(total, (((6, 70), F),), ((512, 512),), lambda a: a.sum(axis=1), ROWS),
     "sum_of_few": Operator(total, (((5, 7), F),), ((512, 7),), lambda a: a.sum(axis=1), ROWS),
-    "sum_of_planes": Operator(
-        total_of_planes, (((3, 5, 11), F),), ((16, 64, 64),), lambda a: a.sum(axis=(0, 2)), ROWS
-    ),
+    "sum_of_planes": Operator(total_of_planes, (((3, 5, 11), F),), ((16, 64, 64),), lambda a: a.sum(axis=(0, 2)), ROWS),
     "argmax": Operator(argmax, (((6, 21), F),), ((256, 256),), lambda a: a.argmax(axis=1), ROWS),
     "argmax_of_many": Operator(argmax, (((3, 75), F),), ((64, 1000),), lambda a: a.argmax(axis=1), ROWS),
     "softmax": Operator(
-        softmax, (((4, 21), F),), ((128, 1000),), _softmax, {"generic": generic, "x86": softmax_x86, "cuda": softmax_cuda}
+        softmax,
+        (((4, 21), F),),
+        ((128, 1000),),
+        _softmax,
+        {"generic": generic, "x86": softmax_x86, "cuda": softmax_cuda},
     ),
     "layer_norm": Operator(
         layer_norm,

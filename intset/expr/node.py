@@ -313,7 +313,7 @@ class Equation(Cond):
     def __bool__(self) -> bool:
         left, right = self.args
         same = left is right
-        if not same and (left.op is ops.CONST or right.op is ops.CONST) and not (left.op is right.op):
+        if not same and (left.op is ops.CONST or right.op is ops.CONST) and left.op is not right.op:
             try:
                 same = settled(left) == settled(right)
             except ArithmeticError:  # a side without a value, such as 1 // 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from intset.errors import InputError
-from intset.expr.node import as_expr
+from intset.expr.node import as_expr, const, constant_value
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,10 @@ def _indices(source: NamedLayout, target: NamedLayout, index: Sequence[Any]) -> 
         for axis, value in known.items()
         if axis.isupper()
     }
-    parts = {axis: value // target.factors.get(axis.lower(), 1) for axis, value in whole.items()}
+    parts = {
+        axis: value // target.factors[axis.lower()] if axis.lower() in target.factors else value
+        for axis, value in whole.items()
+    }
     parts |= {inner: whole[inner.upper()] % factor for inner, factor in target.factors.items()}
     return [parts[axis] for axis in target.axes]
 
@@ -121,9 +124,12 @@ def _shape(source: NamedLayout, target: NamedLayout, shape: Sequence[Any]) -> li
 
 
 def _divided(axis: str, extent: Any, factor: int) -> Any:
-    if extent.is_const and int(extent) % factor:
-        raise InputError(f"axis {axis} of {int(extent)} elements has no inner part of {factor}")
-    return extent // factor
+    count = constant_value(extent)
+    if count is None:
+        return extent // factor
+    if count % factor:
+        raise InputError(f"axis {axis} of {count} elements has no inner part of {factor}")
+    return const(count // factor)
 
 
 def bijective_layout(src_layout: str | NamedLayout, dst_layout: str | NamedLayout) -> LayoutMap:
