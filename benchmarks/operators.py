@@ -1,8 +1,8 @@
 """What operators in TVM's style cost: `python -m benchmarks.operators [NAME ...] [--small] [--repeat N] [--json]`.
 
-Times of `infer_bound`, `lower`, `to_c` and of a run for each operator and schedule of `examples.operators`, at shapes of
-networks or, with `--small`, at those of the tests. A run is a call of the C, compiled before; threads of a GPU are loops.
-The fastest repetition counts; a compilation that takes longer than `--limit` seconds is not repeated.
+Times of `infer_bound`, `lower`, `to_c` and a run for each operator and schedule of `examples.operators`, at shapes of
+networks or, with `--small`, at those of the tests. A run calls the compiled C; threads of a GPU are loops there. The
+fastest repetition counts; a step that takes longer than `--limit` seconds is not repeated.
 """
 
 from __future__ import annotations

@@ -118,8 +118,13 @@ def _indices(source: NamedLayout, target: NamedLayout, index: Sequence[Any]) -> 
 
 def _shape(source: NamedLayout, target: NamedLayout, shape: Sequence[Any]) -> list[Any]:
     known = _parts(source, shape)
-    whole = {axis: n * source.factors.get(axis.lower(), 1) for axis, n in known.items() if axis.isupper()}
-    parts = {axis: _divided(axis, n, target.factors.get(axis.lower(), 1)) for axis, n in whole.items()}
+    whole = {
+        axis: n * source.factors[axis.lower()] if axis.lower() in source.factors else n
+        for axis, n in known.items()
+        if axis.isupper()
+    }
+    split = {axis: target.factors[axis.lower()] for axis in whole if axis.lower() in target.factors}
+    parts = {axis: _divided(axis, n, split[axis]) if axis in split else n for axis, n in whole.items()}
     return [parts[axis] if axis.isupper() else as_expr(target.factors[axis]) for axis in target.axes]
 
 

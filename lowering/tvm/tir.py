@@ -54,7 +54,7 @@ def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
 
 
 def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: object) -> Any:
-    """`q_multiply_shift` with the shift as two: `ls` bits to the left before the product, `rs` to the right after it."""
+    """`q_multiply_shift` with two shifts: `ls` bits to the left before the product, `rs` to the right after it."""
     right = cast("int64", rs) + cast("int64", q)
     product = (cast("int64", x) << cast("int64", ls)) * cast("int64", y)
     rounding = cast("int64", 1) << (right - 1)

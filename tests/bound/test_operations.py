@@ -209,11 +209,12 @@ def test_operations_on_float_constants_are_folded_in_their_type() -> None:
 def test_shapes_add_to_lists() -> None:
     shape = te.placeholder((3, 4, 5), name="A").shape
     assert shape == (3, 4, 5) and shape[:2] == (3, 4)
-    for found in (shape[:1] + [1], [1] + shape[2:], shape + (6,)):
-        assert [int(e) for e in found] in ([3, 1], [1, 5], [3, 4, 5, 6])
-    assert isinstance(shape[:1] + [1], list) and isinstance(shape + (6,), tuple)
+    one, longer = [1], (6,)
+    before, after = shape[:1] + one, one + shape[2:]
+    assert isinstance(before, list) and isinstance(after, list) and isinstance(shape + longer, tuple)
+    assert [int(e) for e in before] == [3, 1] and [int(e) for e in after] == [1, 5]
     assert shape[0] % 3 == 0 and shape[1] % 3 != 0 and shape[0] * 2 == 6
-    assert not (shape[0] // (shape[0] - 3) == 1)  # neither side has a value
+    assert shape[0] // (shape[0] - 3) != 1  # the left side has no value
 
 
 def test_a_tensor_of_another_type() -> None:
