@@ -60,6 +60,8 @@ class TvmFinder(MetaPathFinder, Loader):
             found = getattr(sys.modules.get(parent), name, None)
             if found is None:
                 raise ImportError(f"{spec.name} is not here: docs/from-tvm.md lists what is there") from error
+            if isinstance(found, ModuleType):
+                return found
             holder = ModuleType(here)
             holder.__dict__.update({key: getattr(found, key) for key in dir(found) if key not in dir(object)})
             return holder
