@@ -94,9 +94,12 @@ def divide(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand
 
 def converted(tensor: Tensor, dtype: str) -> Tensor:
     """The elements of a tensor in another type, as `cast` converts them."""
-    result: Tensor = compute(
-        tensor.extents, lambda *i: build.cast(dtype, tensor.at(i)), name=f"{tensor.name}.{dtype}", tag="elemwise"
-    )
+
+    def element(*i: Any) -> Operand:
+        value: Any = tensor.at(i)
+        return build.cast(dtype, value)
+
+    result: Tensor = compute(tensor.extents, element, name=f"{tensor.name}.{dtype}", tag="elemwise")
     return result
 
 

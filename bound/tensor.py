@@ -85,14 +85,14 @@ class Operation:
 TENSOR_OPERATORS: dict[str, Callable[..., Any]] = {}  # `elementwise` fills it
 
 
-class Shape(tuple[Expr, ...]):
+class TensorShape(tuple[Expr, ...]):
     """The extents of a tensor; lists are added on either side: `[1] + T.shape[1:]`, as with TVM's arrays."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
         part = tuple.__getitem__(self, index)
-        return Shape(part) if isinstance(index, slice) else part
+        return TensorShape(part) if isinstance(index, slice) else part
 
     def __add__(self, other: Any) -> Any:
         return [*self, *other] if isinstance(other, list) else tuple.__add__(self, other)
@@ -149,7 +149,7 @@ class Tensor(Guest):
     @property
     def shape(self) -> tuple[Expr, ...]:
         if self._shape is None:
-            self._shape = Shape(carrying_sizes(extent) for extent in self.extents)
+            self._shape = TensorShape(carrying_sizes(extent) for extent in self.extents)
         return self._shape
 
     @property

@@ -332,7 +332,7 @@ def winograd_x86(outs: Tensors) -> te.Schedule:
     s[product].vectorize(ti)
     s[product].parallel(s[product].fuse(e, f))
     n, o, y, x = s[outs[0]].op.axis
-    yo, xo, yi, xi = s[outs[0]].tile(y, x, 2, 2)
+    _, xo, _, _ = s[outs[0]].tile(y, x, 2, 2)
     s[inverse].compute_at(s[outs[0]], xo)
     s[outs[0]].parallel(s[outs[0]].fuse(n, o))
     return s
@@ -368,7 +368,7 @@ def winograd_cuda(outs: Tensors) -> te.Schedule:
         s[cache].bind(ty, te.thread_axis("threadIdx.y"))
         s[cache].bind(tx, te.thread_axis("threadIdx.x"))
     n, o, y, x = s[outs[0]].op.axis
-    yo, xo, yi, xi = s[outs[0]].tile(y, x, 2, 2)
+    yo, xo, *_ = s[outs[0]].tile(y, x, 2, 2)
     block, thread = s[outs[0]].split(s[outs[0]].fuse(n, o, yo, xo), factor=16)
     s[outs[0]].bind(block, te.thread_axis("blockIdx.x"))
     s[outs[0]].bind(thread, te.thread_axis("threadIdx.x"))
@@ -379,7 +379,7 @@ def winograd_cuda(outs: Tensors) -> te.Schedule:
 def reference(a: Any, w: Any, stride: int = 1, padding: int = 1, groups: int = 1) -> Any:
     """The convolution by numpy."""
     a = np.pad(a, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    (n, ci, h, v), (co, each, kh, kw) = a.shape, w.shape
+    (n, _, h, v), (co, each, kh, kw) = a.shape, w.shape
     oh, ow = (h - kh) // stride + 1, (v - kw) // stride + 1
     out = np.zeros((n, co, oh, ow), a.dtype)
     for f in range(co):
@@ -393,7 +393,7 @@ def reference(a: Any, w: Any, stride: int = 1, padding: int = 1, groups: int = 1
 
 def transposed_reference(a: Any, w: Any) -> Any:
     """Each input pixel adds a kernel to the output."""
-    (n, ci, h, v), (_, co, kh, kw) = a.shape, w.shape
+    (n, _, h, v), (_, co, kh, kw) = a.shape, w.shape
     out = np.zeros((n, co, (h - 1) * 2 + kh, (v - 1) * 2 + kw), a.dtype)
     for y in range(h):
         for x in range(v):

@@ -21,7 +21,7 @@ def dense_x86(outs: Tensors) -> te.Schedule:
     out = outs[0]
     product = out.op.input_tensors[0]
     packed = product.op.input_tensors[1]
-    yo, xo, yi, xi = s[out].tile(*out.op.axis, 4, 4)
+    yo, xo, _, xi = s[out].tile(*out.op.axis, 4, 4)
     s[out].parallel(s[out].fuse(yo, xo))
     s[out].vectorize(xi)
     s[product].compute_at(s[out], s[out].leaf_iter_vars[0])

@@ -63,7 +63,7 @@ def lstm_x86(outs: Tensors) -> te.Schedule:
     s[stages["gates"]].compute_inline()
     s[stages["given"]].parallel(s[stages["given"]].op.axis[0])
     kept = stages["kept"]
-    _, b, g, i = s[kept].op.axis
+    _, b, g, _ = s[kept].op.axis
     s[kept].parallel(s[kept].fuse(b, g))
     for name in ("cell", "state"):
         stage = s[stages[name]]

@@ -87,17 +87,17 @@ def _scattered(a: Any, places: Any, updates: Any) -> Any:
     return out
 
 
-F, I = "float32", "int32"
+F, WHOLE = "float32", "int32"
 OPERATORS = {
     "dilate": Operator(dilate, (((4, 5), F),), ((256, 256),), _dilated, INJECTIVE),
     "gather": Operator(
         gather,
-        (((5, 6), F), ((4, 6), I)),
+        (((5, 6), F), ((4, 6), WHOLE)),
         ((256, 256), (256, 256)),
         lambda a, p: np.take_along_axis(a, p, axis=0),
         INJECTIVE,
     ),
-    "scatter": Operator(scatter, (((9,), F), ((5,), I), ((5,), F)), ((4096,), (5,), (5,)), _scattered, INJECTIVE),
+    "scatter": Operator(scatter, (((9,), F), ((5,), WHOLE), ((5,), F)), ((4096,), (5,), (5,)), _scattered, INJECTIVE),
     "flip": Operator(flip, (((4, 11), F),), ((256, 256),), lambda a: a[:, ::-1], INJECTIVE),
     "strided_slice": Operator(strided_slice, (((7, 11), F),), ((256, 256),), lambda a: a[1::2, ::-3], INJECTIVE),
     "concatenate": Operator(

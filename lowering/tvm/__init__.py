@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import _ffi, arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
+from lowering.tvm import arith, autotvm, error, ffi, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
 from lowering.tvm.building import build, get_global_func, lower, register_func
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
@@ -25,12 +25,12 @@ from lowering.tvm.runtime import DataType, convert
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
-libinfo = _ffi.libinfo
+_ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
 context = device
 
 for module, names in (  # TVM's modules inside each of these: their names are those of the one around them
-    (_ffi, ("base", "object", "registry")),
+    (ffi, ("base", "object", "registry")),
     (arith, ("analyzer", "int_set")),
     (ir, ("base", "container", "expr", "op")),
     (runtime, ("module", "object", "packed_func")),

@@ -48,8 +48,9 @@ class NodeType:
         """The union of two types, as annotations and `isinstance` take it."""
         if not isinstance(other, (NodeType, type)):
             return NotImplemented
+        kind: Any = other  # with a test of instances of its own
         name = f"{self.name} | {getattr(other, '__name__', getattr(other, 'name', other))}"
-        return NodeType(name, lambda x: self.holds(x) or isinstance(x, other), _refused(name))
+        return NodeType(name, lambda x: self.holds(x) or isinstance(x, kind), _refused(name))
 
     __ror__ = __or__
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from intset.errors import InputError
-from intset.expr.node import as_expr
+from intset.expr.node import as_expr, const, constant_value
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,33 @@ def _indices(source: NamedLayout, target: NamedLayout, index: Sequence[Any]) -> 
         for axis, value in known.items()
         if axis.isupper()
     }
-    parts = {axis: value // target.factors.get(axis.lower(), 1) for axis, value in whole.items()}
+    parts = {
+        axis: value // target.factors[axis.lower()] if axis.lower() in target.factors else value
+        for axis, value in whole.items()
+    }
     parts |= {inner: whole[inner.upper()] % factor for inner, factor in target.factors.items()}
     return [parts[axis] for axis in target.axes]
 
 
 def _shape(source: NamedLayout, target: NamedLayout, shape: Sequence[Any]) -> list[Any]:
     known = _parts(source, shape)
-    whole = {axis: n * source.factors.get(axis.lower(), 1) for axis, n in known.items() if axis.isupper()}
-    parts = {axis: _divided(axis, n, target.factors.get(axis.lower(), 1)) for axis, n in whole.items()}
+    whole = {
+        axis: n * source.factors[axis.lower()] if axis.lower() in source.factors else n
+        for axis, n in known.items()
+        if axis.isupper()
+    }
+    split = {axis: target.factors[axis.lower()] for axis in whole if axis.lower() in target.factors}
+    parts = {axis: _divided(axis, n, split[axis]) if axis in split else n for axis, n in whole.items()}
     return [parts[axis] if axis.isupper() else as_expr(target.factors[axis]) for axis in target.axes]
 
 
 def _divided(axis: str, extent: Any, factor: int) -> Any:
-    if extent.is_const and int(extent) % factor:
-        raise InputError(f"axis {axis} of {int(extent)} elements has no inner part of {factor}")
-    return extent // factor
+    count = constant_value(extent)
+    if count is None:
+        return extent // factor
+    if count % factor:
+        raise InputError(f"axis {axis} of {count} elements has no inner part of {factor}")
+    return const(count // factor)
 
 
 def bijective_layout(src_layout: str | NamedLayout, dst_layout: str | NamedLayout) -> LayoutMap:

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 from intset.errors import InputError
 
+_HERE: Final = __name__.rpartition(".")[0]
 NOT_HERE: Final = {
     name: f"tvm.{name} is not here: {instead}"
     for name, instead in {
@@ -79,7 +80,7 @@ def asked_by_library() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith(("importlib", "lowering.tvm")):
+        if not name.startswith(("importlib", _HERE)):
             return name == "tvm.topi" or name.startswith("tvm.topi.")
         if frame.f_back is None:
             break

@@ -70,11 +70,10 @@ def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
 
 
 def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: object) -> Any:
-    """`q_multiply_shift` with the shift as two: `ls` bits to the left before the product, `rs` to the right after it."""
-    right = cast("int64", rs) + cast("int64", q)
-    product = (cast("int64", x) << cast("int64", ls)) * cast("int64", y)
-    rounding = cast("int64", 1) << (right - 1)
-    return cast("int32", (product + rounding) >> right)
+    """`q_multiply_shift` with two shifts: `ls` bits to the left before the product, `rs` to the right after it."""
+    wide: list[Any] = [cast("int64", v) for v in (1, x, y, ls, rs + q)]
+    one, x, y, left, right = wide
+    return cast("int32", ((x << left) * y + (one << (right - 1))) >> right)
 
 
 def reinterpret(dtype: str, value: Any, span: object = None) -> Any:

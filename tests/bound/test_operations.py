@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bound import infer_bound, te, tir
@@ -180,3 +183,54 @@ def test_what_is_done_with_an_element_narrows_what_it_chooses() -> None:
         b = infer_bound(te.create_schedule(c.op))
         assert b.required(b_).count() == count
         assert [int(r.extent) for r in b.allocated(b_)] == box
+
+
+def test_operations_on_float_constants_are_folded_in_their_type() -> None:
+    third = tir.const(1.0, "float32") / 3.0
+    assert third.value == np.float32(1) / np.float32(3)
+    assert (tir.const(1e38, "float32") * 10.0).op.name == "mul"  # not finite
+    assert (tir.const(1.0, "float32") / 0.0).op.name == "div"
+    assert bool(tir.const(1.0, "float32") < 2.0) and not bool(tir.const(1.0, "float64") >= 2.0)
+    values = [-2.5, -0.0, 0.1, 3.0, 65504.0]
+    for dtype in ("float16", "float32", "float64"):
+        kind = np.dtype(dtype).type
+        for a, b in itertools.product(values, repeat=2):
+            for name in ("add", "sub", "mul", "truediv"):
+                function = getattr(operator, name)
+                folded = function(tir.const(a, dtype), tir.const(b, dtype))
+                with np.errstate(all="ignore"):
+                    expected = function(kind(a), kind(b))
+                assert not hasattr(folded, "value") or folded.value == expected
+    A = te.placeholder((3,), name="A")
+    with pytest.raises(AttributeError, match="no constant"):
+        _ = (A[0] + 1.0).value
+
+
+def test_shapes_add_to_lists() -> None:
+    shape = te.placeholder((3, 4, 5), name="A").shape
+    assert shape == (3, 4, 5) and shape[:2] == (3, 4)
+    one, longer = [1], (6,)
+    before, after = shape[:1] + one, one + shape[2:]
+    assert isinstance(before, list) and isinstance(after, list) and isinstance(shape + longer, tuple)
+    assert [int(e) for e in before] == [3, 1] and [int(e) for e in after] == [1, 5]
+    assert shape[0] % 3 == 0 and shape[1] % 3 != 0 and shape[0] * 2 == 6
+    assert shape[0] // (shape[0] - 3) != 1  # the left side has no value
+
+
+def test_a_tensor_of_another_type() -> None:
+    A = te.placeholder((3,), name="A")
+    B = A.astype("int32")
+    assert (B.dtype, B.op.tag, A.astype("float32")) == ("int32", "elemwise", A)
+
+
+def test_outputs_of_a_schedule_know_replaced_operations() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((8,), lambda i: B[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    cached = s.cache_write(C, "local")
+    s.cache_read(A, "shared", [B])
+    s[B].compute_inline()
+    assert C.op in s.outputs and s[C].op in s.outputs
+    assert B.op not in s.outputs and cached.op not in s.outputs and A.op not in s.outputs
+    assert C.op in s.copy().outputs and C.op in s.normalize().outputs and "C" not in s.outputs

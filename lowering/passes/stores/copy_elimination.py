@@ -12,14 +12,15 @@ not access the destination: in one dimension their indices differ by a constant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from bound.tensor import Tensor
 from bound.tir import walk
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Expr, Var, constant_value
-from lowering.nest.ir import Allocate, Evaluate, For, Function, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Evaluate, For, Function, Let, Seq, Stmt, Store, seq
 from lowering.nest.tensors import Indices, element_accesses, redirected
 from lowering.nest.walk import range_ends, rebuilt, statements
 from lowering.passes.affine import difference, is_same
@@ -63,12 +64,29 @@ def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
             if copy is None:
                 continue
             between = parts[parts.index(stmt) + 1 : end]
+            copy = _before_names(copy, between)
+            if copy is None:
+                break
             inside = sum(stmt.tensor in _touched(s) for part in between for s in statements(part))
             if inside + 2 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
                 parts[end : end + 1] = []
                 parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
     return seq(*parts) if len(parts) < len(body.stmts) else body
+
+
+def _before_names(copy: _CopyNest, between: Sequence[Stmt]) -> _CopyNest | None:
+    """The copy without the names that statements in front of it define; `None` if its place is read from a tensor."""
+    indices = copy.indices
+    if opaque_terms(*indices):
+        return None
+    for stmt in reversed(between):
+        if isinstance(stmt, Let) and any(stmt.var in e.free_vars() for e in indices):
+            if not isinstance(stmt.value, Expr) or not isinstance(stmt.var, Var) or opaque_terms(stmt.value):
+                return None
+            new: dict[Var, Expr] = {stmt.var: stmt.value}
+            indices = tuple(walk.substitute(e, new) for e in indices)
+    return copy._replace(indices=indices)
 
 
 def _touched(stmt: Stmt) -> list[Tensor]:

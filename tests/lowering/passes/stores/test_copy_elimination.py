@@ -85,3 +85,27 @@ def test_a_copy_stays_after_a_host_call_and_where_its_place_is_carried(between: 
     lines += [f"for k in {head}:", f"    S[{index}] = T[k]"]
     f = parse_nest("def F(A: int32[4], S: int32[4]):\n" + "\n".join(f"    {line}" for line in lines))
     assert str(forward_copies(f)) == str(f)
+
+
+@pytest.mark.parametrize(
+    ("index", "between", "is_taken"),
+    [
+        ("base + k", "base = A[0] * 2", False),  # the place is data
+        ("base + k", "base = n * 2", True),
+        ("other + k", "base = n * 2\nother = base - n", True),
+        ("A[k]", "A[3] = 0", False),  # data that changes in between
+    ],
+)
+def test_names_between_a_loop_and_its_copy(index: str, between: str, is_taken: bool) -> None:
+    """A place in terms of names that are defined after the loop is written without them."""
+    lines = ["allocate T: int32[4]", "for i in [0, 4):", "    T[i] = i * 3 + 1", *between.splitlines()]
+    lines += ["for k in [0, 4):", f"    S[{index}] = T[k]"]
+    f = parse_nest("def F(A: int32[4], S: int32[9], n):\n" + "\n".join(f"    {line}" for line in lines))
+    g = forward_copies(f)
+    assert ("allocate" not in str(g)) is is_taken
+    given = np.array([1, 2, 3, 4], "int32")
+    expected, found = (run(h, {"A": given.copy(), "S": np.zeros(9, "int32")}, {"n": 2})["S"] for h in (f, g))
+    assert (expected == found).all()
+    if compilers():
+        compiled = run(f, {"A": given.copy(), "S": np.zeros(9, "int32")}, {"n": 2}, backend="c")["S"]
+        assert (compiled == expected).all()

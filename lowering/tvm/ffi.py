@@ -66,10 +66,10 @@ def _bilinear(layout: str) -> Callable[..., Any]:
         point = dict(zip(layout, indices, strict=True))
         sides = []
         for axis in "HW":
-            near = cast("int32", floor(point[axis]))
+            near: Any = cast("int32", floor(point[axis]))
             part = point[axis] - near
             sides.append(((near, 1.0 - part), (near + 1, part)))
-        total = const(0.0, data.dtype)
+        total: Any = const(0.0, data.dtype)
         for (y, weight_y), (x, weight_x) in product(*sides):
             pixel = data(*({**point, "H": y, "W": x}[axis] for axis in layout))
             inside = all_of(y >= 0, y <= max_y, x >= 0, x <= max_x)

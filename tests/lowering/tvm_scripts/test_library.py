@@ -1,0 +1,212 @@
+"""What the operator library asks of `lowering.tvm`: its C++ half by name, configurations, targets, layouts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowering.tvm as tvm
+from bound import infer_bound
+from intset import InputError, Var
+from lowering.tvm import autotvm, te, tir
+from lowering.tvm.ffi import native
+from lowering.tvm.layouts import bijective_layout, layout
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = {
+    "__init__.py": "from tvm._ffi.libinfo import __version__\nfrom . import cpp, utils, x86\n",
+    "cpp/__init__.py": "import tvm._ffi\nfrom .impl import *\nfrom . import nn\nfrom . import utils\n",
+    "cpp/impl.py": 'import tvm._ffi\ntvm._ffi._init_api("topi", "tvm.topi.cpp")\n',
+    "cpp/nn.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.nn", "tvm.topi.cpp.nn")\n',
+    "cpp/utils.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.utils", "tvm.topi.cpp.utils")\n',
+    "utils.py": "from . import cpp\nfrom tvm.tir import bijective_layout, layout\nfrom tvm.tir.expr import Any\n",
+    "x86.py": (
+        "from tvm import relay, te, topi\nfrom tvm.contrib import cblas\nfrom tvm.arith.analyzer import Analyzer\n"
+        "from tvm.contrib.pickle_memoize import memoize\nfrom tvm.autotvm.task.space import SplitEntity\n"
+        "import tvm.target.codegen\nfrom tvm.target.x86 import get_simd_32bit_lanes\n"
+        '@memoize("key", save_at_exit=False)\ndef twice(x):\n    return 2 * x\n'
+        "def product():\n    return cblas.matmul()\n"
+    ),
+}
+SCRIPT = """
+import lowering.tvm
+lowering.tvm.install(topi=FOLDER)
+import tvm
+from tvm import te, topi
+assert topi.x86.twice(3) == 6 and topi.__version__ == tvm.__version__
+assert topi.cpp.utils.is_empty_shape((3, 0)) and not topi.cpp.utils.is_empty_shape((3,))
+A = te.placeholder((4,), name="A")
+def refused(call, text):
+    try:
+        call()
+    except tvm.TVMError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(text)
+refused(lambda: topi.cpp.add(A, A), "topi.add is of TVM's C++ half")
+refused(lambda: topi.cpp.nn.pool(A), "topi.nn.pool is of TVM's C++ half")
+refused(topi.x86.product, "tvm.contrib.cblas.matmul is not here")
+tvm.register_func("topi.add", lambda x, y: x + y)
+assert topi.cpp.add(A, A).op.tag == "broadcast"
+for name in ("contrib", "relay"):
+    try:
+        __import__(f"tvm.{name}")
+    except ImportError as error:
+        assert f"tvm.{name} is not here" in str(error)
+    else:
+        raise AssertionError(name)
+"""
+
+
+def test_the_operator_library_imports_what_is_not_here(tmp_path: Path) -> None:
+    """Its modules import contrib and relay; a script that does so is told what serves instead."""
+    for name, text in LIBRARY.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    script = SCRIPT.replace("FOLDER", repr(str(tmp_path)))
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_schedules_of_the_native_half() -> None:
+    A = te.placeholder((3, 4), name="A")
+    B = te.compute((3, 4), lambda i, j: A[i, j] + 1, tag="elemwise", name="B")
+    C = te.compute((3, 4), lambda i, j: B[i, j] * 2, tag="elemwise", name="C")
+    s = native("topi.generic.schedule_injective")(None, [C])
+    assert len(s[C].leaf_iter_vars) == 1
+    assert str(tvm.lower(s, [A, C])).count("for ") == 1
+    assert len(native("topi.generic.default_schedule")(None, [C])[C].leaf_iter_vars) == 2
+
+
+@pytest.mark.parametrize("axes", ["NCHW", "NHWC"])
+def test_samples_between_pixels_are_0_around_the_image(axes: str) -> None:
+    shape = {"N": 1, "C": 1, "H": 3, "W": 4}
+    image = te.placeholder([shape[a] for a in axes], name="image")
+    sample = native(f"topi.utils.bilinear_sample_{axes.lower()}")
+
+    def element(i: te.IterVar, j: te.IterVar) -> object:
+        point = {"N": 0, "C": 0, "H": i * 0.5 - 1.0, "W": j * 0.5 - 1.0}
+        return sample(image, [point[a] for a in axes], 2, 3)
+
+    out = te.compute((9, 11), element, name="out")
+    f = tvm.build(te.create_schedule(out.op), [image, out])
+    pixels = np.arange(12, dtype="float32").reshape(3, 4) + 1
+    result = tvm.nd.empty((9, 11))
+    f(tvm.nd.array(pixels.reshape([shape[a] for a in axes])), result)
+    around = np.zeros((6, 7), "float32")
+    around[1:4, 1:5] = pixels
+    y, x = np.arange(9) / 2, np.arange(11) / 2
+    rows = around[y.astype(int)] * (1 - y % 1)[:, None] + around[np.ceil(y).astype(int)] * (y % 1)[:, None]
+    expected = rows[:, x.astype(int)] * (1 - x % 1) + rows[:, np.ceil(x).astype(int)] * (x % 1)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
+
+
+def test_a_schedule_gets_the_configuration_of_its_computation() -> None:
+    @autotvm.register_topi_compute("copy.test")
+    def copy(cfg, x, width):  # type: ignore[no-untyped-def]
+        cfg.define_split("tile", x.shape[0], num_outputs=2)
+        cfg["tile"] = autotvm.SplitEntity([-1, width])
+        return te.compute(x.shape, lambda i: x[i], name="copy")
+
+    @autotvm.register_topi_schedule("copy.test")
+    def schedule_copy(cfg, outs):  # type: ignore[no-untyped-def]
+        s = te.create_schedule([t.op for t in outs])
+        found = cfg["tile"].apply(s, outs[0], outs[0].op.axis[0])
+        assert len(found) == 2
+        return s
+
+    A = te.placeholder((12,), name="A")
+    B, C = copy(A, 3), copy(A, 4)
+    after = te.compute((12,), lambda i: B[i] + 1.0, name="after")
+    for out, extent in ((B, 3), (C, 4)):
+        s = schedule_copy([out])
+        assert int(infer_bound(s)[s[out].leaf_iter_vars[1]].extent) == extent
+    with pytest.raises(InputError, match="has no option 'tile'"):
+        schedule_copy([A])
+    assert autotvm._config_of([after], "copy.test")["tile"].size == [-1, 3]
+
+
+def test_options_of_a_fallback_configuration() -> None:
+    cfg = autotvm.get_config()
+    assert len(cfg.define_split("a", cfg.axis(12), num_outputs=3)) == 3
+    assert cfg["a"].size == [-1, 1, 1]
+    cfg.fallback_split("a", [-1, 8, 5])
+    assert cfg["a"].size == [1, 3, 4]
+    cfg.define_split("b", 12, num_outputs=2, filter=lambda e: e.size[-1] >= 4)
+    assert cfg["b"].size == [-1, 4]
+    cfg.define_split("c", 12, num_outputs=2, policy="candidate", candidate=[[2, 6], [3, 4]])
+    assert cfg["c"].size == [2, 6]
+    cfg.define_split("d", 7, num_outputs=2, policy="power2", filter=lambda e: e.size[-1] > 1)
+    assert cfg["d"].size == [-1, 2]
+    x, y, z = cfg.axis(2), cfg.axis(3), cfg.axis(4)
+    cfg.define_reorder("e", [x, y, z], "candidate", candidate=[[z, x, y]])
+    assert cfg["e"].perm == [2, 0, 1]
+    cfg.define_annotate("f", [x, y], "try_unroll")
+    assert list(cfg["f"].anns) == ["none", "none"]
+    cfg.define_knob("g", [1, 2])
+    cfg["g"].val = 0
+    assert cfg["g"].val == 0
+    order = [x, y, z, cfg.axis(5), cfg.axis(6)]
+    cfg.define_reorder("h", order, "interleave", spatial=[order[:2], order[2:4]], reduce=[order[4:]])
+    assert cfg["h"].perm == [0, 2, 1, 3, 4]
+
+
+def test_a_split_of_several_levels_is_that_of_products() -> None:
+    A = te.compute((24,), lambda i: i, name="A")
+    s = te.create_schedule(A.op)
+    loops = autotvm.SplitEntity([-1, 2, 3]).apply(s, A, A.op.axis[0])
+    assert list(s[A].leaf_iter_vars) == loops
+    assert [int(infer_bound(s)[loop].extent) for loop in loops] == [4, 2, 3]
+
+
+def test_layouts_by_letters() -> None:
+    packed = layout("NCHW4c")
+    assert (len(packed), packed[4], packed.factor_of("C")) == (5, "c", 4)
+    assert (packed.index_of("H"), packed.index_of("K")) == (2, -1)
+    there = bijective_layout("NCHW", packed)
+    n, c, h, w = map(Var, "nchw")
+    assert list(map(str, there.forward_index([n, c, h, w]))) == ["n", "c // 4", "h", "w", "c % 4"]
+    assert [int(e) for e in there.forward_shape([1, 8, 5, 6])] == [1, 2, 5, 6, 4]
+    assert [int(e) for e in there.backward_shape([1, 2, 5, 6, 4])] == [1, 8, 5, 6]
+    shape = [2, 8, 3, 5]
+    for place in np.ndindex(*shape):
+        assert [int(e) for e in there.backward_index([int(e) for e in there.forward_index(place)])] == list(place)
+    with pytest.raises(InputError, match="different axes"):
+        bijective_layout("NCHW", "NCW")
+    with pytest.raises(InputError, match="is a text such as"):
+        layout("NC4")
+    with pytest.raises(InputError, match="no inner part of 4"):
+        there.forward_shape([1, 6, 5, 6])
+
+
+def test_processors_of_targets() -> None:
+    lanes = {}
+    for mcpu in ("", " -mcpu=core-avx2", " -mcpu=skylake-avx512", " -mcpu=alderlake", " -mcpu=cascadelake"):
+        with tvm.target.Target("llvm" + mcpu):
+            lanes[mcpu] = tvm.target.x86.get_simd_32bit_lanes(), tvm.target.x86.target_has_vnni()
+    assert list(lanes.values()) == [(4, False), (8, False), (16, False), (8, True), (16, True)]
+    assert tvm.target.Target("cuda -mattr=+dotprod").mattr == ["+dotprod"]
+    assert (tvm.DataType("float32x4").bits, tvm.DataType("float32x4").lanes, tvm.DataType("bool").bits) == (32, 4, 1)
+
+
+@pytest.mark.parametrize(("y", "shift"), [(1 << 30, 1), (1 << 30, 0), (1395864371, -3)])
+def test_products_with_fixed_points(y: int, shift: int) -> None:
+    x = te.placeholder((9,), "int32", name="x")
+    numbers = np.array([-(2**30), -7, -6, -1, 0, 1, 6, 7, 2**30], "int32")
+    out = te.compute((9,), lambda i: tir.q_multiply_shift(x[i], tir.const(y, "int32"), 31, shift), name="out")
+    f = tvm.build(te.create_schedule(out.op), [x, out])
+    result = tvm.nd.empty((9,), "int32")
+    f(tvm.nd.array(numbers), result)
+    right, left = 31 - min(shift, 0), max(shift, 0)
+    expected = [((int(n) << left) * y + (1 << (right - 1))) >> right for n in numbers]
+    assert result.numpy().tolist() == expected
+
+
+def test_unions_of_types() -> None:
+    either = tir.Var | int
+    assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
+    assert isinstance(3, int | tir.IntImm)
