@@ -14,7 +14,21 @@ from __future__ import annotations
 from typing import NoReturn
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, error, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
+from lowering.tvm import (
+    arith,
+    autotvm,
+    driver,
+    error,
+    ir,
+    nd,
+    runtime,
+    schedule_ops,
+    target,
+    te,
+    testing,
+    tir,
+    transform,
+)
 from lowering.tvm.building import build, get_global_func, lower, register_func
 from lowering.tvm.installing import NOT_HERE, install
 from lowering.tvm.ir import Range, container, load_json, save_json
@@ -41,6 +55,7 @@ __all__ = [
     "cuda",
     "decl_tensor_intrin",
     "device",
+    "driver",
     "error",
     "ext_dev",
     "get_global_func",

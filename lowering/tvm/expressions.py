@@ -148,6 +148,12 @@ def _evaluate(value: Any, span: object = None) -> ir.Stmt:
     return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
 
 
+_OF_OTHER_NESTS: Final = (  # classes that no statement and no expression here has
+    *("AllocateConst", "AttrStmt", "Block", "BlockRealize", "Broadcast", "BufferRealize", "CommReducer", "DeclBuffer"),
+    *("Prefetch", "Ramp", "Shuffle", "While"),
+)
+
+
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
@@ -203,8 +209,8 @@ def _types() -> dict[str, NodeType]:
             lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
         ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
-        "AttrStmt": (lambda x: False, _refused("AttrStmt")),
-        "Block": (lambda x: False, _refused("Block")),
+        "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
+        **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
         "Any": (
             lambda x: False,
             lambda span=None: var("any_dim"),

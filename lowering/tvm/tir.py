@@ -13,7 +13,7 @@ from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
 from bound.tir.reduce import max_of, min_of
 from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
-from lowering.nest.ir import LoopKind
+from lowering.nest.ir import LoopKind, Stmt, flat
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 
@@ -35,6 +35,11 @@ def const(value: Any, dtype: str | None = None, span: object = None) -> Any:  # 
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)
     return Vector((one,) * count, str(element_type)) if count > 1 else one
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence; of another statement, itself."""
+    return flat(stmt)
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -76,6 +81,7 @@ __all__ = [
     "prod",
     "reinterpret",
     "stmt_functor",
+    "stmt_list",
     "subtract",
     "sum",
 ]
