@@ -11,13 +11,14 @@ installing.py         `install()`: scripts run with their own import lines
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import NoReturn
 
 from intset.errors import IntSetError as TVMError
 from lowering.tvm import (
     arith,
     autotvm,
-    driver,
+    build_module,
     error,
     ir,
     nd,
@@ -39,6 +40,7 @@ from lowering.tvm.tir import IndexMap
 
 __version__ = "0.19.0"  # the last release whose scripts run
 context = device
+driver = SimpleNamespace(build=build, build_module=build_module, lower=lower)
 
 __all__ = [
     "IndexMap",
@@ -48,6 +50,7 @@ __all__ = [
     "arith",
     "autotvm",
     "build",
+    "build_module",
     "container",
     "context",
     "convert",

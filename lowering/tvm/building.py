@@ -22,7 +22,8 @@ from lowering.lower import lower as lowered
 from lowering.native import compiler_command
 from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import calls
-from lowering.tvm.function import PrimFunc, as_prim_func
+from lowering.passes.values.cse import inline_values
+from lowering.tvm.function import ModuleFunction, as_prim_func
 from lowering.tvm.nd import NDArray, cpu
 from lowering.tvm.packed import PACKED
 from lowering.tvm.target import Target
@@ -61,7 +62,7 @@ def lower(
     name: str = "main",
     binds: object = None,
     simple_mode: bool = False,
-) -> PrimFunc:
+) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
     Parameters
@@ -74,7 +75,8 @@ def lower(
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
-    return as_prim_func(lowered(inputs, args if args is None else _tensors(args, binds), name=name))
+    f = lowered(inputs, args if args is None else _tensors(args, binds), name=name)
+    return as_prim_func(inline_values(f))  # TVM's nests name no index
 
 
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.operation import buffer_tensor
-from bound.scripted import Text
+from bound.scripted import ScriptText
 from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.build import arithmetic, cast, const, logical, negation, select
@@ -174,7 +174,7 @@ def _types() -> dict[str, NodeType]:
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
-        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: Text(value)),
+        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
         "Call": (_is_call, _call),
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
         **dict.fromkeys(

@@ -30,7 +30,9 @@ max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 
 
-def const(value: Any, dtype: str | None = None, span: object = None) -> Any:  # type: ignore[no-redef]
+def const(  # type: ignore[no-redef]  # the star import brings the one without vectors
+    value: Any, dtype: str | None = None, span: object = None
+) -> Any:
     """A constant; of a type such as "float32x4", one in every lane."""
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)
