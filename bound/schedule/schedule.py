@@ -179,7 +179,7 @@ class Schedule(Displayed):
 
     def with_layout(self, stage: Stage, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
         """`stage.transform_layout(fn, pad_value)`."""
-        return transform_layout(stage, fn, pad_value)
+        return transform_layout(of_kind(Stage, stage, "stage"), fn, pad_value)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""
