@@ -8,7 +8,7 @@ from typing import NoReturn
 from intset.errors import InputError
 
 
-class Text(str):
+class ScriptText(str):
     """A text in a program: TVM's `StringImm`.
 
     Attributes
@@ -51,7 +51,7 @@ def scripted(x: object) -> object:
         return [scripted(part) for part in x]
     if type(x) is tuple:
         return tuple(scripted(part) for part in x)
-    return Text(x) if type(x) is str else Whole(x) if type(x) is int else x
+    return ScriptText(x) if type(x) is str else Whole(x) if type(x) is int else x
 
 
-__all__ = ["Text", "Whole", "scripted"]
+__all__ = ["ScriptText", "Whole", "scripted"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Any, overload
+from typing import overload
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
@@ -177,9 +177,9 @@ class Schedule(Displayed):
         partial = rewrites.rfactor(self, tensor, axis, factor_axis)
         return partial[0] if len(partial) == 1 else list(partial)
 
-    def with_layout(self, stage: Stage, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+    def with_layout(self, stage: Stage, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
         """`stage.transform_layout(fn, pad_value)`."""
-        return transform_layout(stage, fn, pad_value)
+        return transform_layout(of_kind(Stage, stage, "stage"), fn, pad_value)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""

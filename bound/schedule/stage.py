@@ -11,7 +11,7 @@ from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
-from bound.scripted import Text
+from bound.scripted import ScriptText
 from bound.tensor import Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
@@ -47,8 +47,8 @@ class IterVarAttr:
     pragmas: tuple[tuple[str, object], ...] = ()
 
     @property
-    def pragma_keys(self) -> tuple[Text, ...]:
-        return tuple(Text(key) for key, _ in self.pragmas)
+    def pragma_keys(self) -> tuple[ScriptText, ...]:
+        return tuple(ScriptText(key) for key, _ in self.pragmas)
 
     @property
     def pragma_values(self) -> tuple[object, ...]:
@@ -304,7 +304,7 @@ class Stage(Placing):
             raise ScheduleError(f"stage {self.name}: the factor of storage_align of {axis.name} must be positive")
         self._annotate(axis, align=pair)
 
-    def transform_layout(self, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+    def transform_layout(self, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
         """Keep the tensor in another order of its elements: it is computed, passed and read at new indices.
 
         Parameters

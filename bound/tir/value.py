@@ -197,7 +197,7 @@ class Value(OperandNames, Guest):
         return answer
 
     @property
-    def producer(self) -> Any:
+    def producer(self) -> object:
         """The tensor of an element, as in TVM's `ProducerLoad`; other values have none."""
         if self.op is not READ:
             raise AttributeError(f"{self!r} is no element and has no producer")
@@ -211,7 +211,7 @@ class Value(OperandNames, Guest):
         return self.args if self.producer is not None else ()
 
     @property
-    def value(self) -> Any:
+    def value(self) -> object:
         """The number of a constant, the operand of a conversion; other values have none."""
         if self.op is CONVERT:
             return self.args[0]

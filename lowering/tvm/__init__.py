@@ -12,10 +12,26 @@ installing.py         `install()`: scripts run with their own import lines
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, error, ffi, ir, nd, runtime, schedule_ops, target, te, testing, tir, transform
+from lowering.tvm import (
+    arith,
+    autotvm,
+    build_module,
+    error,
+    ffi,
+    ir,
+    nd,
+    runtime,
+    schedule_ops,
+    target,
+    te,
+    testing,
+    tir,
+    transform,
+)
 from lowering.tvm.building import build, get_global_func, lower, register_func
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
@@ -28,6 +44,7 @@ from lowering.tvm.tir import IndexMap
 _ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
 context = device
+driver = SimpleNamespace(build=build, build_module=build_module, lower=lower)
 
 for module, names in (  # TVM's modules inside each of these: their names are those of the one around them
     (ffi, ("base", "object", "registry")),
@@ -50,6 +67,7 @@ __all__ = [
     "arith",
     "autotvm",
     "build",
+    "build_module",
     "container",
     "context",
     "convert",
@@ -57,6 +75,7 @@ __all__ = [
     "cuda",
     "decl_tensor_intrin",
     "device",
+    "driver",
     "error",
     "ext_dev",
     "get_global_func",

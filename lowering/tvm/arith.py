@@ -79,12 +79,6 @@ class Analyzer:
     def can_prove_less(self, expr: Any, upper: int) -> bool:
         return self.can_prove(as_expr(expr) < upper)
 
-    def modular_set(self, expr: Any) -> ModularSet:
-        """A congruence of the values; of one value, the coefficient 0."""
-        found = self.context.value_set(as_expr(expr), domain="modular")
-        is_known = found.modulus is not None and found.remainder is not None
-        return ModularSet(int(found.modulus or 0), int(found.remainder or 0)) if is_known else ModularSet(1, 0)
-
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """The smallest and the largest value."""
         low, high = self.context.bounds(as_expr(expr))
@@ -92,16 +86,8 @@ class Analyzer:
         return ConstIntBound(*ends)
 
 
-@dataclass(frozen=True)
-class ModularSet:
-    """The numbers `coeff * k + base`."""
-
-    coeff: int
-    base: int
-
-
 def _end(value: Any, otherwise: int) -> int:
     return otherwise if isinstance(value, Infinity) or not (isinstance(value, Expr) and value.is_const) else int(value)
 
 
-__all__ = ["Analyzer", "ConstIntBound", "ModularSet"]
+__all__ = ["Analyzer", "ConstIntBound"]

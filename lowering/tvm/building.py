@@ -12,17 +12,21 @@ from bound.tensor import Tensor
 from bound.tir.calls import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import listed
-from intset.expr.node import Var
+from intset.expr.dag import chain
+from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
+from intset.expr.range import Range
 from lowering.codegen.c import to_c
 from lowering.errors import CompilerError
 from lowering.interpreter import run
 from lowering.lower import lower as lowered
 from lowering.native import compiler_command
-from lowering.nest.ir import Function, Stmt
-from lowering.nest.walk import calls
-from lowering.tvm.function import PrimFunc, as_prim_func
+from lowering.nest.ir import Allocate, Function, Stmt, with_fields
+from lowering.nest.walk import calls, rebuilt
+from lowering.passes.values.cse import inline_values
+from lowering.tvm.function import ModuleFunction, as_prim_func
 from lowering.tvm.nd import NDArray, cpu
 from lowering.tvm.packed import PACKED
 from lowering.tvm.target import Target
@@ -61,7 +65,7 @@ def lower(
     name: str = "main",
     binds: object = None,
     simple_mode: bool = False,
-) -> PrimFunc:
+) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
     Parameters
@@ -74,7 +78,24 @@ def lower(
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
-    return as_prim_func(lowered(inputs, args if args is None else _tensors(args, binds), name=name))
+    f = lowered(inputs, args if args is None else _tensors(args, binds), name=name)
+    f = inline_values(f)  # TVM's nests name no index
+    return as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+
+
+_OF_THREADS = ("shared", "warp", "local", "wmma")
+
+
+def _with_fixed_size(stmt: Stmt) -> Stmt:
+    """Storage of threads with the constant of an extent `minimum(constant, size)`: a device has no other."""
+    if not isinstance(stmt, Allocate) or stmt.scope.partition(".")[0] not in _OF_THREADS or stmt.padding is not None:
+        return stmt
+    return with_fields(stmt, ranges=tuple(map(_fixed, stmt.ranges)))
+
+
+def _fixed(r: Range) -> Range:
+    numbers = [e for e in chain(ops.MIN, r.extent) if e.is_const] if isinstance(r.extent, Expr) else []
+    return Range(r.min, numbers[0]) if numbers else r
 
 
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:

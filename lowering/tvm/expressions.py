@@ -13,7 +13,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.operation import buffer_tensor
-from bound.scripted import Text
+from bound.scripted import ScriptText
 from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.build import arithmetic, cast, const, logical, negation, select
@@ -158,6 +158,12 @@ def _evaluate(value: Any, span: object = None) -> ir.Stmt:
     return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
 
 
+_OF_OTHER_NESTS: Final = (  # classes that no statement and no expression here has
+    *("AllocateConst", "AttrStmt", "Block", "BlockRealize", "Broadcast", "BufferRealize", "CommReducer", "DeclBuffer"),
+    *("Prefetch", "Ramp", "Shuffle", "While"),
+)
+
+
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
@@ -178,7 +184,7 @@ def _types() -> dict[str, NodeType]:
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
-        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: Text(value)),
+        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
         "Call": (_is_call, _call),
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
         **dict.fromkeys(
@@ -213,8 +219,8 @@ def _types() -> dict[str, NodeType]:
             lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
         ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
-        "AttrStmt": (lambda x: False, _refused("AttrStmt")),
-        "Block": (lambda x: False, _refused("Block")),
+        "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
+        **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
         "Any": (
             lambda x: False,
             lambda span=None: var("any_dim"),

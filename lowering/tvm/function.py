@@ -20,7 +20,7 @@ from lowering.passes import name_minima, rebase
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrimFunc(Function):
+class ModuleFunction(Function):
     """A function that is also the module that holds it: `lower(...)["main"]` is the function itself.
 
     Attributes
@@ -30,13 +30,13 @@ class PrimFunc(Function):
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, name: object) -> PrimFunc:
+    def __getitem__(self, name: object) -> ModuleFunction:
         if str(name) not in (self.name, "main", "default_function"):
             raise InputError(f"the module has the function {self.name}, not {shown(name)}")
         return self
 
     @property
-    def functions(self) -> dict[str, PrimFunc]:
+    def functions(self) -> dict[str, ModuleFunction]:
         """The functions of the module, by name."""
         return {self.name: self}
 
@@ -50,17 +50,17 @@ class PrimFunc(Function):
         """The attributes; `None` without any."""
         return self.attributes or None
 
-    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> ModuleFunction:
         """The function with more attributes."""
         more = {key: value} if isinstance(key, str) else dict(key)
         return with_fields(self, attributes={**self.attributes, **more})
 
 
-def as_prim_func(f: Function) -> PrimFunc:
+def as_prim_func(f: Function) -> ModuleFunction:
     """A function with TVM's fields."""
-    if isinstance(f, PrimFunc):
+    if isinstance(f, ModuleFunction):
         return f
-    made: PrimFunc = object.__new__(PrimFunc)
+    made: ModuleFunction = object.__new__(ModuleFunction)
     stored = _stored(f.body)
     outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
     made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}})
@@ -72,7 +72,7 @@ def _stored(body: Stmt) -> set[Tensor]:
     return stores | {t for call in calls(body) for t in call.writes}
 
 
-def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> PrimFunc:
+def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> ModuleFunction:
     """A function of its parameters and its body.
 
     Parameters
@@ -106,4 +106,4 @@ def _messages(body: Stmt) -> set[str]:
     return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
 
 
-__all__ = ["PrimFunc", "as_prim_func", "prim_func"]
+__all__ = ["ModuleFunction", "as_prim_func", "prim_func"]

@@ -23,7 +23,7 @@ from bound.declare import extern
 from bound.itervar import IterVar, thread_axis
 from bound.operation import ComputeOp, buffer_tensor
 from bound.schedule import Schedule
-from bound.scripted import Text
+from bound.scripted import ScriptText
 from bound.tensor import Tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
@@ -40,7 +40,7 @@ from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
 from lowering.nest.walk import substitute
 from lowering.tvm import hybrid_runtime
 from lowering.tvm import hybrid_runtime as runtime
-from lowering.tvm.function import PrimFunc, as_prim_func
+from lowering.tvm.function import ModuleFunction, as_prim_func
 from lowering.tvm.ir import load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
 from lowering.tvm.packed import PACKED
@@ -246,7 +246,7 @@ class HybridReader:
         cond = self.value(stmt.test)
         message = self.value(stmt.msg) if stmt.msg is not None else ast.unparse(stmt.test)
         if isinstance(cond, Cond):
-            self.ib.emit(Assert(cond, Text(message)))
+            self.ib.emit(Assert(cond, ScriptText(message)))
         elif cond is not True:
             raise self.refuse(stmt)
 
@@ -423,7 +423,7 @@ class HybridModule:
     name: the name of the nest.
     """
 
-    def __init__(self, function: PrimFunc | None = None, order: Sequence[Any] = ()) -> None:
+    def __init__(self, function: ModuleFunction | None = None, order: Sequence[Any] = ()) -> None:
         self.function, self.order = function, tuple(order)
 
     @property
@@ -431,7 +431,7 @@ class HybridModule:
         return self._loaded.name
 
     @property
-    def _loaded(self) -> PrimFunc:
+    def _loaded(self) -> ModuleFunction:
         if self.function is None:
             raise InputError("the module is empty: load(path) reads what save(path) wrote")
         return self.function

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor
 from bound.tir.calls import ExternCall
-from bound.tir.value import Operand
+from bound.tir.value import Value
 from intset.expr.node import Cond, Var, const
 from lowering.interpreter import run
 from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
@@ -26,10 +26,10 @@ class While:
     function: one round; it stores in `flag` whether there was one.
     """
 
-    def __init__(self, cond: Operand, body: Stmt) -> None:
+    def __init__(self, cond: Cond | Value, body: Stmt) -> None:
         self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
         own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
-        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))  # type: ignore[arg-type]
+        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
         self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
         self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
         self.writes = tuple(dict.fromkeys(self._written(body)))
@@ -52,7 +52,7 @@ class While:
             run(self.function, {**arrays, self.flag: flag}, numbers, PACKED)
 
 
-def repeated(cond: Cond | Any, body: Stmt) -> Evaluate:
+def repeated(cond: Cond | Value, body: Stmt) -> Evaluate:
     """The statement that repeats `body` while `cond` holds."""
     loop = While(cond, body)
     name = f"while.{next(_NUMBERS)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from bound import te as tensor
 from bound.declare import var as declared_var
@@ -18,6 +18,10 @@ from lowering.nest.ir import Function
 from lowering.tvm import hybrid
 from lowering.tvm import te_schedule as schedule  # type: ignore[no-redef]  # the star import brings the exact one
 from lowering.tvm.building import lower
+from lowering.tvm.function import as_prim_func
+from lowering.tvm.ir import Range
+
+HybridOp = tensor.ExternOp
 
 
 def var(  # type: ignore[no-redef]  # the star import brings the one that is no size
@@ -38,26 +42,40 @@ def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None
     return lower(create_schedule(outputs), list(ops))
 
 
-def gradient(*_: object, **__: object) -> NoReturn:
-    """Refuse: derivatives are not computed here."""
-    raise NotImplementedError("te.gradient is not here: write the derivative as a tensor of its own")
+def extern_primfunc(input_tensors: Sequence[Any], primfunc: Function, **_: object) -> Any:
+    """The outputs of a nest on tensors, which stand for its inputs in their order."""
+    f = as_prim_func(primfunc)
+    return hybrid.HybridModule(f, [p for p in f.params if p not in f.outputs])(*input_tensors)
 
 
 class SpecializedCondition:
-    """The condition under which a version of an operator is chosen; nothing here chooses, so it changes nothing."""
+    """A block of conditions under which a schedule is written; `current()` are the innermost ones.
 
-    def __init__(self, conditions: object) -> None:
-        self.clauses = conditions
+    Attributes
+    ----------
+    clauses: the conditions.
+    """
 
-    @staticmethod
-    def current() -> None:
-        """No condition holds."""
+    _open: ClassVar[list[SpecializedCondition]] = []
+
+    def __init__(self, conditions: Any) -> None:
+        self.clauses = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
+
+    @classmethod
+    def current(cls) -> SpecializedCondition | None:
+        return cls._open[-1] if cls._open else None
 
     def __enter__(self) -> SpecializedCondition:
+        self._open.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing."""
+        self._open.pop()
+
+
+def gradient(*_: object, **__: object) -> NoReturn:
+    """Refuse: derivatives are not computed here."""
+    raise NotImplementedError("te.gradient is not here: write the derivative as a tensor of its own")
 
 
 def exp10(x: ValueLike) -> Any:
@@ -68,11 +86,14 @@ def exp10(x: ValueLike) -> Any:
 __all__ = [
     *tensor.__all__,
     "AXIS_SEPARATOR",
+    "HybridOp",
+    "Range",
     "SpecializedCondition",
     "copysign",
     "create_prim_func",
     "exp2",
     "exp10",
+    "extern_primfunc",
     "gradient",
     "hybrid",
     "hypot",

@@ -17,11 +17,11 @@ from intset.expr.range import Range
 from lowering.nest.ir import Stmt
 from lowering.nest.walk import touched
 from lowering.tvm import schedule_ops
-from lowering.tvm.function import PrimFunc, prim_func
+from lowering.tvm.function import ModuleFunction, prim_func
 from lowering.tvm.graph import CreateAttachPath, CreateReadGraph, PostDFSOrder, ScanFixPointAnalysis, ScanGetBody
 
 
-class Ranges(Mapping[IterVar, Range]):
+class AxisRanges(Mapping[IterVar, Range]):
     """The ranges of axes by `InferBound`, as TVM has them: a tile that the end cuts counts with its full extent.
 
     Attributes
@@ -57,19 +57,19 @@ def _whole_tile(r: Range, axis: IterVar) -> Range:
     return Range(r.min, chosen[0]) if chosen else r
 
 
-def InferBound(schedule: Schedule) -> Ranges:  # type: ignore[no-redef]  # the star import brings the exact one
+def InferBound(schedule: Schedule) -> AxisRanges:  # type: ignore[no-redef]  # the star import brings the exact one
     """The range of every axis, of a normalized schedule or not."""
-    return Ranges(infer_bound(schedule))
+    return AxisRanges(infer_bound(schedule))
 
 
 def ScheduleOps(  # type: ignore[no-redef]  # as above
-    schedule: Schedule, bounds: Ranges | BoundsMap, debug_keep_trivial_loop: bool = False
+    schedule: Schedule, bounds: AxisRanges | BoundsMap, debug_keep_trivial_loop: bool = False
 ) -> Stmt:
     """The loop nest of a schedule with the bounds of `InferBound`."""
-    return schedule_ops.ScheduleOps(schedule, bounds.bounds if isinstance(bounds, Ranges) else bounds)
+    return schedule_ops.ScheduleOps(schedule, bounds.bounds if isinstance(bounds, AxisRanges) else bounds)
 
 
-def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = None) -> PrimFunc:
+def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = None) -> ModuleFunction:
     """The function of a nest that `ScheduleOps` gave, with its parameters in order."""
     named = {tensor.name: tensor for tensor in touched(stmt)}
     return prim_func([named.get(arg.name, arg) if isinstance(arg, Tensor) else arg for arg in args], stmt)
@@ -81,7 +81,7 @@ __all__ = [
     "CreateAttachPath",
     "CreateReadGraph",
     "PostDFSOrder",
-    "Ranges",
+    "AxisRanges",
     "ScanFixPointAnalysis",
     "ScanGetBody",
     "SchedulePostProcToPrimFunc",

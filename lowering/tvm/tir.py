@@ -14,7 +14,7 @@ from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
 from bound.tir.reduce import max_of, min_of
 from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
-from lowering.nest.ir import LoopKind
+from lowering.nest.ir import LoopKind, Stmt, flat
 from lowering.tvm import ir_builder, stmt_functor
 from lowering.tvm.expressions import TYPES
 from lowering.tvm.layouts import bijective_layout, layout
@@ -42,11 +42,18 @@ generic = SimpleNamespace(
 )
 
 
-def const(value: Any, dtype: str | None = None, span: object = None) -> Any:  # type: ignore[no-redef]
+def const(  # type: ignore[no-redef]  # the star import brings the one without vectors
+    value: Any, dtype: str | None = None, span: object = None
+) -> Any:
     """A constant; of a type such as "float32x4", one in every lane."""
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)
     return Vector((one,) * count, str(element_type)) if count > 1 else one
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence; of another statement, itself."""
+    return flat(stmt)
 
 
 def add(lhs: Any, rhs: Any, span: object = None) -> Any:
@@ -106,6 +113,7 @@ __all__ = [
     "q_multiply_shift_per_axis",
     "reinterpret",
     "stmt_functor",
+    "stmt_list",
     "subtract",
     "sum",
 ]

@@ -317,7 +317,7 @@ INSIDE: dict[str, str] = {
         ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
-    "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridReader IRBuilder NDArray
+    "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridModule HybridReader IRBuilder NDArray
         CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables

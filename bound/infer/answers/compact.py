@@ -35,12 +35,10 @@ from bound.infer.phases.infer_root_bound import InferenceState, storage_loops
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
-from bound.schedule.attach import storage_rank
 from bound.schedule.simple import low
 from bound.tensor import Tensor
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.dag import chain, is_small
+from intset.expr.dag import is_small
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import constant
@@ -124,7 +122,6 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
     env = state.env
-    is_fixed = bool(stage.scope) and storage_rank(stage.scope) > 0
     footprint, fixed = (
         (window(state, bounds), storage_loops(state, bounds))
         if bounds.slid
@@ -133,8 +130,7 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
 
     @cache
     def axis(k: int) -> Range:
-        extent = max_extent(env, footprint, k, fixed, shape[k])
-        return Range(footprint.hull(env).sides[k].range().min, _fixed(extent) if is_fixed else extent)
+        return Range(footprint.hull(env).sides[k].range().min, max_extent(env, footprint, k, fixed, shape[k]))
 
     @cache
     def boxed() -> Storage:
@@ -155,12 +151,6 @@ def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> St
     plain_folded, compact_folded = (fold_axes(state, bounds, tensor, storage) for storage in (box, small))
     few, least = places_of(plain_folded), places_of(compact_folded)
     return compact_folded if least is not None and (few is None or least < few) else plain_folded
-
-
-def _fixed(extent: Expr) -> Expr:
-    """The constant of an extent `minimum(constant, size)`: memory of threads has a fixed size."""
-    numbers = [arg for arg in chain(ops.MIN, extent) if arg.is_const]
-    return numbers[0] if numbers else extent
 
 
 def _may_fold(state: InferenceState, stage: Stage, tensor: Tensor) -> bool:
