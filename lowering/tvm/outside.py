@@ -24,7 +24,6 @@ NOT_HERE: Final = {
         "rpc": "nothing runs on another machine; lowering.explore takes any concurrent.futures.Executor",
         "micro": "lowering.to_c prints C99 for any device",
         "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
-        "driver": "the command line is `intset`",
         "relax": "lowering.Graph holds graphs of operators",
     }.items()
 }
