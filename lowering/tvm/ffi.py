@@ -20,7 +20,8 @@ from bound.tir import floor
 from bound.tir.build import all_of, cast, const, select
 from intset.errors import InputError
 from intset.expr.node import as_expr
-from lowering.tvm.building import PACKED, get_global_func, register_func
+from lowering.tvm.building import get_global_func, register_func
+from lowering.tvm.packed import PACKED
 
 libinfo = SimpleNamespace(__version__="0.19.0")
 
