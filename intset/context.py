@@ -339,7 +339,7 @@ class Context(Displayed):
         answer: Region = self._ask("region", point, keep, domain)
         answer.point = point
         if not answer.is_exact:
-            answer.preimage = PreimageCount(self.extended(), point, tuple(keep))
+            answer._preimage = PreimageCount(self.extended(), point, tuple(keep))
         return answer
 
     def relation(

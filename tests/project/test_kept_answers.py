@@ -321,7 +321,7 @@ INSIDE: dict[str, str] = {
         CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
-        Loops Counts Uses Spans WordSpans
+        Loops Counts DecidingNodes Uses Spans WordSpans
         Change Breakpoint ReachingValues Known PassReport
         Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
         Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter BlockWriter""",

@@ -437,7 +437,7 @@ _EXPONENT_BITS = COUNTED_DIMENSIONS.bit_length()
 _EXPONENT_MASK = (1 << _EXPONENT_BITS) - 1
 
 
-class _Ceiling(NamedTuple):
+class _RowCeiling(NamedTuple):
     """`numerator / divisor`, an integer at all parameters."""
 
     numerator: Polynomial
@@ -452,16 +452,16 @@ class _Atoms:
         self.dims = dims
         self.remainders: dict[tuple[Vector, int, int], int] = {}
         self.short: list[tuple[int, int]] = []  # places and moduli of remainders whose powers need reduction
-        self._ceilings: dict[tuple[Vector, int], _Ceiling] = {}
+        self._ceilings: dict[tuple[Vector, int], _RowCeiling] = {}
 
-    def ceiling(self, row: Vector, vertex: ParametricVertex) -> _Ceiling:
+    def ceiling(self, row: Vector, vertex: ParametricVertex) -> _RowCeiling:
         """The least integer that is at least `row . vertex`."""
         known = self._ceilings.get((row, id(vertex)))
         if known is None:
             known = self._ceilings[row, id(vertex)] = self._ceiling(row, vertex)
         return known
 
-    def _ceiling(self, row: Vector, vertex: ParametricVertex) -> _Ceiling:
+    def _ceiling(self, row: Vector, vertex: ParametricVertex) -> _RowCeiling:
         used = [(k, at) for k, at in zip(row, vertex, strict=True) if k]
         modulus = lcm(*(x.denominator for _, (slopes, start) in used for x in (*slopes, start)))
         constant = sum(k * start.numerator * (modulus // start.denominator) for k, (_, start) in used)
@@ -477,7 +477,7 @@ class _Atoms:
             found[0] = constant + shift
         if number is not None:
             found[1 << _EXPONENT_BITS * number] = factor
-        return _Ceiling(found, modulus)
+        return _RowCeiling(found, modulus)
 
     def _remainder(self, slopes: Sequence[int], constant: int, modulus: int) -> tuple[int, int | None, int]:
         """`(slopes . p + constant) % modulus` as `factor * atom + shift`; no atom where it is constant.

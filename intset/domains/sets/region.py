@@ -81,7 +81,7 @@ class Region(order.Ordered):
     notes: tuple[str, ...]
     coordinate_bounds: DimensionBounds | None = None  # bounds of each coordinate alone, by separate questions
     point: tuple[Expr, ...] = ()
-    preimage: Callable[[], int | Infinity | Expr | None] | None = None  # of a superset: counts what it is the image of
+    _preimage: Callable[[], int | Infinity | Expr | None] | None = None  # of a superset: counts what it is the image of
 
     @property
     def is_tight(self) -> bool:
@@ -282,7 +282,7 @@ class Region(order.Ordered):
         return converted
 
     def _count_of_preimage(self) -> int | Infinity | Expr | None:
-        return None if self.is_exact or self.preimage is None else self.preimage()
+        return None if self.is_exact or self._preimage is None else self._preimage()
 
     def count_max(self) -> int | Infinity | Expr:
         """The largest number of points of an instance; raises `CountError` as `count` does, or for other variables."""
