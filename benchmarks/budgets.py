@@ -1,4 +1,4 @@
-"""What questions take that exhaust their budgets: `python -m benchmarks.budgets [SEED] [QUESTIONS]`.
+"""The time of questions that exhaust their budgets: `python -m benchmarks.budgets [SEED] [QUESTIONS]`.
 
 Hostile questions are drawn at random (ranges that depend on others, chains of remainders and quotients, nested choices
 and casts, products of sizes) and asked in every way a context answers. The same expressions become indices and guards

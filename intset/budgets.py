@@ -10,9 +10,9 @@ from typing import Final
 
 CACHED_ANSWERS: Final = 4096  # answers that a scope keeps
 FEW_POINTS: Final = 400  # a box this small is enumerated in the time isl takes to set up
-FEW_OPERANDS: Final = 16  # divisors of one sign that are taken one by one, for the best answer
+FEW_OPERANDS: Final = 16  # divisors of one sign that are enumerated, for the best answer
 SET_SHARE: Final = 4  # budget of one operation on a set, in multiples of a question's; counting gets two
-REACHING: Final = 1_000_000  # operations for the writes that reach one read, and for what is made of them
+REACHING: Final = 1_000_000  # operations for the writes that reach one read, and for their conditions
 COUNTED_POINTS: Final = 20_000  # points that isl visits in one count
 OPERATIONS_PER_POINT: Final = 16  # operations of isl for one visited point; measured: 1 to 14
 COUNT_OPERATIONS: Final = 100_000  # operations of the analysis before the visits

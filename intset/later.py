@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Later:
-    """A name of a module that stands for its object in another module until that is loaded."""
+    """A placeholder for an object of another module, which its first use loads."""
 
     __slots__ = ("_name", "_space", "_table")
 
@@ -29,7 +29,7 @@ class Later:
 
 
 def load_later(space: dict[str, Any], modules: Mapping[str, tuple[str, ...]]) -> None:
-    """Put names into the namespace of a module, all of which are replaced by their objects at the first use of one.
+    """Put placeholders into the namespace of a module; the first use of one loads the objects of all.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, i
 
 
 def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
-    """The row of a node that has none, after those of the nodes below it."""
+    """Compute the row of a node from the rows of the nodes below it."""
     op = node.op
     if op is ops.CONST or op is ops.BOOL:
         value = int(node.data)

@@ -24,7 +24,7 @@ from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 if TYPE_CHECKING:
     from intset.context import Context
 
-LISTED_MAP_POINTS: Final = 4_096  # points of a box that are looked at one by one
+LISTED_MAP_POINTS: Final = 4_096  # points of a box that is enumerated
 MAP_SIZES_TRIED: Final = 200  # values of sizes for which a map is listed
 
 Point = tuple[int, ...]

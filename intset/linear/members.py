@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from intset.linear.assumptions import Assumptions
     from intset.linear.canonical import Normalizer
 
-DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope of which no regular one is a point
+DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope that contains no regular one
 MEMBERS: Final = 12  # points of a scope at which a sign is refuted before it is derived
 
 _SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn

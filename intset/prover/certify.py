@@ -31,7 +31,7 @@ from intset.prover.simplex import SearchBudget, SearchSpentError
 from intset.prover.smt import SmtSession
 
 CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
-CERTIFY_SOON_LINEAR: Final = 1_000_000  # where the linear form has decided, so that there is one
+CERTIFY_SOON_LINEAR: Final = 1_000_000  # steps after the linear form has decided: a combination exists
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),

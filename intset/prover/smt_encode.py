@@ -30,7 +30,7 @@ from intset.prover.z3_solver import Z3Function, Z3Term, Z3Terms
 Z3_NODES: Final = 20_000  # nodes of a question to z3
 Z3_DEPTH: Final = 1_500  # nesting of a question to z3, which recurses
 Z3_DEGREE: Final = 24  # degree of a product
-Z3_DEGREE_DIVIDED: Final = 8  # the same where anything is divided by a term: z3 multiplies it out, uncounted
+Z3_DEGREE_DIVIDED: Final = 8  # `Z3_DEGREE` for a division by a term: z3 multiplies it out, uncounted
 Z3_CONSTANT_BITS: Final = 1 << 16  # bits of a constant
 Z3_TABLE: Final = 64  # table entries of a shift by a variable
 Z3_MASK_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask

@@ -17,7 +17,7 @@ from intset.simplify.conditions import joined
 from intset.simplify.pattern import MIRRORED
 
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
-SHAPE_NESTING: Final = 6  # divisions within one another of which a shape is drawn
+SHAPE_NESTING: Final = 6  # nested divisions of a shape
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)

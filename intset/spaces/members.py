@@ -34,7 +34,7 @@ _VALUE_PARTS = 16  # into how many the values of a name are divided where the me
 
 
 class NameOrder:
-    """The order of the names, and of the values of each.
+    """The order of names, and of the values of each name.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _times(columns: Columns, size: int, more: Columns, number: int) -> Columns:
     return slow | ({var: np.tile(column, size) for var, column in more.items()} if size > 1 else more)
 
 
-_ROUNDS = 8  # of all conditions; a superset is left where more would be needed
+_ROUNDS = 8  # rounds over all conditions; after the last one a superset stays
 
 
 def narrowed(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> Columns:

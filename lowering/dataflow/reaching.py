@@ -35,7 +35,7 @@ from lowering.nest.walk import replaced
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
 
-DOUBTFUL_REACHING: Final = 600_000  # `REACHING` where something is not certain, so that the answer is not either
+DOUBTFUL_REACHING: Final = 600_000  # `REACHING` for reads whose answer will be uncertain
 VALUE_NODES: Final = 400  # nodes of a value that is written out
 VALUE_CHAIN: Final = 8  # nested reads of a value that are replaced by their contents
 

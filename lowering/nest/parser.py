@@ -43,7 +43,7 @@ from lowering.nest.walk import statements
 
 
 def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
-    """The start and the steps of a coordinate, one for each place; `None` if it is no such sum as written."""
+    """The start and the steps of a coordinate, one for each place; `None` unless it is written as such a sum."""
     steps = [0] * len(places)
     numbers = {place: k for k, place in enumerate(places)}
 

@@ -39,7 +39,7 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 class Loops:
     """The enclosing loops, outermost first, each with linear lower and upper bounds of its variable.
 
-    What does not mention the innermost variable is asked of the loops around, so that a nest asks it once: ends of
+    A condition without the innermost variable is asked of the outer loops, once a nest: ends of
     outer loops never mention an inner variable.
     """
 
@@ -128,7 +128,7 @@ class Loops:
             return known
 
     def is_settled(self, operand: Operand, asked: Callable[[Operand], Sequence[Cond]]) -> bool:
-        """Whether an operand is known to have nothing that `decided` decides.
+        """Whether `decided` is known to leave an operand unchanged.
 
         Parameters
         ----------

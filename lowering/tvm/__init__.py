@@ -46,7 +46,7 @@ __version__ = libinfo.__version__  # the last release whose scripts run
 context = device
 driver = SimpleNamespace(build=build, build_module=build_module, lower=lower)
 
-for module, names in (  # TVM's modules inside each of these: their names are those of the one around them
+for module, names in (  # TVM splits each of these modules: every part has the names of the whole
     (ffi, ("base", "object", "registry")),
     (arith, ("analyzer", "int_set")),
     (ir, ("base", "container", "expr", "op")),

@@ -148,7 +148,7 @@ class FallbackConfigEntity:
         self.flop += float(flop) if isinstance(flop, (int, float)) else 0
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Choose the sizes of a split, innermost first: the largest divisor of what is left within its constraint.
+        """Choose the sizes of a split, innermost first: the largest divisor of the remaining extent in its constraint.
 
         -1 is no constraint.
         """
@@ -248,7 +248,7 @@ def register_topi_compute(task_name: Any, func: Callable[..., Any] | None = None
 
 
 def register_topi_schedule(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
-    """Decorate a schedule `f(cfg, outs, ...)`: calls leave out the configuration, which is that of the computation."""
+    """Decorate a schedule `f(cfg, outs, ...)`: a call passes no configuration, and gets the one of the computation."""
 
     def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
         def call(outs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -93,7 +93,7 @@ LIBRARY: Final[dict[str, Callable[..., Any]]] = {
 
 
 def native(name: str) -> Callable[..., Any]:
-    """The function registered under a name; one that refuses to be called where there is none."""
+    """The function registered under a name; without one, a function that refuses its call."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         found = PACKED.get(name, LIBRARY.get(name))

@@ -21,7 +21,7 @@ from lowering.passes import name_minima, rebase
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModuleFunction(Function):
-    """A function that is also the module that holds it: `lower(...)["main"]` is the function itself.
+    """A function that serves as its own module: `lower(...)["main"]` is the function itself.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ def layout(text: str | NamedLayout, dtype: str = "int32") -> NamedLayout:
 
 @dataclass(frozen=True)
 class LayoutMap:
-    """The map from one layout to another of the same axes; `bijective_layout` makes one."""
+    """The map between two layouts of the same axes; `bijective_layout` makes one."""
 
     src_layout: NamedLayout
     dst_layout: NamedLayout
@@ -83,7 +83,7 @@ class LayoutMap:
         return _indices(self.src_layout, self.dst_layout, index)
 
     def backward_index(self, index: Sequence[Any]) -> list[Any]:
-        """Where an element of the target stands in the source."""
+        """The place in the source of an element of the target."""
         return _indices(self.dst_layout, self.src_layout, index)
 
     def forward_shape(self, shape: Sequence[Any]) -> list[Any]:

@@ -51,7 +51,7 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {  # what operators ask before t
 
 
 class OutsideName:
-    """A name of a module that is not here; calls are refused."""
+    """A name of a missing module; calls are refused."""
 
     def __init__(self, name: str) -> None:
         self.name = name

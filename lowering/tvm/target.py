@@ -188,7 +188,7 @@ x86 = SimpleNamespace(  # TVM's modules of these names
     get_x86_simd_32bit_lanes=_lanes,
 )
 codegen = SimpleNamespace(
-    llvm_lookup_intrinsic_id=lambda name: 0,  # there is no LLVM, so no intrinsic of it
+    llvm_lookup_intrinsic_id=lambda name: 0,  # no intrinsic of LLVM is known
     llvm_version_major=lambda allow_none=False: 0,
     llvm_get_vector_width=lambda target=None: _lanes() * 32,
     target_has_features=lambda features, target=None: False,

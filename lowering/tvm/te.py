@@ -1,4 +1,4 @@
-"""`tvm.te`: the language of `bound.te`, and what scripts find beside it."""
+"""`tvm.te`: the language of `bound.te`, and further names of TVM's module."""
 
 from __future__ import annotations
 

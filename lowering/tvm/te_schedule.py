@@ -46,7 +46,7 @@ class AxisRanges(Mapping[IterVar, Range]):
 
 
 def _whole_tile(r: Range, axis: IterVar) -> Range:
-    """The range whose extent keeps the constant of a minimum, else what is no end of the axis."""
+    """The range of a whole tile: of a minimum its constant, else the operand that is no end of the axis."""
     extent = r.extent
     if not isinstance(extent, Expr) or extent.op is not ops.MIN:
         return r

@@ -24,7 +24,7 @@ from intset.linear.form import Linear
 if TYPE_CHECKING:
     from islpy import Aff, PwAff, Set, dim_type
 
-FRESH_TERMS: Final = 16  # with more, what is left of the question is not worth isl's time
+FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
 _Row: TypeAlias = tuple[str, Any, int, Any]

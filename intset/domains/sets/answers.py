@@ -24,7 +24,7 @@ from intset.ranges import renamed
 from intset.regions.listed import ListedPoints
 from intset.regions.shape import Shape
 
-LISTED_SHAPE_POINTS: Final = 1000  # points that are listed as a shape of the domain, where it gives up on the formula
+LISTED_SHAPE_POINTS: Final = 1000  # points of a shape by enumeration, after the domain gave up on the formula
 
 OPEN_END = ("no end was found that is there for all parameters",)
 

@@ -27,7 +27,7 @@ from lowering.nest.text import text
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
 
-KNOWN_CASES: Final = 16  # cases of what the elements in a condition may hold
+KNOWN_CASES: Final = 16  # cases of the contents of the elements in a condition
 
 _COMPARE: Final[dict[Op, Callable[[float, float], bool]]] = {
     ops.LT: lambda a, b: a < b,
