@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -339,6 +340,7 @@ class Context(Displayed):
         answer: Region = self._ask("region", point, keep, domain)
         answer.point = point
         if not answer.is_exact:
+            answer = copy(answer)  # the kept one must not hold the context
             answer._preimage = PreimageCount(self.extended(), point, tuple(keep))
         return answer
 

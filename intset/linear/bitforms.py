@@ -22,6 +22,7 @@ from intset.budgets import BIT_WIDTH, TAIL_BITS
 from intset.expr import ops
 from intset.expr.dag import operations, postorder
 from intset.expr.node import Expr, Node, Var, const
+from intset.expr.printer import shown
 from intset.linear.bounds import Interval
 
 BITWISE: Final = frozenset((ops.BITXOR, ops.BITAND, ops.BITOR, ops.SHL, ops.SHR))
@@ -179,7 +180,7 @@ def _exponent(e: Expr) -> int | None:
 
 def _number(value: int) -> BitForm:
     if value < 0:
-        raise CarryError(f"the negative number {value}")
+        raise CarryError(f"the negative number {shown(value)}")
     return BitForm(tuple(value >> p & 1 for p in range(value.bit_length())))
 
 
@@ -251,7 +252,7 @@ def _shifted_left(a: BitForm, by: int) -> BitForm:
 
 def _times(a: BitForm, factor: int) -> BitForm:
     if factor < 0 or factor.bit_length() > BIT_WIDTH:
-        raise CarryError(f"the factor {factor}")
+        raise CarryError(f"the factor {shown(factor)}")
     total = BitForm(())
     for p in range(factor.bit_length()):
         if factor >> p & 1:

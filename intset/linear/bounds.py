@@ -89,7 +89,12 @@ def atom_bounds(known: Normalizer, e: Any) -> Interval:
         return _select_bounds(known, e)
     if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST and e.args[1].data > 0:
         return _constant_division_bounds(known, e)
-    return of_operation(op, *[known.bounds(known.form(arg)) for arg in e.args]) if op in TRANSFER else EVERYTHING
+    if op not in TRANSFER or op in _LINEAR:
+        return EVERYTHING
+    return of_operation(op, *[known.bounds(known.form(arg)) for arg in e.args])
+
+
+_LINEAR = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.BITNOT, ops.CEILDIV))  # atoms where their forms grew too long
 
 
 def _declared(e: Any) -> Interval:
