@@ -237,7 +237,7 @@ class Claims(Oracle):
         self.require(own <= inside and (inside == own or not there.is_exact), "points", *what, there, own, inside)
 
     def _numbers(self, region: Region, truth: Mapping[Any, Points], what: tuple[object, ...]) -> None:
-        """Counts, over instances too, and a sample; an image under an injective map is counted where it is no exact set."""
+        """Counts, over instances too, and a sample; a superset is counted where it is an injective image."""
         setting = self.setting
         places = [k for k, v in enumerate(setting.params) if v in region.params]
         instances: dict[tuple[int, ...], Points] = {}
