@@ -28,7 +28,7 @@ from intset.expr.arguments import of_kind
 from intset.expr.build import logical_and, maximum, select, sum_of
 from intset.expr.dag import free_vars
 from intset.expr.definedness import is_partial
-from intset.expr.node import Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
@@ -102,9 +102,9 @@ def _over(weight: Weight, region: Region, point: Sequence[Var] | None, fresh: Se
     known = {v: x for v, x in zip(own, fresh, strict=bool(own)) if isinstance(v, Var)}
     others = [v for v in free_vars(e) if v not in known and v not in region.params]
     known |= {v: fresh[names.index(v.name)] for v in others if v.name in names}
-    if others and not known and not own:
+    if unknown := [v for v in others if v not in known and not isinstance(v, ShapeVar)]:
         raise InputError(
-            f"{others[0]} is no coordinate of the region: state the coordinates, as in sum_over(i * j, region, [i, j])"
+            f"{unknown[0]} is no coordinate of the region: state the coordinates, as in sum_over(i * j, region, [i, j])"
         )
     return e.substitute(known)
 

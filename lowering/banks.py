@@ -82,7 +82,7 @@ def bank_conflicts(e: IntLike, lanes: Sequence[Var], ctx: Context, banks: int = 
     (32, 1)
     """
     address, form, columns = _read(e, ctx)
-    running = tuple(of_kind(Var, v, "a lane", "a variable") for v in listed(lanes, "the lanes"))
+    running = tuple(dict.fromkeys(of_kind(Var, v, "a lane", "a variable") for v in listed(lanes, "the lanes")))
     bank_bits, word_bits = _power(banks, "banks"), _power(width, "width")
     if any(v in form.high for v in running):
         raise InputError(f"a lane has no constant end: {shown(next(v for v in running if v in form.high))}")
@@ -115,15 +115,17 @@ def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer
     address, form, columns = _read(e, ctx)
     shift = _power(step, "step")
     variable = of_kind(Var, v, "the variable of contiguity", "a variable")
-    bits = 0
-    for b, column in enumerate(columns.places.get(variable, ())):
-        p = shift + b
-        is_alone = p < len(form.rows) and form.rows[p] == 1 << column
-        if not is_alone or sum(row >> column & 1 for row in form.rows) > 1:
-            break
-        bits = b + 1
     is_exact, notes = _precision(ctx, free_vars(address))
     is_exact = is_exact and not columns.fresh
+    bits = 0
+    is_moving_fresh = any(variable in free_vars(term) for term in columns.fresh)
+    for b, column in enumerate(() if is_moving_fresh else columns.places.get(variable, ())):
+        p = shift + b
+        flipped = sum(row >> column & 1 for row in form.rows)
+        if not (flipped == 1 and p < len(form.rows) and form.rows[p] == 1 << column):
+            is_exact = is_exact and flipped <= 1  # several bits that flip together may add a power of two as well
+            break
+        bits = b + 1
     evidence = AddressCertificate(
         "contiguity", address, _ranges(ctx, address), (variable,), (step,), 1 << bits, is_exact
     )

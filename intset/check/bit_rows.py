@@ -428,7 +428,8 @@ class AddressCertificate:
         bits, shift = self.value.bit_length() - 1, step.bit_length() - 1
         if self.value != 1 << bits or not all(_is_step(form, v, b, shift + b) for b in range(bits)):
             return False
-        return not self.is_exact or not _is_step(form, v, bits, shift + bits)
+        flipped = sum((v, bits) in row for row in form[0])  # several may add a power of two as well
+        return not self.is_exact or flipped <= 1 and not _is_step(form, v, bits, shift + bits)
 
 
 def _of(row: Row, variables: Collection[Var]) -> Row:

@@ -253,3 +253,21 @@ def test_an_image_under_another_map_is_refused():
         Context({i: Range(0, n), j: Range(0, m)}).image([i * j, j]).count()
     with pytest.raises(CountError, match="superset"):
         Context({i: Range(0, n), j: Range(0, m)}, [(i * m).eq(j)]).image([j * j, j * j * m]).count()
+
+
+@pytest.mark.parametrize("cond", [i + j <= m, i + j >= m, j - i > m])
+def test_counts_over_products_of_sizes(cond):
+    wide, high = ShapeVar("wide", lower=1), ShapeVar("high", lower=1)
+    cond = cond.substitute({m: high})
+    number = as_expr(Context({i: Range(0, wide), j: Range(0, high * wide)}, [cond]).image([i, j]).count())
+    for a in range(1, 5):
+        for b in range(1, 5):
+            points = [(x, y) for x in range(a) for y in range(a * b)]
+            true = sum(bool(evaluate(cond, {i: x, j: y, high: b})) for x, y in points)
+            assert evaluate(number, {wide: a, high: b}) == true, (a, b)
+
+
+def test_a_variable_that_is_no_coordinate_is_refused():
+    for e, over in ((i, [i * 2]), (i, [i + 1]), (k, [i])):
+        with pytest.raises(InputError, match="no coordinate"):
+            sum_over(e, Context({i: Range(0, 4)}).image(over))

@@ -122,3 +122,14 @@ def test_drawn_addresses_against_enumeration(first):
         assert is_run(run.value, step, v, addresses, variables), (seed, e)
         if run.is_exact and run.value * 2 <= extents[v]:
             assert not is_run(run.value * 2, step, v, addresses, variables), (seed, e)
+
+
+def test_consecutive_values_below_a_carry_are_not_claimed():
+    ctx = Context({i: Range(0, 8)})
+    for e in (i ^ ((i + 1) * 8), ((i + i) & 2) ^ i, i + i * 3 * 16, (i * 2) ^ (i ^ 1)):
+        found = contiguity(e, i, ctx)
+        assert (found.value, found.is_exact) == (1, False), e
+
+
+def test_a_lane_counts_once():
+    assert bank_conflicts(i * 128, [i, i], Context({i: Range(0, 8)})).value == 8

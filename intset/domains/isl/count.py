@@ -29,6 +29,7 @@ from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.session import budget, budget_aside, context, isl, number, val, whole
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, InputError
+from intset.expr import ops
 from intset.expr.build import NumericFunction, select, sum_of
 from intset.expr.dag import is_small
 from intset.expr.evaluate import compiled, evaluate
@@ -354,6 +355,14 @@ class _Symbolic:
         function = CountByChamber(tuple(piece.chamber for piece in pieces), tuple(sizes))
         return NumericFunction("count", len(sizes), function, lower=0)(*sizes)
 
+    def _together(self, at: Sequence[int]) -> tuple[dict[Expr, int], tuple[int, ...]]:
+        """Values of the variables of the parameters, and the parameters there: a product has that of its factors."""
+        where = {e: x for e, x in zip(self.params, at, strict=True) if e.op is not ops.MUL}
+        for e, x in zip(self.params, at, strict=True):
+            for v in e.free_vars() if e.op is ops.MUL else ():
+                where.setdefault(v, x if len(where) < len(at) else 1)
+        return where, tuple(where[e] if e in where else evaluate(e.substitute(where)) for e in self.params)
+
     def _check(self, points: Set, pieces: Sequence[_ContextChamber], value: Expr) -> None:
         """Compare the count with isl's own at values of the parameters in each chamber and around them.
 
@@ -364,7 +373,8 @@ class _Symbolic:
         """
         kinds = isl().dim_type
         compared, are_sizes = False, all(isinstance(e, Var) for e in self.params)
-        for at in tried_values(pieces, len(self.params)):
+        for drawn in tried_values(pieces, len(self.params)):
+            where, at = self._together(drawn)
             try:
                 with budget_aside(COUNT_OPERATIONS):
                     one, allowed = points, self.context
@@ -375,7 +385,6 @@ class _Symbolic:
                     true = count(unparametric(one), CHECKED_POINTS)
             except BudgetError:
                 continue
-            where = dict(zip(self.params, at, strict=True))
             closed = evaluate(value, where) if are_sizes else evaluate(value.substitute(where))
             if closed != true:
                 raise AssertionError(f"a closed count is {closed}, not {true}, where {self.params} are {at}")
