@@ -114,6 +114,8 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
     if any(row & 1 for form in forms for row in form.rows):
         raise LayoutError("the map is not linear over bits: the image of 0 is not 0")
     names = [f"dim{k}" for k in range(len(forms))] if outputs is None else [a_name(x, "an output") for x in outputs]
+    if len(set(names)) < len(names):
+        raise LayoutError(f"two outputs have one name: {', '.join(names)}")
     if len(names) != len(forms):
         raise LayoutError(f"{len(names)} names for {len(forms)} new indices")
     bases: Bases = {}

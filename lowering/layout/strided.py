@@ -292,15 +292,15 @@ class Layout(Configured):
             if len(tiler) > self.rank:
                 raise LayoutError(f"a layout of {self.rank} modes has no {len(tiler)} tilers")
             tiles = [mode.divide(one) for mode, one in zip(self, tiler, strict=False)]
-            return _joined([*tiles, *list(self)[len(tiler) :]], self.ctx)
+            return _joined([*tiles, *list(self)[len(tiler) :]])
         tile = tiler if isinstance(tiler, Layout) else Layout(_size(tiler, "a tile"), 1, self.ctx)
-        return _joined([tile, tile._complement(self.size, is_whole=True)], self.ctx).then(self)
+        return _joined([tile, tile._complement(self.size, is_whole=True)]).then(self)
 
     def product(self, tiler: Layout | IntLike) -> Layout:
         """Copies of this layout, placed by `tiler`: first the coordinate in a copy, then its number."""
         tile = tiler if isinstance(tiler, Layout) else Layout(_size(tiler, "a number of copies"), 1, self.ctx)
         rest = self._complement(_short(self._known, self.size * tile.cosize), is_whole=True)
-        return _joined([self, tile.then(rest)], self.ctx)
+        return _joined([self, tile.then(rest)])
 
     def right_inverse(self) -> Layout:
         """The largest layout found with `self(inverse(k)) == k`."""
@@ -473,8 +473,12 @@ def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
     )
 
 
-def _joined(layouts: Sequence[Layout], ctx: Context) -> Layout:
-    """The layout whose modes are the given ones."""
+def _joined(layouts: Sequence[Layout]) -> Layout:
+    """The layout whose modes are the given ones, with the ranges and facts of all."""
+    ctx = layouts[0].ctx
+    if any(one.ctx is not ctx for one in layouts):
+        ranges = {v: limits for one in layouts for v, limits in one.ctx.ranges.items()}
+        ctx = Context(ranges, list(dict.fromkeys(fact for one in layouts for fact in one.ctx.facts)))
     return Layout(tuple(one.shape for one in layouts), tuple(one.stride for one in layouts), ctx)
 
 

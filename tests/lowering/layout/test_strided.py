@@ -285,3 +285,15 @@ def test_a_blocked_layout_of_triton():
     assert blocked.bijective and blocked(3, 5, 2) == (17, 7)
     row, col = Var("row"), Var("col")
     assert [str(e) for e in blocked.inverse()(row, col)] == ["col & 3", "col >> 2 ^ (row & 7) << 2", "row >> 3"]
+
+
+def test_facts_of_a_proof_stay_with_its_layout():
+    even, fourfold = Context({}, [(n % 2).eq(0)]), Context({}, [(n % 4).eq(0)])
+    copies, tiles = Layout(4, 2).product(Layout(2, n, even)), Layout(n).divide(Layout(4, 1, fourfold))
+    for made, fact in ((copies, "n % 2 == 0"), (tiles, "n % 4 == 0")):
+        assert any(str(one.condition) == fact for one in made.ctx.facts), made.ctx.facts
+
+
+def test_outputs_have_names_of_their_own():
+    with pytest.raises(LayoutError, match="one name"):
+        to_bases(from_bases({"a": [[1, 2]]}, {"o": 4, "p": 4}), ["o", "o"])
