@@ -422,7 +422,7 @@ def split_into_pieces(program: Program) -> bool:
     return number > 0
 
 
-@sampled(4, 2000, programs(reads="lattice"), shows={True})
+@sampled(8, 2000, programs(reads="lattice"), shows={True})
 def test_strided_programs(program: Program) -> bool:
     return split_into_pieces(program)
 
