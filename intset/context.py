@@ -341,7 +341,7 @@ class Context(Displayed):
         answer.point = point
         if not answer.is_exact:
             answer = copy(answer)  # the kept one must not hold the context
-            answer._preimage = PreimageCount(self.extended(), point, tuple(keep))
+            answer._preimage = PreimageCount(self._within(self.frame), point, tuple(keep))
         return answer
 
     def relation(

@@ -28,10 +28,10 @@ from intset.domains.isl.checked import coalesced, end_of_dim
 from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.session import budget, budget_aside, context, isl, number, val, whole
 from intset.domains.isl.to_expr import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
-from intset.errors import BudgetError, InputError
+from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import NumericFunction, select, sum_of
-from intset.expr.dag import is_small
+from intset.expr.dag import is_small, opaque_terms
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.infinity import POS_INF, Infinity
@@ -357,10 +357,11 @@ class _Symbolic:
 
     def _together(self, at: Sequence[int]) -> tuple[dict[Expr, int], tuple[int, ...]]:
         """Values of the variables of the parameters, and the parameters there: a product has that of its factors."""
-        where = {e: x for e, x in zip(self.params, at, strict=True) if e.op is not ops.MUL}
-        for e, x in zip(self.params, at, strict=True):
-            for v in e.free_vars() if e.op is ops.MUL else ():
-                where.setdefault(v, x if len(where) < len(at) else 1)
+        is_product = [e.op is ops.MUL and not opaque_terms(e) for e in self.params]
+        where = {e: x for e, x, product in zip(self.params, at, is_product, strict=True) if not product}
+        for e, x, product in zip(self.params, at, is_product, strict=True):
+            unknown = [v for v in e.free_vars() if v not in where] if product else []
+            where.update(zip(unknown, itertools.chain((x,), itertools.repeat(1)), strict=False))
         return where, tuple(where[e] if e in where else evaluate(e.substitute(where)) for e in self.params)
 
     def _check(self, points: Set, pieces: Sequence[_ContextChamber], value: Expr) -> None:
@@ -374,8 +375,8 @@ class _Symbolic:
         kinds = isl().dim_type
         compared, are_sizes = False, all(isinstance(e, Var) for e in self.params)
         for drawn in tried_values(pieces, len(self.params)):
-            where, at = self._together(drawn)
             try:
+                where, at = self._together(drawn)
                 with budget_aside(COUNT_OPERATIONS):
                     one, allowed = points, self.context
                     for k, x in enumerate(at):
@@ -383,7 +384,7 @@ class _Symbolic:
                     if allowed.is_empty():
                         continue
                     true = count(unparametric(one), CHECKED_POINTS)
-            except BudgetError:
+            except (BudgetError, EvaluationError):
                 continue
             closed = evaluate(value, where) if are_sizes else evaluate(value.substitute(where))
             if closed != true:
