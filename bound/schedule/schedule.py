@@ -40,7 +40,7 @@ def create_schedule(ops: object) -> Schedule:
 
 
 class OutputOperations(tuple[Operation, ...]):
-    """The operations that a schedule computes; a replaced one counts as the one that replaced it."""
+    """The operations that a schedule computes; `in` also knows an operation that a rewrite replaced."""
 
     stage_map: Mapping[Operation, Stage]
 

@@ -75,7 +75,7 @@ class BitMap:
 
     @cached_property
     def _tails(self) -> dict[Expr, tuple[int, int]] | None:
-        """The index and the factor of each tail; `None` unless each is the only one of an index."""
+        """The index and the factor of each tail; `None` unless each tail stands alone in some index."""
         found: dict[Expr, tuple[int, int]] = {}
         for k, form in enumerate(self.forms):
             if len(form.high) == 1:

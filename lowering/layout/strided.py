@@ -474,7 +474,7 @@ def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
 
 
 def _joined(layouts: Sequence[Layout]) -> Layout:
-    """The layout whose modes are the given ones, with the ranges and facts of all."""
+    """The layout of these modes, with the ranges and facts of each."""
     ctx = layouts[0].ctx
     if any(one.ctx is not ctx for one in layouts):
         ranges = {v: limits for one in layouts for v, limits in one.ctx.ranges.items()}

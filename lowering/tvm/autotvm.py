@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import product
 from math import prod
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from bound.operation import Operation
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.errors import InputError
+from intset.expr.dag import reachable
 from intset.expr.node import Expr
 
 
@@ -230,50 +232,41 @@ def _tensors(result: Any) -> list[Tensor]:
     return [t for t in (result if isinstance(result, (list, tuple)) else (result,)) if isinstance(t, Tensor)]
 
 
+def _decorated(call: Callable[..., Any], func: Callable[..., Any] | None) -> Any:
+    """The function whose calls are `call(func, ...)`; without a function, the decorator that makes it."""
+    return partial(_decorated, call) if func is None else wraps(func)(partial(call, func))
+
+
 def register_topi_compute(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
     """Decorate a computation `f(cfg, ...)`: calls leave out the configuration, which its schedule gets as well."""
 
-    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            config = FallbackConfigEntity()
-            result = _within(config, f, config, *args, **kwargs)
-            for tensor in _tensors(result):
-                _OF_OPERATION.setdefault(tensor.op, {})[str(task_name)] = config
-            return result
+    def compute(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        config = FallbackConfigEntity()
+        result = _within(config, f, config, *args, **kwargs)
+        for tensor in _tensors(result):
+            _OF_OPERATION.setdefault(tensor.op, {})[str(task_name)] = config
+        return result
 
-        call.__name__ = call.__qualname__ = f.__name__
-        return call
-
-    return decorate if func is None else decorate(func)
+    return _decorated(compute, func)
 
 
 def register_topi_schedule(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
     """Decorate a schedule `f(cfg, outs, ...)`: a call passes no configuration, and gets the one of the computation."""
 
-    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
-        def call(outs: Any, *args: Any, **kwargs: Any) -> Any:
-            config = _config_of(outs, str(task_name))
-            return _within(config, f, config, outs, *args, **kwargs)
+    def schedule(f: Callable[..., Any], outs: Any, *args: Any, **kwargs: Any) -> Any:
+        config = _config_of(outs, str(task_name))
+        return _within(config, f, config, outs, *args, **kwargs)
 
-        call.__name__ = call.__qualname__ = f.__name__
-        return call
-
-    return decorate if func is None else decorate(func)
+    return _decorated(schedule, func)
 
 
 def _config_of(outs: Any, task_name: str) -> FallbackConfigEntity:
     """The configuration with which an operation above the outputs was computed, or a new one."""
-    waiting, seen = [t.op for t in _tensors(outs)], set()
-    while waiting:
-        op = waiting.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        configs = _OF_OPERATION.get(op, {})
-        if configs:
-            return configs.get(task_name) or next(reversed(configs.values()))
-        waiting += [t.op for t in op.input_tensors]
-    return FallbackConfigEntity()
+    operations = reachable([t.op for t in _tensors(outs)], lambda op: [t.op for t in op.input_tensors])
+    configs = next((_OF_OPERATION[op] for op in operations if op in _OF_OPERATION), None)
+    if configs is None:
+        return FallbackConfigEntity()
+    return configs.get(task_name) or next(reversed(configs.values()))
 
 
 def template(task_name: Any, func: Callable[..., Any] | None = None) -> Any:

@@ -1,7 +1,7 @@
 """`tvm._ffi`: registered functions, and the names that modules of the operator library get from TVM's C++ half.
 
-A name `f` of `tvm.topi.cpp.nn` is the function registered as `topi.nn.f`: by `tvm.register_func`, or one of the few
-that schedules call, which are here. Any other is refused by name when it is called.
+A name `f` of `tvm.topi.cpp.nn` is the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY`
+for what schedules call. A call of any other function is refused with its name.
 """
 
 from __future__ import annotations
