@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, a_name, listed, mapped
 from intset.expr.dag import free_vars
-from intset.expr.node import Expr, PlainVar, Var, as_expr
+from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
 
@@ -178,6 +179,22 @@ class ScanOp(Operation):
             if k > 0
         )
         self.outputs = tuple(Tensor(self, k, t.extents, t.dtype) for k, t in enumerate(state_placeholder))
+
+    @property
+    def axes_of_states(self) -> tuple[tuple[IterVar, ...], ...]:
+        """The spatial axes of each state."""
+        ends = [0, *accumulate(state.ndim - 1 for state in self.state_placeholder)]
+        return tuple(self.spatial_axis[low:high] for low, high in pairwise(ends))
+
+    def has_row(self, init: Tensor, row: Expr) -> Cond | None:
+        """The condition that the scan has a row of an initial state; `None` if it has all of them whatever its length.
+
+        A scan may be shorter than its initial states: of length 0 it has no rows at all.
+        """
+        length, first = self.outputs[0].extents[0], init.extents[0]
+        if length is first or (length.is_const and first.is_const and first.data <= length.data):
+            return None
+        return row < length
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:

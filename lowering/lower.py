@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from bound import infer_bound
 from bound.errors import ScheduleError
@@ -19,7 +19,7 @@ from intset.expr.arguments import a_name, of_kind
 from intset.expr.printer import shown
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
-from lowering.build.function import FunctionBuilder
+from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest.ir import Function
 from lowering.passes import (
@@ -157,11 +157,18 @@ def before_divisions(
 
     ctx = Context() if ctx is None else ctx  # one root for bounds and nests
     word = bounds.compute if bounds is not None else compute or ("auto" if nests == "auto" else "exact")
+    kept = () if bounds is not None else kept_among(s, parameters(s, args)[0])
+
+    def infer(form: str | Mapping[Any, str]) -> BoundsMap:
+        if bounds is not None:
+            return bounds
+        return infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=form, whole=kept)
+
     made = passed(
         chosen,
         s,
         FunctionBuilder(args, ctx, name, unsafe),
-        lambda c: infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=c) if bounds is None else bounds,
+        infer,
         "exact" if bounds is not None else word,
         nests,
         bounds is not None or compact is not None,

@@ -44,7 +44,8 @@ class TensorAccess:
     indices: one expression a dimension, over root axes of the operation, sizes and `extra`.
     conditions: a conjunction, empty for an unconditional read; conditions on integers, in `reads` also on data.
     extra: variables of the access and their ranges, for a region read at once.
-    before: reduction or scan axes whose loops start after the read, so that it happens even if they are empty.
+    before: axes whose loops are not around the read, so that it happens even if they are empty: those of a reduction
+        or scan that start after it, and those of other states of a scan.
     """
 
     tensor: Tensor
@@ -105,14 +106,19 @@ def _tensor_compute(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
 
 @accesses.register
 def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
-    """A scan reads row `t` of each update at step `t` and all rows of each initial state, over the spatial axes."""
+    """A scan reads row `t` of each update at step `t` and the rows of each initial state that it has.
+
+    A state is read over its own spatial axes: those of another state, which may be empty, do not run.
+    """
     read: list[TensorAccess] = []
-    spatial = list(op.spatial_axis)
-    for init, update in zip(op.init, op.update, strict=True):
-        axes, spatial = tuple(spatial[: update.ndim - 1]), spatial[update.ndim - 1 :]
+    for init, update, axes in zip(op.init, op.update, op.axes_of_states, strict=True):
+        others = tuple(iv for iv in op.spatial_axis if iv not in axes)
         row = Var("row")
-        read.append(TensorAccess(init, (row, *axes), (), ((row, Range(0, init.extents[0])),), (op.scan_axis,)))
-        read.append(TensorAccess(update, (op.scan_axis, *axes)))
+        present = op.has_row(init, row)
+        rows = () if present is None else (present,)
+        extra = ((row, Range(0, init.extents[0])),)
+        read.append(TensorAccess(init, (row, *axes), rows, extra, (op.scan_axis, *others)))
+        read.append(TensorAccess(update, (op.scan_axis, *axes), (), (), others))
     return tuple(read)
 
 

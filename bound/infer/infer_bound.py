@@ -21,6 +21,7 @@ from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
 from bound.infer.answers.tile_space import space_of
 from bound.infer.answers.traffic import traffic_of
+from bound.infer.answers.whole import computes_whole
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
@@ -57,6 +58,7 @@ def infer_bound(
     domain: str | None = None,
     compute: str | Mapping[Computed, str] = "exact",
     compact: bool = False,
+    whole: Iterable[Tensor] = (),
 ) -> BoundsMap:
     """InferBound: the range of every axis; the required, computed and allocated elements of every tensor.
 
@@ -73,6 +75,9 @@ def infer_bound(
         the outer box, and reads accordingly. "auto": the cheaper word for each stage, once `lowering` is imported. A
         mapping from tensors or stages to "exact" or "box" chooses for each; the default is "exact".
     compact: whether storage omits strides and equations of the computed region (`answers.compact`).
+    whole: tensors of which every element is required, as of the outputs, even if no consumer reads it: intermediates
+        that a caller receives. A stage inside loops of its consumers computes what they read there
+        (`BoundsMap.computes_whole`).
 
     Raises
     ------
@@ -88,7 +93,7 @@ def infer_bound(
     if ctx is not None and not isinstance(ctx, Context):
         raise InputError(f"ctx must be a Context, not {shown(ctx)}")
     if compute == "auto":
-        return NEST_FUNCTIONS.auto_bounds(schedule, ctx, at, domain, compact)
+        return NEST_FUNCTIONS.auto_bounds(schedule, ctx, at, domain, compact, whole)
     context = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
     name = config.current(domain or context.domain).domain
     normalized, sharing = shared.normalized(schedule)
@@ -108,6 +113,7 @@ def infer_bound(
         given=ctx,
         compute=compute,
         tiles=tiles,
+        whole=_whole(normalized, whole),
     )
     state = infer_stages(state)
     state.env.account.close()
@@ -126,6 +132,13 @@ def _stage_of(schedule: Schedule, key: Any) -> Stage:
     if not isinstance(key, (Tensor, Operation, Stage)):
         raise InputError(f"compute is by tensor or stage, not {shown(key)}")
     return schedule[key.op if isinstance(key, Stage) else key]
+
+
+def _whole(schedule: Schedule, tensors: Iterable[Tensor]) -> frozenset[Tensor]:
+    """Tensors as the normalized schedule computes them."""
+    return frozenset(
+        schedule.current(of_kind(Tensor, t, "a part of whole", "a tensor")) for t in listed(tensors, "whole")
+    )
 
 
 class BoundsMap(Configured):
@@ -201,6 +214,16 @@ class BoundsMap(Configured):
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self._current(tensor)
         return self._region(self._bounds(now).computed_of(now), now)
+
+    @as_configured
+    def computes_whole(self, tensor: Tensor) -> bool:
+        """Whether the nest is proved to compute every element of a tensor, over all instances and at all sizes.
+
+        An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; any other one if its
+        consumers read all of it.
+        """
+        now = self._current(tensor)
+        return computes_whole(self._state, self._bounds(now), now)
 
     @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
@@ -289,7 +312,8 @@ class BoundsMap(Configured):
     def _numeric(self) -> NumericInference:
         """The inference at values of sizes."""
         state, compute = self._state, "auto" if self.forms else self._state.compute
-        arguments = (self.written, state.given, state.sizes.fixed, self.domain, compute, self.compact)
+        whole = tuple(state.whole)
+        arguments = (self.written, state.given, state.sizes.fixed, self.domain, compute, self.compact, whole)
         return NumericInference(infer_bound, *arguments)
 
     @property

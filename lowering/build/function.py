@@ -38,7 +38,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
     Raises
     ------
     InputError: an argument has another type than tensor or variable.
-    ScheduleError: an input is missing, or an argument is inlined or no tensor of the schedule.
+    ScheduleError: an input is missing, or an argument is no tensor of the schedule.
     """
     states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
     given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
@@ -62,16 +62,47 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
         stage = schedule.stage_map.get(tensor.op)
         if stage is None and not isinstance(tensor.op, PlaceholderOp):
             raise ScheduleError(f"{tensor.name} cannot be an argument: no output of the schedule needs it")
-        if stage is not None and stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
-            raise ScheduleError(f"{tensor.name} cannot be an argument: it is inlined, so nothing stores it")
     return tuple(tensors), tuple(scalars)
 
 
 def computed_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """The parameters that the function computes: outputs of the schedule first, then intermediates that are kept."""
+    """The parameters that the function computes: outputs of the schedule first, then intermediates that are kept.
+
+    A tensor that is inlined is not computed: nothing stores it.
+    """
     kept = list(tensors)
     wanted = [t for op in schedule.outputs for t in op.outputs if t in kept]
-    return tuple(dict.fromkeys((*wanted, *(t for t in kept if not isinstance(t.op, PlaceholderOp)))))
+    return tuple(dict.fromkeys((*wanted, *(t for t in kept if _is_stored(schedule, t)))))
+
+
+def _is_stored(schedule: Schedule, tensor: Tensor) -> bool:
+    inlined = (AttachType.INLINE, AttachType.INLINED_ALREADY)
+    return not isinstance(tensor.op, PlaceholderOp) and schedule.stage_map[tensor.op].attach_type not in inlined
+
+
+def kept_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The intermediate tensors among the parameters of a function, which it computes for its caller."""
+    outputs = {t for op in schedule.outputs for t in op.outputs}
+    return tuple(t for t in computed_among(schedule, tensors) if t not in outputs)
+
+
+def _refuse_parts(b: BoundsMap, kept: Iterable[Tensor]) -> None:
+    """Refuse an intermediate argument of which the nest computes a part: its caller reads all of it."""
+    for tensor in kept:
+        if b.computes_whole(tensor):
+            continue
+        path = b.attach_path(tensor.op)
+        if path:
+            at, loop = path[0]
+            raise ScheduleError(
+                f"{tensor.name} cannot be an argument: it is computed inside {loop.name} of {at.name}, as far as one "
+                "iteration needs it, which is not proved to be all of it; compute it at the root (compute_root), or "
+                "leave it out of the arguments"
+            )
+        raise ScheduleError(
+            f"{tensor.name} cannot be an argument: the bounds were inferred for what its consumers read, which is not "
+            f"proved to be all of it; infer them with whole=[{tensor.name}]"
+        )
 
 
 def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
@@ -180,6 +211,7 @@ def nest_of(
     """The nest before any pass: ScheduleOps, in tensor coordinates, with unlowered divisions."""
     tensors, scalars = parameters(b.schedule, args)
     outputs = computed_among(b.schedule, tensors)
+    _refuse_parts(b, kept_among(b.schedule, tensors))
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)

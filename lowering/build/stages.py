@@ -198,18 +198,19 @@ def values_in(nest: StageNest, threads: Mapping[IterVar, Expr]) -> dict[IterVar,
 
 
 def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[Stmt]:
-    """The nest of a scan: first rows copied from `init`, later ones from `update`, computed at its step."""
+    """The nest of a scan: first rows copied from `init`, as far as it has them, later ones from `update` at its step."""
     nothing = Formula((), (), (), None, Seq())
     levels = levels_of(nest, nothing)
     step = nest.values[op.scan_axis]
     first = next((k for k, level in enumerate(levels) if level.var in free_vars(step)), len(levels))
-    spatial = list(op.spatial_axis)
     starts: list[Stmt] = []
     rows: list[Stmt] = []
-    for output, init, update in zip(op.outputs, op.init, op.update, strict=True):
-        axes, spatial = spatial[: update.ndim - 1], spatial[update.ndim - 1 :]
+    for output, init, update, axes in zip(op.outputs, op.init, op.update, op.axes_of_states, strict=True):
         row = Var("row")
-        starts.append(For(row, Range(0, init.extents[0]), _copied(output, init, row, axes, bounds)))
+        present = op.has_row(init, row)
+        first_rows = _copied(output, init, row, axes, bounds)
+        guarded = first_rows if present is None else If(present, first_rows)
+        starts.append(For(row, Range(0, init.extents[0]), guarded))
         rows.append(_copied(output, update, step, axes, bounds))
     body = seq(*rows)
     for guard in nest.guards:
@@ -222,7 +223,7 @@ def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) ->
     return body if first < len(levels) else seq(*starts, body)
 
 
-def _copied(target: Tensor, source: Tensor, row: Expr, axes: list[IterVar], bounds: BoundsMap) -> Stmt:
+def _copied(target: Tensor, source: Tensor, row: Expr, axes: Sequence[IterVar], bounds: BoundsMap) -> Stmt:
     loops = [(Var(f"i{k}"), bounds[iv]) for k, iv in enumerate(axes, 1)]
     place = (row, *(var for var, _ in loops))
     body: Stmt = Store(target, place, element(source, place))

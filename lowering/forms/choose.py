@@ -22,7 +22,7 @@ required regions, without index set splitting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -32,6 +32,7 @@ from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
+from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.machine import TRAPPING
 from bound.tir.value import CALL, CONVERT, Operand, Value
@@ -91,12 +92,20 @@ class Choice:
 
 
 def bounds_of(
-    s: Schedule, ctx: Context | None, at: Mapping[Any, int] | None, domain: str | None, compact: bool
+    s: Schedule,
+    ctx: Context | None,
+    at: Mapping[Any, int] | None,
+    domain: str | None,
+    compact: bool,
+    whole: Iterable[Tensor] = (),
 ) -> BoundsMap:
     """The answer of `infer_bound(compute="auto")`."""
-    made = chosen(
-        s, FunctionBuilder(ctx=ctx, unsafe=True), lambda c: infer_bound(s, ctx, at, domain, c, compact), "auto", "auto"
-    )
+    required = tuple(whole)
+
+    def infer(word: str | Mapping[Any, str]) -> BoundsMap:
+        return infer_bound(s, ctx, at, domain, word, compact, required)
+
+    made = chosen(s, FunctionBuilder(ctx=ctx, unsafe=True), infer, "auto", "auto")
     made.bounds.forms = made.forms
     return made.bounds
 

@@ -119,7 +119,7 @@ _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
     """The storage of an output: the smallest of plain, compact, flat and circular storage."""
     stage, shape = bounds.stage, state.sizes.shape(tensor)
-    if stage.is_output or isinstance(stage.op, PlaceholderOp):
+    if stage.is_output or tensor in state.whole or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
     env = state.env
     footprint, fixed = (

@@ -85,6 +85,8 @@ def explain(
         lines += _request_lines(state, words, request, tensor)
     if bounds.stage.is_output:
         lines.append("  it is an output: all of it is needed")
+    elif state.is_root(bounds, tensor):
+        lines.append("  the caller receives it: all of it is needed")
     elif not requests:
         lines.append("  nobody reads it")
     required, computed = bounds.required[tensor], None if bounds.computed is None else bounds.computed_of(tensor)

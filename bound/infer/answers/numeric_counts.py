@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset.budgets import REGION_POINTS
 from intset.config import Configured, as_configured
 from intset.context import Context
@@ -83,7 +84,7 @@ class NumericInference(Configured):
     Attributes
     ----------
     infer: `infer_bound`.
-    schedule, context, sizes, domain, compute, compact: the arguments of `infer_bound`.
+    schedule, context, sizes, domain, compute, compact, whole: the arguments of `infer_bound`.
     """
 
     infer: Callable[..., Any]
@@ -93,6 +94,7 @@ class NumericInference(Configured):
     domain: str
     compute: str | Mapping[Any, str]
     compact: bool
+    whole: tuple[Tensor, ...] = ()
     last: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -105,7 +107,8 @@ class NumericInference(Configured):
         bounds = self.last.get(key)
         if bounds is None:
             given = {**self.sizes, **values}
-            bounds = self.infer(self.schedule, self.context, given, self.domain, self.compute, self.compact)
+            arguments = (self.domain, self.compute, self.compact, self.whole)
+            bounds = self.infer(self.schedule, self.context, given, *arguments)
             self.last.clear()
             self.last[key] = bounds
         return bounds

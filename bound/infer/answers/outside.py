@@ -6,7 +6,7 @@ conditions inside the formula. InferBound clips regions to tensors, so they do n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from bound.infer.footprints.environment import LoopEnvironment, size_bounds, tra
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.itervar import IterVar
-from bound.operation import ScanOp
+from bound.operation import Operation, ScanOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -95,32 +95,37 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
         bounds = state.bounds.get(stage)
         if bounds is None or bounds.computed is None:
             continue
-        spaces: dict[bool, _EvaluationPoints] = {}
+        spaces: dict[tuple[Var, ...], _EvaluationPoints] = {}
         for read in dict.fromkeys(reads(bounds.op, _wanted(state, stage))):
-            at_start = bool(read.before)
-            space = spaces.get(at_start)
+            space = spaces.get(read.before)
             if space is None:
-                space = spaces[at_start] = _EvaluationPoints(state, bounds, at_start)
+                space = spaces[read.before] = _EvaluationPoints(state, bounds, read.before)
             accesses_outside += space.outside(read)
     return tuple(accesses_outside)
 
 
 def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
-    """The outputs of a stage with readers, or all of an output stage."""
+    """The outputs of a stage with readers or for the caller, or all of an output stage."""
     if stage.is_output:
         return stage.op.outputs
     gone = AttachType.INLINED_ALREADY
-    return tuple(t for t in stage.op.outputs if any(c.attach_type is not gone for c in state.graph.get(t, ())))
+    return tuple(
+        t
+        for t in stage.op.outputs
+        if t in state.whole or any(c.attach_type is not gone for c in state.graph.get(t, ()))
+    )
 
 
 class _EvaluationPoints:
-    """The iteration domain of a formula, or of the initial value of its reduction."""
+    """The iteration domain of a formula, or of the part of it that runs before the loops of some axes."""
 
-    def __init__(self, state: InferenceState, bounds: StageBounds, at_start: bool) -> None:
+    def __init__(self, state: InferenceState, bounds: StageBounds, before: Collection[Var]) -> None:
         self.state, self.bounds, self.env = state, bounds, state.env
         self.values: dict[Any, Any] = {v: const(k) for v, k in state.sizes.fixed.items()}
         self.values |= _thread_loops(bounds)
         self.values |= bounds.values
+        is_scan = isinstance(bounds.op, ScanOp)
+        at_start = any(iv in before for iv in bounds.op.root_iter_vars if iv not in _spatial(bounds.op))
         skipped = _stepping(bounds) if at_start else set()
         self.own: list[Var] = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
         start = bounds.start if at_start else None
@@ -128,9 +133,8 @@ class _EvaluationPoints:
             self.values |= start.values
             self.own = [*bounds.stage.leaf_iter_vars[: start.place], *(loop.iv for loop in start.loops)]
         self.rest: dict[Var, Range | None] = {
-            iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values
+            iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values and iv not in before
         }
-        is_scan = isinstance(bounds.op, ScanOp)
         own = () if is_scan and at_start else bounds.guards if start is None else start.guards
         self.guards = tuple(dict.fromkeys((*self._outer_guards(), *own)))
         # a store predicate excludes further points
@@ -249,6 +253,11 @@ def _value(e: Expr, values: Mapping[Expr, int]) -> int | None:
 def _is_data(truth: Any) -> bool:
     """Whether a truth value depends on tensor elements or non-integers."""
     return not isinstance(truth, Cond) or bool(opaque_terms(truth))
+
+
+def _spatial(op: Operation) -> Collection[Var]:
+    """The axes of the states of a scan."""
+    return op.spatial_axis if isinstance(op, ScanOp) else ()
 
 
 def _stepping(bounds: StageBounds) -> set[Var]:

@@ -73,6 +73,7 @@ class InferenceState:
     tiles: the symbolic sizes of splits, each at least 1.
     equations: asserted equations of them (`thread_equations`).
     given, compute: the arguments of `infer_bound`.
+    whole: the tensors required whole besides the outputs.
     """
 
     schedule: Schedule
@@ -91,8 +92,16 @@ class InferenceState:
     equations: tuple[Cond, ...] = ()
     given: Context | None = None
     compute: str | Mapping[Any, str] = "exact"
+    whole: frozenset[Tensor] = frozenset()
     _accesses: dict[Operation, dict[Tensor, list[TensorAccess]]] = field(default_factory=dict)
     _propagations: dict[object, Propagation] = field(default_factory=dict)
+
+    def is_root(self, bounds: StageBounds, tensor: Tensor) -> bool:
+        """Whether a tensor is a root of demand: all of it is required, whatever its consumers read.
+
+        Inside other loops than those that run over its own axes a stage computes what is read there.
+        """
+        return bounds.stage.is_output or (tensor in self.whole and (not bounds.path or bool(bounds.outer)))
 
     def accesses(self, op: Operation, tensor: Tensor) -> list[TensorAccess]:
         """The accesses of an operation to a tensor, at the fixed sizes."""
@@ -113,19 +122,23 @@ def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     footprints = prop_bound_to_inputs(state, bounds)
-    if stage.is_output and bounds.outer:
-        for tensor in op.outputs:
-            bounds.required[tensor] = shared_iteration_footprint(state, bounds, tensor)
-    elif stage.is_output:
-        for tensor in op.outputs:
-            shape = state.sizes.shape(tensor)
-            bounds.required[tensor] = Footprint(len(shape), whole_tensor(state.env, shape))
-    else:
+    if not stage.is_output:
         gather(state.env, bounds, footprints, state.sizes.shape, state.env.has_regions)
+    for tensor in op.outputs:
+        if state.is_root(bounds, tensor):
+            bounds.required[tensor] = whole_footprint(state, bounds, tensor)
     if not isinstance(op, PlaceholderOp):
         running = enclosing_guards(state.bounds, bounds) if bounds.slid else ()
         unconditional = unconditional_footprint(state, bounds) if bounds.slid and stage in state.boxed else None
         gather_bound(state.env, bounds, stage in state.boxed, state.sizes.shape, state.threads, running, unconditional)
+
+
+def whole_footprint(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Footprint:
+    """All elements of a root of demand; inside shared loops, those of one iteration."""
+    if bounds.outer:
+        return shared_iteration_footprint(state, bounds, tensor)
+    shape = state.sizes.shape(tensor)
+    return Footprint(len(shape), whole_tensor(state.env, shape))
 
 
 def fixed_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
