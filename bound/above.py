@@ -18,7 +18,8 @@ class NestFunctions:
 
     Attributes
     ----------
-    auto_bounds: the answer of `infer_bound` for `compute="auto"`, by the arguments schedule, ctx, at, domain, compact, whole.
+    auto_bounds: the answer of `infer_bound` for `compute="auto"`, by the arguments schedule, ctx, at, domain, compact,
+        whole.
     schedule_ops: `te.schedule.ScheduleOps`.
     """
 

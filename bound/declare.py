@@ -391,6 +391,9 @@ def scan(
     update: the later rows, in terms of `state_placeholder`.
     state_placeholder: the result inside of `update`; has the shape of `update`.
     inputs: other tensors that `update` reads; they delimit the scan.
+
+    All states have one length, and all initial states one number of rows: where the scan is shorter, it has its first
+    rows alone. Other extents of a state and of its initial state are equal.
     """
     a_name(name, "the name of an operation")
     groups = [_tensors(x, what, name) for x, what in ((init, "init"), (update, "update"), (state_placeholder, "state"))]
@@ -403,6 +406,7 @@ def scan(
             raise InputError(f"init, update and state_placeholder {k} of {name} have the types {types}")
         if u.ndim != s.ndim or any(x is not y for x, y in zip(u.extents, s.extents, strict=True)):
             raise InputError(f"update {k} of {name} must have the shape of its state_placeholder")
+        _check_rows(name, k, a, s, starts[0], states[0])
     begin, end = starts[0].extents[0], updates[0].extents[0]
     extent = as_expr(end.data - begin.data) if begin.is_const and end.is_const else end - begin
     axis = IterVar(Range(begin, extent), f"{name}.idx", IterType.ORDERED)
@@ -410,6 +414,25 @@ def scan(
         name, axis, starts, updates, states, _tensors(() if inputs is None else inputs, "inputs", name), tag, attrs
     )
     return op.output(0) if op.num_outputs == 1 else op.outputs
+
+
+def _check_rows(name: str, k: int, init: Tensor, state: Tensor, first_init: Tensor, first_state: Tensor) -> None:
+    if not _is_equal(state.extents[0], first_state.extents[0]):
+        lengths = f"{first_state.extents[0]} and {state.extents[0]}"
+        raise InputError(f"state_placeholder 0 and {k} of {name} must be equally long, not {lengths}")
+    if not _is_equal(init.extents[0], first_init.extents[0]):
+        rows = f"{first_init.extents[0]} and {init.extents[0]}"
+        raise InputError(f"init 0 and {k} of {name} must have equally many rows, not {rows}")
+    if init.ndim != state.ndim or not all(map(_is_equal, init.extents[1:], state.extents[1:])):
+        shapes = " and ".join(f"({', '.join(map(str, t.extents))})" for t in (init, state))
+        raise InputError(
+            f"init {k} of {name} must have the shape of its state_placeholder but for the first dimension, not {shapes}"
+        )
+
+
+def _is_equal(a: Expr, b: Expr) -> bool:
+    form = Normalizer({}).form(a - b)
+    return form.is_const and form.const == 0
 
 
 def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:

@@ -198,7 +198,7 @@ def values_in(nest: StageNest, threads: Mapping[IterVar, Expr]) -> dict[IterVar,
 
 
 def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[Stmt]:
-    """The nest of a scan: first rows copied from `init`, as far as it has them, later ones from `update` at its step."""
+    """The nest of a scan: first rows from `init`, as far as it has them, later ones from `update` at its step."""
     nothing = Formula((), (), (), None, Seq())
     levels = levels_of(nest, nothing)
     step = nest.values[op.scan_axis]

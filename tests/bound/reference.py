@@ -271,8 +271,8 @@ class _Run:
         states = []
         for tensor, init in zip(op.outputs, op.init, strict=True):
             content, mask = np.zeros(self.shape(tensor), tensor.dtype), np.ones(self.shape(tensor), bool)
-            rows = self.cells[init].value.shape[0]
-            content[:rows], mask[:rows] = self.cells[init].value, _mask(self.cells[init])
+            rows = min(self.cells[init].value.shape[0], len(content))
+            content[:rows], mask[:rows] = self.cells[init].value[:rows], _mask(self.cells[init])[:rows]
             states.append(Cells(content, mask))
         self.cells.update(zip(op.state_placeholder, states, strict=True))
         body = [o for o in post_order([t.op for t in op.update]) if _depends(o, op.state_placeholder)]

@@ -1,0 +1,230 @@
+"""Lowered schedules at all small sizes, 0 among them: every element of an argument is what its formula says.
+
+Programs are random: pipelines with reductions, shifted and guarded reads, stages inlined, attached and at the root, any
+of them among the arguments; scans of one to three states of different shapes. Arrays for results hold a mark before a
+call, so an element that nothing stores is seen, and so is one outside of an array that is empty.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bound import infer_bound, te, tir
+from bound.errors import InputError, ScheduleError
+from intset.errors import UndefinedError
+from lowering import AccessError, CheckError, Function, lower, run
+from tests.bound.reference import evaluate
+from tests.lowering.lowered import random_array, shape_at
+from tests.sweeps import daily
+
+MARK = -77.0
+REFUSED = {"cannot be an argument: it is computed inside": "part", "which reads it, is outside that loop": "illegal"}
+
+
+@dataclass
+class Program:
+    """A schedule, its arguments and sizes.
+
+    Attributes
+    ----------
+    inlined: arguments that nothing writes.
+    states: all states of a scan, which are computed together.
+    """
+
+    s: Any
+    inputs: list[Any]
+    results: list[Any]
+    sizes: Sequence[str]
+    inlined: list[Any] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
+
+    def points(self, most: int) -> Iterator[dict[str, int]]:
+        for values in itertools.product(range(most + 1), repeat=len(self.sizes)):
+            yield dict(zip(self.sizes, values, strict=True))
+
+
+def read(rng: random.Random, tensor: Any, axes: Sequence[Any]) -> Any:
+    """An element of a tensor that has the shape of the axes: it may be shifted, and is then guarded."""
+    shift = rng.choice([0, 0, 0, 1, -1, 2])
+    if not shift:
+        return tensor[tuple(axes)]
+    k = rng.randrange(len(axes))
+    moved = [axis + shift if j == k else axis for j, axis in enumerate(axes)]
+    inside = moved[k] < tensor.shape[k] if shift > 0 else moved[k] >= 0
+    return tir.if_then_else(inside, tensor[tuple(moved)], 0.5)
+
+
+def pipeline(seed: int) -> Program:
+    rng = random.Random(seed)
+    sizes = {name: te.var(name) for name in ("m", "n", "l")}
+
+    def shape(dims: int) -> tuple[Any, ...]:
+        return tuple(rng.choice([*sizes.values(), *sizes.values(), 1, 3]) for _ in range(dims))
+
+    known = [te.placeholder(shape(rng.choice([1, 2])), name=f"A{k}") for k in range(rng.choice([1, 2]))]
+    inputs = list(known)
+    made: list[Any] = []
+    for k in range(rng.choice([2, 2, 3, 4])):
+        sources = list(dict.fromkeys([known[-1], rng.choice(known)]))
+
+        def value(axes: Sequence[Any], sources: list[Any] = sources) -> Any:
+            terms: list[Any] = []
+            for source in sources:
+                own = [next((iv for iv in axes if iv.dom.extent is e), None) for e in source.shape]
+                if all(iv is not None for iv in own):
+                    terms.append(read(rng, source, own))
+            return sum(terms, tir.const(1.0, "float32"))
+
+        extents = tuple(sources[0].shape) if rng.random() < 0.6 else shape(rng.choice([1, 2]))
+        reduced = [te.reduce_axis((0, e), f"k{k}") for e in dict.fromkeys(sources[0].shape) if e not in extents]
+        if reduced or rng.random() < 0.2:
+            reduced = reduced or [te.reduce_axis((0, sources[0].shape[0]), f"k{k}")]
+            t = te.compute(extents, lambda *i, r=reduced, v=value: te.sum(v([*i, *r]), axis=r), name=f"T{k}")
+        else:
+            t = te.compute(extents, lambda *i, v=value: v(i) * 2.0, name=f"T{k}")
+        made.append(t)
+        known.append(t)
+    s = te.create_schedule([made[-1].op] if rng.random() < 0.8 else [made[-1].op, rng.choice(made).op])
+    live = [t for t in made if t in s]
+    inlined = []
+    for t in live:
+        stage = s[t]
+        for axis in list(stage.op.axis):
+            if rng.random() < 0.4:
+                stage.split(axis, rng.choice([2, 3]))
+        data = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
+        if len(data) > 1 and rng.random() < 0.2 and data[0] is stage.leaf_iter_vars[0]:
+            try:
+                stage.fuse(data[0], data[1])
+            except ScheduleError:
+                pass
+    for t in live[:-1]:
+        if s[t].is_output:
+            continue
+        way = rng.choice(["root", "root", "at", "at", "inline"])
+        readers = [u for u in live if t in u.op.input_tensors]
+        if way == "inline" and not t.op.reduce_axis:
+            s[t].compute_inline()
+            inlined.append(t)
+        elif way == "at" and len(readers) == 1:
+            stage = s[rng.choice(readers)]
+            s[t].compute_at(stage, rng.choice(list(stage.leaf_iter_vars)))
+    outputs = [t for t in live if s[t].is_output]
+    kept = [t for t in live if t not in outputs and rng.random() < 0.6]
+    given = [t for t in inputs if t in s]
+    return Program(
+        s,
+        given,
+        [*outputs, *(t for t in kept if t not in inlined)],
+        list(sizes),
+        [t for t in kept if t in inlined],
+    )
+
+
+def scanned(seed: int) -> Program:
+    rng = random.Random(seed)
+    sizes = {name: te.var(name) for name in ("m", "n", "l")}
+    m, rows = sizes["m"], rng.choice([1, 1, 2, 3])
+    widths = [tuple(rng.choice([sizes["n"], sizes["l"], 2]) for _ in range(rng.choice([0, 1, 1, 2]))) for _ in range(3)]
+    widths = widths[: rng.choice([1, 2, 2, 3])]
+    X = te.placeholder((m, *widths[0]), name="X")
+    states = [te.placeholder((m, *w), name=f"s{k}") for k, w in enumerate(widths)]
+    inits, updates = [], []
+    for k, (w, state) in enumerate(zip(widths, states, strict=True)):
+        reads_x = k == 0 and rng.random() < 0.7
+        inits.append(
+            te.compute((rows, *w), lambda *i, r=reads_x: X[i] if r else tir.const(2.0, "float32"), name=f"i{k}")
+        )
+        other = rng.choice(states)
+        back = rng.randint(1, rows)
+        way = rng.choice(["none", "same", "sum", "first"])
+
+        def step(t: Any, *i: Any, state: Any = state, w: Any = w, o: Any = other, b: int = back, way: str = way) -> Any:
+            e = state[(t - 1, *i)] * 0.5
+            if state is states[0]:
+                e = e + X[(t, *i)]
+            if way == "same" and o.shape[1:] == w:
+                e = e + o[(t - b, *i)]
+            elif way == "first":
+                e = e + o[(t - b, *(0 for _ in o.shape[1:]))]
+            return e
+
+        if way == "sum" and len(other.shape) > 1:
+            r = te.reduce_axis((0, other.shape[1]), f"r{k}")
+            total = te.compute(
+                (m, *w),
+                lambda t, *i, o=other, b=back, r=r: te.sum(o[(t - b, r, *(0 for _ in o.shape[2:]))], axis=r),
+                name=f"total{k}",
+            )
+            updates.append(te.compute((m, *w), lambda t, *i, g=step, q=total: g(t, *i) + q[(t, *i)], name=f"u{k}"))
+        else:
+            updates.append(te.compute((m, *w), step, name=f"u{k}"))
+    outs = te.scan(inits, updates, states, inputs=[X], name="scan")
+    outs = [outs] if len(widths) == 1 else list(outs)
+    results: list[Any] = list(outs)
+    last: Any = outs[0].op
+    if rng.random() < 0.3:
+        out = te.compute(outs[0].shape, lambda *i: outs[0][i] + 1.0, name="out")
+        last, results = out.op, [out, *(t for t in outs if rng.random() < 0.7)]
+    s = te.create_schedule(last)
+    for k, u in enumerate(updates):
+        if len(u.shape) > 1 and rng.random() < 0.4:
+            s[u].split(u.op.axis[1], rng.choice([2, 3]))
+        if rng.random() < 0.3 and inits[k] in s:
+            s[inits[k]].split(inits[k].op.axis[-1], 2)
+    results += [t for t in inits if rng.random() < 0.15]
+    return Program(s, [X] if X in s else [], results, list(sizes), states=outs)
+
+
+def marked(tensor: Any, sizes: dict[str, int]) -> Any:
+    return np.full(shape_at(tensor, sizes), MARK, tensor.dtype)
+
+
+def expected(program: Program, given: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any] | None:
+    """What the arguments hold after a call; `None` if an element of some stage is undefined."""
+    try:
+        values = evaluate([*program.results, *program.states], given, sizes)
+    except UndefinedError:
+        return None
+    return {t.name: value for t, value in zip(program.results, values, strict=False)}
+
+
+def check_sizes(f: Function, program: Program, sizes: dict[str, int], backends: Sequence[str]) -> str:
+    """Call a function at these sizes, and compare; says what it showed."""
+    given = {t.name: random_array(t, sizes) for t in program.inputs}
+    wanted = expected(program, given, sizes)
+    for backend in backends:
+        arrays: dict[Any, Any] = {t: marked(t, sizes) for t in (*program.results, *program.inlined)}
+        named = {t: given[t.name] for t in program.inputs}
+        scalars = {v: sizes[v.name] for v in f.sizes if not any(v in t.extents for t in f.params)}
+        try:
+            run(f, {**arrays, **named}, scalars, backend=backend)
+        except CheckError:
+            assert wanted is None, (sizes, backend, str(f))
+            return "refused"
+        assert wanted is not None or backend == "c" or not program.results, (sizes, str(f))
+        for t in program.inlined:
+            assert (arrays[t] == MARK).all(), (t.name, sizes, str(f))
+        for t in program.results if wanted is not None else ():
+            value = wanted[t.name]
+            assert np.allclose(arrays[t], value, 1e-4, 1e-4), (t.name, sizes, backend, arrays[t], value, str(f))
+    return "empty" if 0 in sizes.values() else "equal"
+
+
+def check_program(program: Program, most: int, backends: Sequence[str], **options: Any) -> set[str]:
+    args = [*program.inputs, *program.results, *program.inlined]
+    try:
+        f = lower(program.s, args, **options)
+    except ScheduleError as error:
+        (reason,) = (label for text, label in REFUSED.items() if text in str(error))
+        return {reason}
+    except AccessError:
+        return {"outside"}
+    return {check_sizes(f, program, sizes, backends) for sizes in program.points(most)}
