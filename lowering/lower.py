@@ -62,6 +62,9 @@ def lower(
     ----------
     s: the schedule.
     args: the parameters, tensors and variables, in the order of the result's; by default all inputs, then all outputs.
+        An intermediate tensor among them is computed whole, whatever its consumers read, also where they are empty. One
+        that is computed inside a loop of its consumer is refused unless the consumer is proved to read all of it. The
+        array of one that is inlined stays as it is.
     bounds: what `infer_bound` gave for `s`; inferred when it is not given.
     ctx: what is known besides what the shapes declare; assumed, not checked.
     at: values of sizes, by variable or name, as in `infer_bound`; not together with `bounds`, which has its own. The
@@ -90,7 +93,8 @@ def lower(
     ------
     InputError: an argument is neither tensor nor variable; `at` names an unknown size; both `at` and `bounds` are
         given; `compact` or `compute` contradicts `bounds`; `nests` or `compute` is an unknown word.
-    ScheduleError: the schedule is not legal, or an argument is missing, or two iterations of a parallel loop touch one
+    ScheduleError: the schedule is not legal, or an argument is missing, or only part of an argument would be computed
+        (with `bounds`, infer them with `whole=`), or two iterations of a parallel loop touch one
         element and one of them stores it (`lowering.passes.loops.races`; what data decides is the user's word).
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 

@@ -157,6 +157,7 @@ class BoundsMap(Configured):
     compact: whether some storage is compact.
     boxed: the stages that compute outer boxes.
     compacted: the stages with compact storage.
+    whole: the tensors required whole besides the outputs.
     forms: for `compute="auto"`, the forms considered for each stage, by tensor name.
     size_variables: the variables in shapes, each at least 0.
     sizes: the values fixed by `at`; formulas of operations keep the variables.
@@ -166,7 +167,7 @@ class BoundsMap(Configured):
         self.written, self._state = written, state
         self.schedule = state.schedule
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
-        self.compacted = state.compacted
+        self.compacted, self.whole = state.compacted, state.whole
         self.compute = _word(state)
         self.forms: Mapping[str, tuple[object, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all

@@ -489,6 +489,8 @@ st.set_store_predicate(y0 < 3)
 st.storage_align(y0, 4, 0)
 st.tensorize(y1, intrin)
 infer_bound(s, compute={B: "box"})
+infer_bound(s, whole=[B])
+b.computes_whole(B)
 b[xB]
 xB in b
 b.allocated(B)

@@ -52,6 +52,7 @@ class ScheduleNests(Protocol):
     """The questions about nests that `BoundsMap` answers, by which the storage of a schedule is found."""
 
     schedule: Schedule
+    whole: frozenset[Tensor]
 
     def is_computed(self, key: Stage, /) -> bool: ...
     def roots(self) -> tuple[Stage, ...]: ...
@@ -144,7 +145,7 @@ class _Finder:
         self.inside: dict[IterVar, tuple[Together, ...]] = {}
         self.numbers = {stage: k for k, stage in enumerate(nests.schedule.stages)}
         live = [stage.op for stage in nests.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
-        self.given = {t for op in nests.schedule.outputs for t in op.outputs}
+        self.given = {t for op in nests.schedule.outputs for t in op.outputs}.union(nests.whole)
         self.wanted = self.given.union(*(op.input_tensors for op in live))
         self.states = {
             state: output

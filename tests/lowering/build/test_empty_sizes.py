@@ -7,6 +7,7 @@ call, so an element that nothing stores is seen, and so is one outside of an arr
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -101,10 +102,8 @@ def pipeline(seed: int) -> Program:
                 stage.split(axis, rng.choice([2, 3]))
         data = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
         if len(data) > 1 and rng.random() < 0.2 and data[0] is stage.leaf_iter_vars[0]:
-            try:
+            with contextlib.suppress(ScheduleError):
                 stage.fuse(data[0], data[1])
-            except ScheduleError:
-                pass
     for t in live[:-1]:
         if s[t].is_output:
             continue
@@ -228,3 +227,144 @@ def check_program(program: Program, most: int, backends: Sequence[str], **option
     except AccessError:
         return {"outside"}
     return {check_sizes(f, program, sizes, backends) for sizes in program.points(most)}
+
+
+def shown(make: Any, seeds: Sequence[int], most: int, backends: Sequence[str]) -> set[str]:
+    return set().union(*(check_program(make(seed), most, backends) for seed in seeds))
+
+
+@pytest.mark.parametrize("start", daily(range(0, 400, 8), 25))
+def test_random_pipelines(start: int) -> None:
+    assert shown(pipeline, range(start, start + 8), 2, ["python"]) >= {"empty", "equal"}
+
+
+@pytest.mark.parametrize("start", daily(range(0, 400, 8), 25))
+def test_random_scans(start: int) -> None:
+    assert shown(scanned, range(start, start + 8), 2, ["python"]) >= {"empty", "equal"}
+
+
+@pytest.mark.parametrize("make", [pipeline, scanned])
+def test_compiled(make: Any) -> None:
+    assert shown(make, range(2000, 2004), 2, ["c"]) >= {"empty", "equal"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("make", [pipeline, scanned])
+@pytest.mark.parametrize("start", range(3000, 5000, 50))
+def test_many_random_programs(make: Any, start: int) -> None:
+    assert shown(make, range(start, start + 50), 3, ["python", "c"]) >= {"empty", "equal"}
+
+
+def two_states() -> Any:
+    m, n, l = te.var("m"), te.var("n"), te.var("l")
+    X = te.placeholder((m, n), name="X")
+    a, b = te.placeholder((m, n), name="a"), te.placeholder((m, l), name="b")
+    ia = te.compute((1, n), lambda _, i: X[0, i], name="ia")
+    ib = te.compute((1, l), lambda _, i: tir.const(1.0, "float32"), name="ib")
+    ua = te.compute((m, n), lambda t, i: a[t - 1, i] + X[t, i], name="ua")
+    ub = te.compute((m, l), lambda t, i: b[t - 1, i] * 2.0, name="ub")
+    first, second = te.scan([ia, ib], [ua, ub], [a, b], inputs=[X], name="scan")
+    return X, first, second
+
+
+@pytest.mark.parametrize(("m", "n", "l"), [(4, 3, 2), (4, 3, 0), (4, 0, 2), (1, 3, 0), (0, 3, 2), (0, 0, 0)])
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_a_state_of_a_scan_is_computed_whatever_the_size_of_the_other(m: int, n: int, l: int, backend: str) -> None:
+    X, first, second = two_states()
+    f = lower(te.create_schedule(first.op), [X, first, second])
+    x = np.arange(m * n, dtype="float32").reshape(m, n)
+    sums, powers = np.full((m, n), MARK, "float32"), np.full((m, l), MARK, "float32")
+    run(f, {X: x, first: sums, second: powers}, backend=backend)
+    np.testing.assert_array_equal(sums, np.cumsum(x, 0))
+    np.testing.assert_array_equal(powers, np.full((m, l), 2.0) ** np.arange(m)[:, None])
+
+
+def test_a_scan_shorter_than_its_initial_state_has_its_first_rows() -> None:
+    m = te.var("m")
+    state = te.placeholder((m,), name="state", dtype="int32")
+    init = te.compute((3,), lambda i: i + 1, name="init")
+    update = te.compute((m,), lambda t: state[t - 1] + state[t - 3], name="update")
+    scan = te.scan(init, update, state, name="scan")
+    f = lower(te.create_schedule(scan.op), [scan])
+    whole = [1, 2, 3, 4, 6, 9]
+    for length in range(7):
+        assert run(f, {scan: np.full(length, 7, "int32")})["scan"].tolist() == whole[:length]
+
+
+def test_states_of_a_scan_have_one_length() -> None:
+    m, n = te.var("m"), te.var("n")
+    a, b = te.placeholder((m,), name="a"), te.placeholder((n,), name="b")
+    ia, ib = (te.compute((rows,), lambda i: tir.const(0.0, "float32"), name="i") for rows in (1, 2))
+    ua, ub = te.compute((m,), lambda t: a[t - 1], name="ua"), te.compute((n,), lambda t: b[t - 1], name="ub")
+    with pytest.raises(InputError, match="equally long, not m and n"):
+        te.scan([ia, ia], [ua, ub], [a, b])
+    with pytest.raises(InputError, match="equally many rows, not 1 and 2"):
+        te.scan([ia, ib], [ua, ua], [a, a])
+    wide = te.compute((1, 4), lambda i, j: tir.const(0.0, "float32"), name="wide")
+    c = te.placeholder((m, 3), name="c")
+    with pytest.raises(InputError, match=r"not \(1, 4\) and \(m, 3\)"):
+        te.scan(wide, te.compute((m, 3), lambda t, j: c[t - 1, j], name="uc"), c)
+
+
+def partly_read() -> tuple[Any, Any, Any]:
+    A = te.placeholder((20,), name="A")
+    B = te.compute((20,), lambda i: A[i] + 1.0, name="B")
+    return A, B, te.compute((10,), lambda i: B[i + 5] * 2.0, name="C")
+
+
+@pytest.mark.parametrize("compute", ["exact", "box", "auto"])
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_an_intermediate_argument_is_computed_whole(compute: str, backend: str) -> None:
+    A, B, C = partly_read()
+    f = lower(te.create_schedule(C.op), [A, B, C], compute=compute)
+    a = np.arange(20, dtype="float32")
+    arrays = {A: a, B: np.full(20, MARK, "float32"), C: np.full(10, MARK, "float32")}
+    run(f, arrays, backend=backend)
+    np.testing.assert_array_equal(arrays[B], a + 1)
+    np.testing.assert_array_equal(arrays[C], (a[5:15] + 1) * 2)
+
+
+def test_an_argument_inside_its_consumer_is_refused_if_that_reads_part_of_it() -> None:
+    A, B, C = partly_read()
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    with pytest.raises(ScheduleError, match=r"B cannot be an argument: it is computed inside i of C.*compute_root"):
+        lower(s, [A, B, C])
+    n = te.var("n")
+    D = te.placeholder((n,), name="D")
+    E = te.compute((n,), lambda i: D[i] + 1.0, name="E")
+    F = te.compute((n,), lambda i: E[n - 1 - i], name="F")
+    s = te.create_schedule(F.op)
+    outer, _ = s[F].split(F.op.axis[0], 4)
+    s[E].compute_at(s[F], outer)
+    f = lower(s, [D, E, F])
+    for size in range(9):
+        d = np.arange(size, dtype="float32")
+        assert run(f, {D: d, E: np.full(size, MARK, "float32")})["E"].tolist() == (d + 1).tolist()
+
+
+def test_bounds_say_whether_a_tensor_is_whole() -> None:
+    A, B, C = partly_read()
+    s = te.create_schedule(C.op)
+    b = infer_bound(s)
+    assert not b.computes_whole(B) and b.computes_whole(C) and not b.computes_whole(A)
+    with pytest.raises(ScheduleError, match=r"B cannot be an argument: .* infer them with whole=\[B\]"):
+        lower(s, [A, B, C], bounds=b)
+    whole = infer_bound(s, whole=[B])
+    assert whole.computes_whole(B) and whole.required(B).count_total() == 20
+    assert "the caller receives it" in whole.explain(B) and whole.bytes() == 0 != b.bytes()
+    assert run(lower(s, [A, B, C], bounds=whole), {A: np.ones(20, "float32")})["B"].tolist() == [2.0] * 20
+    with pytest.raises(InputError, match="whole"):
+        infer_bound(s, whole=[3])  # type: ignore[list-item]
+
+
+def test_the_array_of_an_inlined_argument_stays_as_it_is() -> None:
+    A, B, C = partly_read()
+    s = te.create_schedule(C.op)
+    s[B].compute_inline()
+    f = lower(s, [A, B, C])
+    assert [t.name for t in f.params] == ["A", "B", "C"] and [t.name for t in f.outputs] == ["C"]
+    arrays = {A: np.ones(20, "float32"), B: np.full(20, MARK, "float32")}
+    for backend in ("python", "c"):
+        assert run(f, arrays, backend=backend)["C"].tolist() == [4.0] * 10
+        assert (arrays[B] == MARK).all()
