@@ -186,16 +186,6 @@ class ScanOp(Operation):
         ends = [0, *accumulate(state.ndim - 1 for state in self.state_placeholder)]
         return tuple(self.spatial_axis[low:high] for low, high in pairwise(ends))
 
-    def has_row(self, init: Tensor, row: Expr) -> Cond | None:
-        """The condition that the scan has a row of an initial state; `None` if it has all of them whatever its length.
-
-        A scan may be shorter than its initial states: of length 0 it has no rows at all.
-        """
-        length, first = self.outputs[0].extents[0], init.extents[0]
-        if length is first or (length.is_const and first.is_const and first.data <= length.data):
-            return None
-        return row < length
-
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys((*self.init, *self.update)))
@@ -215,6 +205,17 @@ class ScanOp(Operation):
         init, update = (tuple(new.get(t, t) for t in tensors) for tensors in (self.init, self.update))
         states, inputs, axes = self.state_placeholder, self.inputs, self.spatial_axis
         return ScanOp(self.name, self.scan_axis, init, update, states, inputs, self.tag, self.attrs, axes)
+
+
+def has_row(op: ScanOp, init: Tensor, row: Expr) -> Cond | None:
+    """The condition that a scan has a row of an initial state; `None` if it has all of them whatever its length.
+
+    A scan may be shorter than its initial states: of length 0 it has no rows at all.
+    """
+    length, first = op.outputs[0].extents[0], init.extents[0]
+    if length is first or (length.is_const and first.is_const and first.data <= length.data):
+        return None
+    return row < length
 
 
 def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
@@ -446,4 +447,14 @@ def _redirected_range(r: Range, new: Mapping[Tensor, Tensor]) -> Range:
     return Range(redirect[0], redirect[1])
 
 
-__all__ = ["ComputeOp", "ExternOp", "Operation", "PlaceholderOp", "ScanOp", "extent_of", "plain_sizes", "redirected"]
+__all__ = [
+    "ComputeOp",
+    "ExternOp",
+    "Operation",
+    "PlaceholderOp",
+    "ScanOp",
+    "extent_of",
+    "has_row",
+    "plain_sizes",
+    "redirected",
+]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
+from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp, has_row
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together
@@ -114,7 +114,7 @@ def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
     for init, update, axes in zip(op.init, op.update, op.axes_of_states, strict=True):
         others = tuple(iv for iv in op.spatial_axis if iv not in axes)
         row = Var("row")
-        present = op.has_row(init, row)
+        present = has_row(op, init, row)
         rows = () if present is None else (present,)
         extra = ((row, Range(0, init.extents[0])),)
         read.append(TensorAccess(init, (row, *axes), rows, extra, (op.scan_axis, *others)))

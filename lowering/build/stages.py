@@ -22,7 +22,7 @@ from typing import TypeAlias
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageLoop, StageNest
 from bound.itervar import IterType, IterVar
-from bound.operation import ScanOp
+from bound.operation import ScanOp, has_row
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
 from bound.tir.build import all_of
@@ -207,7 +207,7 @@ def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) ->
     rows: list[Stmt] = []
     for output, init, update, axes in zip(op.outputs, op.init, op.update, op.axes_of_states, strict=True):
         row = Var("row")
-        present = op.has_row(init, row)
+        present = has_row(op, init, row)
         first_rows = _copied(output, init, row, axes, bounds)
         guarded = first_rows if present is None else If(present, first_rows)
         starts.append(For(row, Range(0, init.extents[0]), guarded))

@@ -196,7 +196,7 @@ def bounds_map() -> Made:
     given: dict[str, Any] = dict.fromkeys(names)
     given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
     tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
-    given |= dict.fromkeys((*tensors, "shared_path"), (b,)) | {"pieces": (b, 4)}
+    given |= dict.fromkeys((*tensors, "shared_path", "computes_whole"), (b,)) | {"pieces": (b, 4)}
     return Made(infer_bound(s, ctx), [(ctx, n.eq(8))], given)
 
 
