@@ -599,11 +599,13 @@ class Context(Displayed):
             return recorded(CALLED[what], exprs if what == "region" else exprs[0], again)
         stored = StoredQuestion(what, frame, exprs, kept, chosen) if chosen.cache and what == "bounds" else None
         answer: Any = stored and tried("disk", stored.bounds)
-        if answer is None and what == "bounds" and frame.facts:
+        if answer is None and what == "bounds" and frame.facts and not frame.speaks_of_sizes:
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
-            answer = self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
+            if what == "bounds" and simpler is None and frame.tightened is not None:  # facts that are ends over sizes
+                answer = bounds_at_once(frame.tightened.query(exprs, kept, chosen), domain_named(chosen.domain))
+            answer = answer or self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
             if what == "region" and not (answer.is_exact or kept or chosen.effort == configuration.Effort.FAST):
                 inside, images = simpler or (frame, exprs)
                 ranked = isinstance(domain_named(chosen.domain), RankedDomain)

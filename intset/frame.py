@@ -87,7 +87,7 @@ class Frame:
         self.defined, self.requires = defined, requires
         stated = tuple(fact.condition for fact in facts)
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
-        conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not _is_true(self.base, cond))]
+        conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not is_known(self.base, cond))]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact implies its own definedness
             conditions += [need for need in definedness(partial) if not is_met(self.base, need)]

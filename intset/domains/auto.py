@@ -149,8 +149,8 @@ class AutoDomain:
         return self._best_of(query, cheap, best[0]) if found is None else found
 
     def bounds_at_once(self, query: Query) -> Bounds | None:
-        """Numeric ends certified by structure or by witnesses; `None` without such a certificate."""
-        if query.known.empty or has_parameters(query, query.forms[0]):
+        """Ends certified by structure or by witnesses; `None` without such a certificate."""
+        if query.known.empty:
             return None
         cheap = self._cheap_bounds(query, query.forms[0])
         return cheap if cheap.is_tight else None

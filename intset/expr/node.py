@@ -85,7 +85,7 @@ def substituted(root: Kind, replacements: Mapping[Old, IntLike]) -> Kind:
     for key, value in mapped(replacements, "the replacements").items():
         if not isinstance(key, Expr):
             raise InputError(f"only expressions can be replaced, not {shown(key)}")
-        new[key] = as_expr(value, f"the replacement of {key!r}")
+        new[key] = value if isinstance(value, Expr) else as_expr(value, f"the replacement of {key!r}")
     return rewrite(root, new)
 
 

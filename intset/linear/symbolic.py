@@ -48,16 +48,22 @@ SYMBOLIC_NESTING: Final = 6  # nesting beyond which atoms give their numeric end
 NESTED_BUDGETS: Final = 3  # nested blocks of `own_budget`
 
 
-class SymbolicEnd(NamedTuple):
-    """One end of a form: `None` without a finite bound; `attained`: some point of the box reaches it."""
-
-    form: Linear | None
-    attained: bool
-
-
-UNKNOWN = SymbolicEnd(None, False)
 Relaxed = Callable[[Var], bool]
 Place = Mapping[Expr, object]  # each variable: 1 at its last value, -1 at its first, else a unique object
+
+
+class SymbolicEnd(NamedTuple):
+    """One end of a form, and the place of the box that attains it; `None` where either is unknown."""
+
+    form: Linear | None
+    place: Place | None
+
+    @property
+    def attained(self) -> bool:
+        return self.place is not None
+
+
+UNKNOWN = SymbolicEnd(None, None)
 PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and where it is attained, if that is known
 GIVEN_UP: PolyEnd = (None, None)
 ANYWHERE: Place = MappingProxyType({})
@@ -125,7 +131,7 @@ def obvious_sign(known: Normalizer, p: Poly) -> int:
 def lowest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     """The minimum of `form` over the relaxed variables, as a form over the parameters; see `highest`."""
     end = highest(known, form.scale(-1), relaxed)
-    return SymbolicEnd(None if end.form is None else _negated(known, end.form), end.attained)
+    return SymbolicEnd(None if end.form is None else _negated(known, end.form), end.place)
 
 
 def _negated(known: Normalizer, form: Linear) -> Linear:
@@ -151,10 +157,10 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
         spent.left = VISITED_MONOMIALS
     spent.open += 1
     try:
-        end, attained = eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
+        end, place = eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
     finally:
         spent.open -= 1
-    return UNKNOWN if end is None else SymbolicEnd(linear_of(end), attained is not None)
+    return UNKNOWN if end is None else SymbolicEnd(linear_of(end), place)
 
 
 def eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth: int) -> PolyEnd:

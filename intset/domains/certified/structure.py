@@ -5,7 +5,8 @@ Guarantee: ends contain every value; `is_tight` is claimed only if the linear fo
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
 from intset.domains.query import Query
@@ -13,11 +14,12 @@ from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import free_vars, intern, opaque_terms
-from intset.expr.node import Expr, Term, Var, const
+from intset.expr.node import Cond, Expr, Term, Var, const
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
-from intset.linear.form import ZERO, Linear, is_affine
+from intset.linear.form import ZERO, Linear, atom, constant, is_affine
 from intset.names import CHEAPEST
+from intset.ranges import is_known
 
 STRUCTURE_NESTING: Final = 8  # nesting of terms beyond which no end is certified
 
@@ -113,13 +115,20 @@ def _occurs_once(form: Linear, var: Expr) -> bool:
     return not any(var in other.free_vars() for other in form.terms if other is not var)
 
 
+class _Candidate(NamedTuple):
+    """A valid end, and values of the variables that have no place there; `None` where these are unknown."""
+
+    end: symbolic.SymbolicEnd
+    values: Mapping[Var, Linear] | None
+
+
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     """Ends as expressions over parameters and kept variables; quantified variables are eliminated one by one."""
     known = query.known
     relaxed = query.is_quantified
     touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
     ends: list[End] = []
-    tight = not touched
+    tight = True
     for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
         end = toward(known, form, relaxed)
         if not end.attained and (joined := _end_of_quotient(query, form, side)) is not None:
@@ -127,15 +136,21 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             candidates = [e.form for e in ((end,) if joined.attained else (end, joined)) if e.form is not None]
         else:
             candidates = [] if end.form is None else [end.form]
+        attained = end.attained
         if touched:
-            candidates += _ends_beside_facts(query, form, side)
+            every = [_Candidate(end, {}), *_ends_beside_facts(query, form, side)]
+            every = [one for one in every if one.end.form is not None]
+            reached = next((one.end.form for one in every if _is_reached(query, one)), None)
+            attained = reached is not None
+            candidates += [one.end.form for one in every if one.end.form is not None] if reached is None else [reached]
+            candidates = candidates if reached is None else [reached]
         numeric = known.bounds(form)[0 if side < 0 else 1]
         if not candidates:
             ends.append((NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr())
-            tight = tight and numeric is None and False
+            tight = False
             continue
         ends.append(_best(query, candidates, side))
-        tight = tight and end.attained
+        tight = tight and attained
     if not tight and len(query.exprs) == 1:
         low, high, attained = open_ends(query, query.exprs[0])
         if low is not None or high is not None:
@@ -158,7 +173,7 @@ def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.Symbolic
     if any(map(query.is_quantified, free_vars(*divisor.terms))):
         return None
     end = (symbolic.lowest if side < 0 else symbolic.highest)(known, dividend, query.is_quantified)
-    return None if end.form is None else symbolic.SymbolicEnd(division.floordiv(known, end.form, divisor), end.attained)
+    return None if end.form is None else symbolic.SymbolicEnd(division.floordiv(known, end.form, divisor), end.place)
 
 
 def _is_touched(query: Query, form: Linear) -> bool:
@@ -177,19 +192,62 @@ def _is_touched(query: Query, form: Linear) -> bool:
     return any(not tied.isdisjoint(own) for own in spoken)
 
 
-def _ends_beside_facts(query: Query, form: Linear, side: int) -> list[Linear]:
-    """Ends of `form` plus a multiple of a fact `f >= 0` that cancels a common term."""
-    found = []
+def _ends_beside_facts(query: Query, form: Linear, side: int) -> Iterator[_Candidate]:
+    """Ends of `form` where a fact `f >= 0` bounds it more tightly than ranges do.
+
+    A multiple of the fact cancels a common term: `4*i + j + 4*(n - 1 - i - j)`. Or the fact bounds a variable by the
+    maximum of its other terms: `16*i + j < n` gives `i <= (n - 1)//16`.
+    """
+    known, relaxed = query.known, query.is_quantified
     toward = symbolic.highest if side > 0 else symbolic.lowest
-    for fact in query.known.assumptions.nonneg:
+    for fact in known.assumptions.nonneg:
         for monomial, k in fact.terms.items():
             have = form.terms.get(monomial)
-            if have is None or have % k or (have // k < 0) != (side > 0):
+            if have is None or ((have < 0) is (k < 0)) is (side > 0):
                 continue
-            end = toward(query.known, form.plus(fact, -(have // k)), query.is_quantified)
-            if end.form is not None:
-                found.append(end.form)
-    return found
+            if have % k == 0:
+                end = toward(known, form.plus(fact, -(have // k)), relaxed)
+                free = [v for v in fact.terms if isinstance(v, Var) and relaxed(v) and v not in (end.place or ())]
+                tied = next((v for v in free if abs(fact.terms[v]) == 1), None)  # the others have their first value
+                yield _Candidate(end, None if tied is None else {tied: _solved(fact, tied)})
+            if isinstance(monomial, Var) and relaxed(monomial) and _occurs_once(form, monomial):
+                rest = symbolic.highest(known, fact.plus(atom(monomial), -k), relaxed)
+                if rest.form is not None:
+                    limit = division.floordiv(known, rest.form, constant(abs(k))).scale(-1 if k > 0 else 1)
+                    end = toward(known, form.plus(atom(monomial), -have).plus(limit, have), relaxed)
+                    place = None if end.place is None else {**(rest.place or {}), **end.place}
+                    yield _Candidate(symbolic.SymbolicEnd(end.form, place), {monomial: limit})
+
+
+def _solved(fact: Linear, v: Var) -> Linear:
+    """The value of a variable with coefficient 1 or -1 at which the fact is 0."""
+    k = fact.terms[v]
+    return fact.plus(atom(v), -k).scale(-k)
+
+
+def _is_reached(query: Query, candidate: _Candidate) -> bool:
+    """Whether the candidate's point lies in the domain, for all sizes at which the domain has a point."""
+    end, values = candidate
+    if end.place is None or values is None or query.kept_ties:
+        return False
+    relaxed, _, facts, _ = query.split_relevant(query.exprs)
+    point: dict[Expr, Expr] = {}
+    needs: list[Cond] = []
+    for var in relaxed:
+        limits = query.ranges[var]
+        ends = symbolic.ends_of(query.known, var)
+        side = end.place.get(var, -1)
+        value = values[var] if var in values else ends[0] if side == -1 else ends[1] if side == 1 else None
+        if value is None or not (isinstance(limits.min, Expr) and isinstance(limits.max, Expr)):
+            return False
+        point[var] = value.expr()
+        if var in values or var not in end.place:  # a place lies within ends that depend on sizes alone
+            needs += (limits.min <= var, var <= limits.max)
+    for _ in relaxed:
+        if not any(map(query.is_quantified, free_vars(*point.values()))):
+            return all(is_known(query.known, need.substitute(point)) for need in (*facts, *needs))
+        point = {var: value.substitute(point) for var, value in point.items()}  # values over other variables
+    return False
 
 
 def _best(query: Query, candidates: list[Linear], side: int) -> Expr:

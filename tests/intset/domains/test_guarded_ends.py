@@ -1,0 +1,38 @@
+"""Ends beside guards, certified by a point at an end: no engine is asked, and no size shows another end."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, evaluate
+
+i, j, k, n, m = Var("i"), Var("j"), Var("k"), ShapeVar("n"), ShapeVar("m")
+RANGES = {i: Range(0, n), j: Range(0, 16), k: Range(0, m)}
+GUARDED: tuple[tuple[tuple[Cond, ...], Expr], ...] = (
+    ((i < n,), i * 4 + j),  # follows from the range
+    ((i < n, n >= 3), i * 4 - j),
+    ((i + j < n,), i * 4 + j),  # the guard is 0 at the end
+    ((i + k >= 3,), i + k),
+    ((i <= k,), k - i),
+    ((i * 2 < n + 5,), i * 4 + j),  # the guard bounds one variable
+    ((j < m, i < n - 3), i * 2 - j),
+    ((i * 16 + j < n,), i),  # the guard bounds it by the least value of another
+    ((j + 2 < m, k.eq(1)), j - i * 2 + k),
+)
+
+
+@pytest.mark.parametrize(("facts", "e"), GUARDED, ids=str)
+def test_ends_beside_guards(facts: tuple[Cond, ...], e: Expr) -> None:
+    b = Context(RANGES, assume=facts).bounds(e)
+    assert b.is_tight
+    assert b.by != "isl"
+    assert b.certificate().check()
+    for sizes in itertools.product(range(7), repeat=2):
+        at = dict(zip((n, m), sizes, strict=True))
+        points = itertools.product(range(at[n]), range(16), range(at[m]))
+        boxes = [{**at, i: x, j: y, k: z} for x, y, z in points]
+        values = [evaluate(e, p) for p in boxes if all(evaluate(fact, p) for fact in facts)]
+        if values:
+            assert (evaluate(b[0], at), evaluate(b[1], at)) == (min(values), max(values)), at
