@@ -350,7 +350,7 @@ TOLD: dict[str, tuple[str, str, str, str]] = {  # a program, what is asked, text
     ),
     "where": (
         TAIL.format(16, "guard", "outer"), "infer(s).explain(B)",
-        "B: computed inside C.i.outer | loops fixed: C.i.outer; relaxed: C.i.inner | at most 4 elements at a time, 10 in",
+        "B: computed inside C.i.outer | loops fixed: C.i.outer; relaxed: C.i.inner | at most 4 elements at a time, 10",
         "given up",
     ),
     "storage": (
