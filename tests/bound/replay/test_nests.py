@@ -287,7 +287,7 @@ def test_a_reduction_is_not_parallel_through_another_stage():
 def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
     """T0 has no axis for i: where it is an output, iterations of i would store the same elements."""
     t0, t1, t2 = written("""
-        A = given(4, 5)
+        A = te.placeholder((4, 5), name="T0")  # of the name of a stage
         T0[j:5] = A[0, j] + 1
         T1[i:4, j:5] = T0[j] * A[i, j]
         T2 = pointwise(T1)""")("T0 T1 T2")
