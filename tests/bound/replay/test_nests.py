@@ -189,7 +189,7 @@ CASES = {
         # T1 reduces over the loop shared with T0; its own loops of extent 1 are nested inside
         f"one element in tiles inside of a reduction, {tail}": (
             f"""
-        A = given(8); T0 = pointwise(A); r = axis(0, 8)
+        A = te.placeholder((8,), name="T0"); T0 = pointwise(A); r = axis(0, 8)
         T1[i:1] = sum_(T0[r], axis=r)
         T1 split i 4 tail={tail}; o = inline_at(s, T0, 1); lowered(s)""",
             {"o.position": 1},
@@ -287,7 +287,7 @@ def test_a_reduction_is_not_parallel_through_another_stage():
 def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
     """T0 has no axis for i: where it is an output, iterations of i would store the same elements."""
     t0, t1, t2 = written("""
-        A = te.placeholder((4, 5), name="T0")  # of the name of a stage
+        A = given(4, 5)
         T0[j:5] = A[0, j] + 1
         T1[i:4, j:5] = T0[j] * A[i, j]
         T2 = pointwise(T1)""")("T0 T1 T2")
