@@ -201,6 +201,29 @@ class Members:
         return {point for point in itertools.product(*self.around) if inside(*instance, *point)}
 
 
+def check_places(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> Run:
+    """Run the nests: elements read are computed, places of an instance are distinct, inside, and lead back."""
+    sizes = dict(sizes or {})
+    done = Run(b, sizes)
+    for stage in done.nests:
+        for tensor in stage.op.outputs:
+            happened, storage = done.seen[tensor], b.storage(tensor)
+            point = [Var(f"x{k}") for k in range(tensor.ndim)]
+            place, back = storage.index(point), storage.coordinates(point)
+            room = [value(r.extent, sizes) for r in storage.ranges]
+            for instance, points in happened.computed.items():
+                assert happened.read[instance] <= points, (tensor, instance)
+                env = {**sizes, **dict(zip(done.fixed[stage], instance, strict=True))}
+                places = set()
+                for x in points:
+                    at = tuple(value(e, {**env, **dict(zip(point, x, strict=True))}) for e in place)
+                    assert all(0 <= y < n for y, n in zip(at, room, strict=True)), (tensor, x, at, storage)
+                    assert tuple(value(e, {**env, **dict(zip(point, at, strict=True))}) for e in back) == x
+                    places.add(at)
+                assert len(places) == len(points)
+    return done
+
+
 def check(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: bool = True, regions: bool = True) -> Run:
     """Run the nests and compare regions with the record; with `exact`, no region may be larger.
 

@@ -41,16 +41,12 @@ def test_normalize_infer_bound_schedule_ops() -> None:
     loops = [iv for stage in s.stages if stage.op.input_tensors for iv in stage.leaf_iter_vars]
     assert len(loops) == 5 and all(isinstance(bounds[iv], Range) for iv in loops)
     assert lines(te.schedule.ScheduleOps(s, bounds)) == [
-        "for i.outer in [0, 3):",
-        "allocate B: float32[i.outer * 8 : + 8, 16]",
-        "for i in [0, minimum(8, 20 - i.outer * 8)):",
-        "for j in [0, 16):",
-        "B[i + i.outer * 8, j] = A[i + i.outer * 8, j] + 1.0",
-        "for i.inner in [0, 8):",
-        "if i.outer * 8 + i.inner <= 19:",
-        "for j in [0, 16):",
+        "for i.outer in [0, 3):", "allocate B: float32[i.outer * 8 : + 8, 16]",
+        "for i in [0, minimum(8, 20 - i.outer * 8)):", "for j in [0, 16):",
+        "B[i + i.outer * 8, j] = A[i + i.outer * 8, j] + 1.0", "for i.inner in [0, 8):",
+        "if i.outer * 8 + i.inner <= 19:", "for j in [0, 16):",
         "C[i.outer * 8 + i.inner, j] = B[i.outer * 8 + i.inner, j] * 2.0",
-    ]
+    ]  # fmt: skip
     check(bounds)
 
 
@@ -69,16 +65,8 @@ def test_every_example_of_the_document_prints_its_nest() -> None:
     body = ["C[i, j] = 5", "D[i, j] = C[i, j] * 2"]
     nests: dict[Any, list[str]] = {
         None: ["allocate C: int32[5, 16]", *head, body[0], *head, body[1]],
-        1: [
-            *head,
-            "allocate C: int32[i : + 1, j : + 1]",
-            *("for i_1 in [0, 1):", "for j_1 in [0, 1):", *body),
-        ],
-        0: [
-            head[0],
-            "allocate C: int32[i : + 1, 16]",
-            *("for i_1 in [0, 1):", head[1], body[0], head[1], body[1]),
-        ],
+        1: [*head, "allocate C: int32[i : + 1, j : + 1]", *("for i_1 in [0, 1):", "for j_1 in [0, 1):", *body)],
+        0: [head[0], "allocate C: int32[i : + 1, 16]", *("for i_1 in [0, 1):", head[1], body[0], head[1], body[1])],
     }
     for axis, nest in nests.items():
         s = te.create_schedule(D.op)

@@ -139,10 +139,7 @@ class DrawnWeight:
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
         low = rng.randint(-4, 2)
-        self.ranges = {
-            i: Range(low, rng.choice([5, 8, n, n + 2])),
-            j: Range(0, rng.choice([4, 7, i - low + 1, n])),
-        }
+        self.ranges = {i: Range(low, rng.choice([5, 8, n, n + 2])), j: Range(0, rng.choice([4, 7, i - low + 1, n]))}
         facts = [i + j <= n + 3, i * 2 - j >= -2, ((i + j) % 3).ne(1), i.ne(j)]
         self.facts = [rng.choice(facts)] if rng.random() < 0.5 else []
         self.weight = self.drawn(2)

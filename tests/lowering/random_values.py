@@ -22,13 +22,9 @@ _INFIX: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
 }
 _COMPARE: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda a, b: a < b,
-    lambda a, b: a <= b,
-    lambda a, b: a > b,
-    lambda a, b: a >= b,
-    lambda a, b: a == b,
+    lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a == b,
     lambda a, b: a != b,
-)
+)  # fmt: skip
 _DIVISIONS = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
 _EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sqrt, tir.rsqrt)
 

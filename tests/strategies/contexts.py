@@ -306,15 +306,8 @@ class Drawn:
             return self._box()
         n, m, k = rng.choice(self.sizes), rng.choice(self.sizes), rng.randint(-2, 3)
         ends: tuple[Any, ...] = (
-            n,
-            n,
-            n + k,
-            n * 2,
-            4 - n if m is n else m - n + 3,
-            minimum(n, 3),
-            n // 2,
-            maximum(n, k),
-        )
+            n, n, n + k, n * 2, 4 - n if m is n else m - n + 3, minimum(n, 3), n // 2, maximum(n, k),
+        )  # fmt: skip
         return Range(rng.choice((0, 0, self._low(), n, 1 - m)), rng.choice(ends))
 
     def _divided(self) -> Range:

@@ -22,18 +22,10 @@ from tests.bound.infer.test_corpus import bounds_of, check_figures
 from tests.intset.regions.core_shape import CoreShape
 
 NAMES = [
-    "doc_gather_disjoint",
-    "doc_ex6_fuse_split4",
-    "stencil2d_5pt_tile4x4",
-    "strided_2i_2i1",
-    "conv2d_s3_k2_gap",
-    "triangular_prefix",
-    "concat_two",
-    "product_index",
-    "sym_stencil_tile",
-    "fft_butterfly_xor",
+    "doc_gather_disjoint", "doc_ex6_fuse_split4", "stencil2d_5pt_tile4x4", "strided_2i_2i1", "conv2d_s3_k2_gap",
+    "triangular_prefix", "concat_two", "product_index", "sym_stencil_tile", "fft_butterfly_xor",
     "two_consumers_same_nest",
-]
+]  # fmt: skip
 
 
 class CoreDomain:

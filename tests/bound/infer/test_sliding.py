@@ -13,6 +13,7 @@ from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from tests.bound.sliding import check_sliding, rows
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import daily, sampled
 
 SUM3 = "three rows"
@@ -92,112 +93,100 @@ def test_what_is_new_is_the_difference_of_two_needs() -> None:
     assert b.required(B).at({y: 4}).count() == 15, "what is required stays"
 
 
-@pytest.mark.parametrize("reach", [4, 2100])  # fewer and more differences than are tested one by one
-def test_a_window_of_one_far_element_keeps_all_between(reach: int) -> None:
-    A = te.placeholder((2 * reach,), name="A")
-    B = te.compute((2 * reach,), lambda i: A[i] + 1, name="B")
-    C = te.compute((reach,), lambda i: B[i] + B[i + reach - 1], name="C")
-    s = te.create_schedule(C.op)
-    s[B].compute_at(s[C], C.op.axis[0])
-    s[B].store_root()
-    assert str(infer_bound(s).allocated(B)[0].extent) == str(reach)
+SUMS = """
+    A = given(17, 4); B = pointwise(A)
+    C[y:15, x:4] = B[y, x] + B[y + 1, x] + B[y + 2, x]
+    D[y:13, x:4] = C[y, x] + C[y + 2, x]"""
 
 
-@pytest.mark.parametrize("tile", [1, 3, 4, 13, 20])
-def test_chains_in_which_each_stage_slides(tile: int) -> None:
-    A = te.placeholder((17, 4), name="A")
-    B = te.compute((17, 4), lambda y, x: A[y, x] + 1, name="B")
-    C = te.compute((15, 4), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 2, x], name="D")
-    s = te.create_schedule(D.op)
-    yo, yi = s[D].split(D.op.axis[0], tile)
-    for T in (B, C):
-        s[T].compute_at(s[D], yi)
-        s[T].store_at(s[D], yo)
-    b = infer_bound(s)
-    check_sliding(b)
-    tiles = [min(tile, 13 - k) for k in range(0, 13, tile)]
-    assert total(b, C) == sum(t + 2 if t > 1 else 2 for t in tiles) * 4
-    assert b.required(C).count_total() == 13 * 2 * 4
+def slid_tiles(tile: int) -> int:
+    """How many rows of C the tiles of D compute."""
+    return sum(t + 2 if t > 1 else 2 for t in (min(tile, 13 - k) for k in range(0, 13, tile)))
 
 
-def test_a_stage_in_the_loops_of_one_that_slides_itself() -> None:
-    A = te.placeholder((17, 4), name="A")
-    B = te.compute((17, 4), lambda y, x: A[y, x] + 1, name="B")
-    C = te.compute((15, 4), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 2, x], name="D")
-    s = te.create_schedule(D.op)
-    s[C].compute_at(s[D], D.op.axis[0])
-    s[C].store_root()
-    s[B].compute_at(s[C], C.op.axis[0])
-    s[B].store_root()
-    b = infer_bound(s)
-    check_sliding(b)
-    assert total(b, B) == 17 * 4 and total(b, C) == 15 * 4
+# a program, elements computed in all, extents of storage
+SLIDING: dict[str, tuple[str, dict[str, int], dict[str, str]]] = {
+    **{
+        f"chains in which each stage slides, tiles of {tile}": (
+            f"""{SUMS}
+        D split y {tile}; B compute_at D y.inner; B store_at D y.outer; C compute_at D y.inner; C store_at D y.outer""",
+            {"C": slid_tiles(tile) * 4}, {},
+        )
+        for tile in (1, 3, 4, 13, 20)
+    },
+    "a stage in the loops of one that slides itself": (
+        f"{SUMS}\n    C compute_at D y; C store_root; B compute_at C y; B store_root", {"B": 17 * 4, "C": 15 * 4}, {}
+    ),
+    "several readers at different places": (
+        """
+        A = given(16, 4); B = pointwise(A)
+        C[y:14, x:4] = B[y, x] + B[y + 2, x]
+        D[y:13, x:4] = C[y, x] + C[y + 1, x] + B[y + 3, x]
+        B compute_at D y; B store_root; C compute_at D y; C store_root""",
+        {"B": 16 * 4, "C": 14 * 4}, {},
+    ),
+    "reductions slide and are slid over": (  # rows 3 to 10: minima other than 0
+        """
+        A = given(20, 4); k = axis(0, 2); r = axis(3, 9)
+        B[y:18, x:4] = sum_(A[y + k, x], axis=k)
+        C[x:4] = sum_(B[r, x] * B[r + 2, x], axis=r)
+        C reorder r x; B compute_at C r; B store_root""",
+        {"B": 8 * 4}, {},
+    ),
+    **{
+        # fewer and more differences than are tested one by one
+        f"a window of one far element keeps all between, {reach}": (
+            f"""
+        A = given({2 * reach}); B = pointwise(A)
+        C[i:{reach}] = B[i] + B[i + {reach - 1}]
+        B compute_at C i; B store_root""",
+            {}, {"B": str(reach)},
+        )
+        for reach in (4, 2100)
+    },
+}  # fmt: skip
 
 
-def test_several_readers_at_different_places() -> None:
-    A = te.placeholder((16, 4), name="A")
-    B = te.compute((16, 4), lambda y, x: A[y, x] + 1, name="B")
-    C = te.compute((14, 4), lambda y, x: B[y, x] + B[y + 2, x], name="C")
-    D = te.compute((13, 4), lambda y, x: C[y, x] + C[y + 1, x] + B[y + 3, x], name="D")
-    s = te.create_schedule(D.op)
-    y, _ = D.op.axis
-    for T in (B, C):
-        s[T].compute_at(s[D], y)
-        s[T].store_root()
-    b = infer_bound(s)
-    check_sliding(b)
-    assert total(b, B) == 16 * 4 and total(b, C) == 14 * 4
-
-
-def test_reductions_slide_and_are_slid_over() -> None:
-    A = te.placeholder((20, 4), name="A")
-    k, r = te.reduce_axis((0, 2), "k"), te.reduce_axis((3, 9), "r")
-    B = te.compute((18, 4), lambda y, x: te.sum(A[y + k, x], axis=k), name="B")
-    C = te.compute((4,), lambda x: te.sum(B[r, x] * B[r + 2, x], axis=r), name="C")
-    s = te.create_schedule(C.op)
-    s[C].reorder(r, C.op.axis[0])
-    s[B].compute_at(s[C], r)
-    s[B].store_root()
-    b = infer_bound(s)
-    check_sliding(b)
-    assert total(b, B) == 8 * 4, "rows 3 to 10: minima other than 0"
+@pytest.mark.parametrize("name", SLIDING)
+def test_a_case(name: str) -> None:
+    text, totals, extents = SLIDING[name]
+    p = Written(text)
+    b = infer_bound(p.s)
+    if totals:
+        check_sliding(b)
+    assert {t: total(b, p.names[t]) for t in totals} == totals
+    assert {t: str(b.allocated(p.names[t])[0].extent) for t in extents} == extents
+    assert "chains" not in name or b.required(p.C).count_total() == 13 * 2 * 4
 
 
 @pytest.mark.parametrize("compute", ["exact", "box"])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
 def test_symbolic_sizes(n: int, compute: str) -> None:
-    size = te.var("n")
-    A = te.placeholder((size + 2, 3), name="A")
-    B = te.compute((size + 2, 3), lambda y, x: A[y, x] * 2, name="B")
-    C = te.compute((size, 3), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-    s = te.create_schedule(C.op)
-    yo, yi = s[C].split(C.op.axis[0], 4)
-    s[B].compute_at(s[C], yi)
-    s[B].store_at(s[C], yo)
-    b = infer_bound(s, compute=compute)
-    check_sliding(b, {size: n}, exact=compute == "exact")
-    at = infer_bound(s, at={"n": n}, compute=compute)
+    p = Written("""
+        n = var(); A = given(n + 2, 3); B = pointwise(A)
+        C[y:n, x:3] = B[y, x] + B[y + 1, x] + B[y + 2, x]
+        C split y 4; B compute_at C y.inner; B store_at C y.outer""")
+    check_sliding(infer_bound(p.s, compute=compute), {p.n: n}, exact=compute == "exact")
+    at = infer_bound(p.s, at={"n": n}, compute=compute)
     check_sliding(at, exact=compute == "exact")
-    assert at.computed(B).count_total() == sum(min(4, n - k) + 2 for k in range(0, n, 4)) * 3
+    assert at.computed(p.B).count_total() == sum(min(4, n - k) + 2 for k in range(0, n, 4)) * 3
 
 
-@pytest.mark.parametrize("tile", [None, 4])
-def test_a_window_as_wide_as_a_size(tile: int | None) -> None:
+@pytest.mark.parametrize(
+    "calls", ["B compute_at C y; B store_root", "C split y 4; B compute_at C y.inner; B store_at C y.outer"]
+)
+def test_a_window_as_wide_as_a_size(calls: str) -> None:
     n, r = te.size_var("n"), te.size_var("r")
-    A = te.placeholder((n + r, 2), name="A")
-    B = te.compute((n + r, 2), lambda y, x: A[y, x] * 2, name="B")
-    k = te.reduce_axis((0, r + 1), "k")
-    C = te.compute((n, 2), lambda y, x: te.sum(B[y + k, x], axis=k), name="C")
-    s = te.create_schedule(C.op)
-    y, yo = C.op.axis[0], None
-    if tile is not None:
-        yo, y = s[C].split(y, tile)
-    s[B].compute_at(s[C], y)
-    s[B].store_root() if yo is None else s[B].store_at(s[C], yo)
-    b = infer_bound(s)
-    assert str(b.allocated(B)[0].extent) == "r + 1"
+    p = Written(
+        f"""
+        A = given(n + r, 2); B = pointwise(A); k = axis(0, r + 1)
+        C[y:n, x:2] = sum_(B[y + k, x], axis=k)
+        {calls}""",
+        n=n,
+        r=r,
+    )
+    b = infer_bound(p.s)
+    assert str(b.allocated(p.B)[0].extent) == "r + 1"
     for sizes in ({n: 0, r: 0}, {n: 1, r: 3}, {n: 9, r: 0}, {n: 9, r: 2}, {n: 6, r: 11}):
         check_sliding(b, sizes)
 

@@ -5,50 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from bound import replay, te
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from tests.lowering.lowered import check
+from tests.strategies.written import Written, pointwise, reduced
 
 
 def given(*shape, name="T0"):
     return te.placeholder(shape, name=name)
-
-
-def pointwise(name, *read, shape=None):
-    """A tensor of the shape of what it reads, element by element."""
-    out = read[0].shape if shape is None else shape
-    return te.compute(tuple(out), lambda *i: sum((t(*i) for t in read[1:]), read[0](*i)) + 1, name=name)
-
-
-def reduced(name, read, axis=-1, by=te.sum):
-    """A reduction over one axis."""
-    k = axis % read.ndim
-    r = te.reduce_axis((0, read.shape[k]), f"r{k}")
-    shape = [e for d, e in enumerate(read.shape) if d != k]
-    return te.compute(shape, lambda *i: by(read(*i[:k], r, *i[k:]), axis=r), name=name)
-
-
-def broadcast(name, read, *places):
-    """Add axes of extent 1 at these positions of the result."""
-    shape = list(read.shape)
-    for k in sorted(places):
-        shape.insert(k, 1)
-    return te.compute(shape, lambda *i: read(*(v for k, v in enumerate(i) if k not in places)) * 1, name=name)
-
-
-def over(name, first, *others):
-    """Element by element, with axes of one element of the others repeated."""
-
-    def at(t, i):
-        return t(
-            *(
-                0 if getattr(e, "data", None) == 1 and t.shape is not first.shape else v
-                for v, e in zip(i, t.shape, strict=True)
-            )
-        )
-
-    return te.compute(tuple(first.shape), lambda *i: sum((at(t, i) for t in others), first(*i)), name=name)
 
 
 def positions(s: Schedule, *tensors: Tensor) -> list[int]:
@@ -59,10 +26,6 @@ def depths(s: Schedule, *tensors: Tensor) -> list[int]:
     return [s[t].max_producer_position for t in tensors]
 
 
-def numbers_of_loops(s: Schedule, *tensors: Tensor) -> list[int]:
-    return [len(s[t].leaf_iter_vars) for t in tensors]
-
-
 def loops(s: Schedule, *tensors: Tensor) -> list[str]:
     """What `replay.domain` prints, without the name of the tensor."""
     return [str(replay.domain(s, t)).removeprefix(t.op.name) for t in tensors]
@@ -71,6 +34,39 @@ def loops(s: Schedule, *tensors: Tensor) -> list[str]:
 def lowered(s: Schedule, sizes: Mapping[str, int] | None = None, **how: Any) -> str:
     """Lower a schedule, compare a run with the reference; gives the nest."""
     return str(check(s, sizes, **how))
+
+
+def refusal(s: Schedule, *args: Any, call: Any = replay.compute_at) -> replay.ReplayError:
+    with pytest.raises(replay.ReplayError) as info:
+        call(s, *args)
+    return info.value
+
+
+def kinds(error: replay.ReplayError) -> list[str]:
+    return [repair.kind for repair in error.repairs]
+
+
+def rules(outcome: Any) -> list[str]:
+    return [reason.rule for reason in outcome.reasons]
+
+
+SHOWN = {f.__name__: f for f in (positions, depths, loops)}
+
+
+def written(text: str, **names: Any) -> Written:
+    """A program whose text may call what is above; the calls are names of `replay`."""
+    calls = {name: getattr(replay, name) for name in replay.__all__ if name[0].islower()}
+    return Written(text, **calls, lowered=lowered, refusal=refusal, kinds=kinds, rules=rules, **names)
+
+
+def check_shown(p: Written, expected: Mapping[str, object]) -> None:
+    """Compare what a program shows: `positions T1 T2` and its like, or expressions over the names of the text."""
+    for asked, value in expected.items():
+        what, _, tensors = asked.partition(" ")
+        if what in SHOWN:
+            assert SHOWN[what](p.s, *p(tensors)) == value, asked
+        else:
+            p.shows({asked: value})
 
 
 def two_reductions(outer=False):

@@ -159,15 +159,7 @@ def test_a_stage_that_cannot_be_moved(kind):
         text = f"stage T2: compute_at of T2 at T4 would have to move it, but it {its}"
         refused(s, ScheduleError, text, replay.compute_at, t2, t4, 1, mode)
         if kind != "extern":  # it has no loops
-            refused(
-                s,
-                ScheduleError,
-                f"would have to move it, but it {its}",
-                replay.inline_at,
-                t2,
-                1,
-                mode,
-            )
+            refused(s, ScheduleError, f"would have to move it, but it {its}", replay.inline_at, t2, 1, mode)
     for mode in MODES[1:]:
         tried = s.copy()
         replay.compute_at(tried, t1, t4, 1, mode)

@@ -3,22 +3,244 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from lowering import lower
-from tests.bound.replay.programs import (
-    broadcast,
-    given,
-    lowered,
-    over,
-    pointwise,
-    positions,
-    reduced,
-    two_reductions,
-)
+from tests.bound.replay.programs import check_shown, lowered, positions, two_reductions, written
+
+
+def shows_regions(s: Any, *tensors: Any) -> Any:
+    """What is inferred; each region that is required lies in the one that is computed."""
+    b = infer_bound(s)
+    assert all(b.required(t) <= b.computed(t) for t in tensors)
+    return b
+
+
+NAMES = {"inferred": shows_regions}
+SOFTMAX = """
+    T0 = given(8, 9); T1 = reduced(T0, by=te.max); T2 = broadcast(T1, 1); T3 = over(T0, T2); T4 = reduced(T3)
+    T5 = broadcast(T4, 1); T6 = over(T3, T5)"""
+TWO_BROADCASTS = """
+    T0 = given(6); T1 = pointwise(T0); T2 = broadcast(T1, 0); T3 = broadcast(T1, 1)
+    T4[i:6, j:6] = T2[0, j] + T3[i, 0]"""
+TRANSPOSED = """
+    T0 = given(8, 9); T1 = pointwise(T0)
+    T2[i:9, j:8] = T1[j, i] * 2
+    T3 = pointwise(T2)"""
+WIDER = """
+    T0 = given(8, 9); T1 = pointwise(T0)
+    {}
+    T3 = broadcast(T1, 1)
+    T4[i:8, j:5, k:9] = T3[i, 0, k] + j"""
+
+CASES = {
+    "a guard around all stages of a loop": (
+        """
+        n = var(); T0 = given(n, 9); T1 = pointwise(T0); T2 = reduced(T1, by=te.max); T3 = reduced(T1, by=te.min)
+        T4 = pointwise(T2, T3)
+        T4 split i0 4; compute_at(s, T1, T4, 2); inline_most(s); text = lowered(s, {"n": 8})""",
+        {"text.count(' if '), text.count('for ')": (1, 3)},
+    ),
+    "fused and split loops run once": (
+        """
+        T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1)
+        T2 fuse i0 i1; T2 split i0.i1.fused 5; compute_at(s, T1, T2, 2); text = lowered(s); b = inferred(s, T1)""",
+        {
+            "text.count('for '), text.count(' if ')": (2, 1),
+            "int(b.required(T1).count_max()), int(b.required(T1).count_total())": (1, 72),
+        },
+    ),
+    "an output shares loops": (
+        """
+        T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1)
+        schedule T1 T2
+        T2 split i1 4; compute_at(s, T1, T2, 2); b = inferred(s); lowered(s)""",
+        {"int(b.required(T1).count_max()), int(b.required(T1).count_total())": (4, 72)},
+    ),
+    "what has no axis for a loop is computed anew": (
+        """
+        T0 = given(8); T1 = pointwise(T0); T2 = broadcast(T1, 1)
+        B[i:8, j:5] = i * 2 + j
+        T3 = over(B, T2)
+        T2 reorder i1 i0; T3 reorder i1 i0; o = compute_at(s, T1, T3, 2); text = lowered(s)""",
+        {"o.position": 1, "text.count('for ') == 2 + ('allocate B' in text) * 2": True},
+    ),
+    **{
+        f"of a fused broadcast what is needed, {pos}": (  # T2 has one element where T3 has five
+            f"""
+        T0 = given(8); T1 = pointwise(T0); T2 = broadcast(T1, 1)
+        T3[i:8, j:5] = T2[i, 0] + j
+        T3 fuse i j; T3 split i.j.fused 3; compute_at(s, T1, T3, {pos}, "best_effort"); lowered(s); inferred(s, T2)""",
+            {"positions T2": [pos]},
+        )
+        for pos in (1, 2)
+    },
+    **{
+        f"everything inlined, {how}": (f"{text}\ninline_most(s); lowered(s, **{how})\ninferred(s, {named})", {})
+        for text, named in ((SOFTMAX, "T0, T1, T2, T3, T4, T5, T6"), (TWO_BROADCASTS, "T0, T1, T2, T3, T4"),
+                            (TRANSPOSED, "T0, T1, T2, T3"))
+        for how in ({}, {"compact": True}, {"nests": "split"})
+    },
+    # T2 has no axis for what T4 fuses: it is computed anew there. Of a reduction nothing is added twice.
+    "a stage in a loop longer than its own": (
+        f"""{WIDER.format("T2 = pointwise(T1); R = reduced(T1)")}
+        schedule T2 R T4
+        T4 fuse i j; T4 split i.j.fused 3
+        first = compute_at(s, T1, T4, 2).position; was = [s[t].compute_at_position for t in (T1, T3)]
+        text = lowered(s); b = inferred(s, T1, T2, R, T3, T4)
+        axes = [iv in b for t in (T1, T2, R, T3, T4) for iv in s[t].all_iter_vars]
+        o = compute_at(s, T1, T4, -1, "best_effort")""",
+        {
+            "first, was, all(axes), o.position": (2, [2, 2], True, 2), "'reduction' in rules(o)": False,
+            "text.count('fused.outer in'), text.count('fused.inner in')": (1, 1),
+        },
+    ),
+    # R reduces over i in a loop of T4; the loop j, which R lacks, must not enclose the loop of R
+    "a reduction has no loop of others inside": (
+        f"""{WIDER.format("R = reduced(T1, 0)")}
+        R reorder r0 i0; o = compute_at(s, T1, T4, 3, "best_effort"); lowered(s)""",
+        {"o.position, rules(o)": (1, ["mismatch"])},
+    ),
+    # two iterations of which a guard lets one run stand inside the loop that is shared
+    "a loop of one element that was split": (
+        """
+        T0 = given(9); T1 = broadcast(T0, 0); T2 = pointwise(T1)
+        T2 split i0 nparts=2; o = compute_at(s, T1, T2, 3); lowered(s)""",
+        {"o.position": 3},
+    ),
+    "others are computed in a shared loop": (
+        """
+        A = given(8, 9); X = pointwise(A); T1 = pointwise(X); T2 = pointwise(T1, X); T3 = pointwise(T1, X)
+        T4 = pointwise(T2, T3)
+        compute_at(s, T1, T4, 1); X compute_at T2 i0; text = lowered(s)""",
+        {"'allocate X: float32[1, 9]' in text, text.count('for i0')": (True, 1)},
+    ),
+    **{
+        f"guards of symbolic sizes, {pos}": (  # only the end of the fused loop needs one
+            f"""
+        n = var(); m = var(); T0 = given(n, m); T1 = pointwise(T0); T2 = pointwise(T1)
+        T3[i:m, j:n] = T2[j, i] + T1[j, i]
+        T3 fuse i j; T3 split i.j.fused 8; o = compute_at(s, T1, T3, {pos}); text = lowered(s, {{"n": 8, "m": 9}})
+        b = inferred(s)""",
+            {
+                "o.position, text.count(' if ')": (pos, conditions),
+                "all(len(b.nest(t).guards) <= 2 for t in (T1, T2, T3))": True,
+            },
+        )
+        for pos, conditions in ((1, 0), (2, 1))
+    },
+    # of T4[0, i] and T2[j, i], which read one tensor, only T2 has a loop over j
+    "a loop of one reduction is no loop of five": (
+        """
+        T0 = given(6); T1 = broadcast(T0, 0); T3 = pointwise(T1); T4 = reduced(T3, 0, te.max)
+        T2[i:5, j:6] = T1[0, j] * 3 + i
+        schedule T2 T4
+        T4 reorder r0 i0; inline_most(s); lowered(s)""",
+        {},
+    ),
+    # an output recomputes only the element of the iteration, never the complete tensor
+    "an output in loops longer than its own": (
+        """
+        T0 = given(4, 3); T1 = pointwise(T0); T2 = broadcast(T1, 2); T3 = pointwise(T2)
+        T4[i:4, j:3, k:5] = T3[i, j, 0] + k
+        schedule T2 T3 T4
+        T4 fuse j k; compute_at(s, T1, T4, 2, "best_effort"); text = lowered(s)""",
+        {"text.count('for ') <= 3": True, "positions T2 T3": [2, 2]},
+    ),
+    # T1 is computed in the loop of T4 also where n is 0: it is what its sum starts from
+    "an output of a reduction over nothing": (
+        """
+        n = var(); A = given(3, n, dtype="int32"); T1 = reduced(A)
+        T4[i:3] = T1[i] * 2 + 5
+        schedule T1 T4
+        compute_at(s, T1, T4, 1); b = inferred(s); lowered(s, {"n": 0}); lowered(s, {"n": 2})""",
+        {"b.nest(T1).guards": ()},
+    ),
+    # the loop over 5 rows of n says already that `f // n <= 4`
+    "a quotient of a fused loop is not guarded": (
+        """
+        n = var(); A = given(n, dtype="int32"); T3 = pointwise(A)
+        B[i:n, j:1] = T3[i] - 1
+        S[i:n, j:5] = B[i, 0] * 3 + j
+        S fuse j i; B reorder j i; o = compute_at(s, B, S, 1); b = inferred(s)""",
+        {"o.position, b.nest(B).guards, b.nest(S).guards": (1, (), ())},
+    ),
+    **{
+        # five elements of T2 are needed in each iteration of the loop that T3 made of axes T2 has only one of
+        f"a loop that others run is none of a stage, {how}, {order}": (
+            f"""
+        T0 = given(5); T1 = pointwise(T0); T2 = broadcast(T1, 0)
+        T3[i:3, j:5] = T2[0, j] * 2 + i
+        T3 fuse i j; T3 split i.j.fused {how}; T3 reorder {order}; compute_at(s, T1, T3, 1); b = inferred(s)
+        text = lowered(s, nests="guard")""",
+            {
+                "positions T1 T2": [1, 1], "text.count('for ')": 4,
+                "[str(b[s[t].leaf_iter_vars[0]].extent) for t in (T1, T2)]": ["1", "1"],
+            },
+        )
+        for how in ("nparts=2", "factor=4", "nparts=3")
+        for order in ("i.j.fused.outer i.j.fused.inner", "i.j.fused.inner i.j.fused.outer")
+    },
+    **{
+        # T1 reduces over the loop shared with T0; its own loops of extent 1 are nested inside
+        f"one element in tiles inside of a reduction, {tail}": (
+            f"""
+        A = te.placeholder((8,), name="T0"); T0 = pointwise(A); r = axis(0, 8)
+        T1[i:1] = sum_(T0[r], axis=r)
+        T1 split i 4 tail={tail}; o = inline_at(s, T0, 1); lowered(s)""",
+            {"o.position": 1},
+        )
+        for tail in ("guard", "round_up", "shift_inwards")
+    },
+    # the place is not computed, however the guards of producer and reader are written
+    "what is kept at one place is read there": (
+        """
+        n = var(); T0 = given(n); T1 = pointwise(T0); T2 = pointwise(T1)
+        schedule T1 T2
+        T2 split i0 nparts=3
+        T3 = s.cache_read(T1, "global", [T2])
+        inline_at(s, T3, -1, "best_effort"); compute_at(s, T1, T2, -1, "best_effort")""",
+        {"'T1.global[0]' in lowered(s, {'n': 8})": True},
+    ),
+    # T2 and T6 share the loop of T1; T2 nests it inside loops of T5, which T6 lacks
+    "a stage in a loop that stands in others for the sake of a third": (
+        """
+        T0 = given(6); T1 = pointwise(T0); T6 = pointwise(T1)
+        T2[i:3, j:6] = T1[j] + i
+        T3 = reduced(T2)
+        T5[i:3, j:4] = T3[i] + j
+        schedule T6 T5
+        T5 reorder j i; inline_most(s); b = inferred(s); lowered(s)""",
+        {"[len(b.attach_path(t)) for t in (T1, T2, T3)]": [3, 3, 2]},
+    ),
+    **{
+        # R and what it is read by run in the loop of a fused axis that R has a part of
+        f"a leaf that is shared with a reader has extent 1, {name}": (
+            f"""
+        {"n = var()" if name == "n" else "n = 3"}
+        T0 = given(n, dtype="int32"); R = pointwise(T0)
+        B[i:1, j:n] = R[j] - 1
+        S[i:5, j:n] = B[0, j] * 3 + i
+        {calls}; b = inferred(s, R, B); lowered(s, {{"n": 3}})""",
+            {"{str(b[iv].extent) for t in (R, B) for iv in s[t].leaf_iter_vars[:s[t].compute_at_position]}": {"1"}},
+        )
+        for name, calls in {
+            "a split": "S fuse i j; S split i.j.fused nparts=2; compute_at(s, R, S, 1)",
+            "n": "S fuse i j; S split i.j.fused nparts=2; compute_at(s, R, S, 1)",
+            "one element": "B split i 3 tail=round_up; S split i 3 tail=round_up; inline_most(s)",
+        }.items()
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case(name):
+    text, expected = CASES[name]
+    check_shown(written(text, **NAMES), expected)
 
 
 def test_two_reductions_in_one_loop():
@@ -51,148 +273,6 @@ def test_the_clone_runs_in_its_loop_alone():
     assert "T1.clone: float32[1, 1]" in text and "T1: float32[8, 9]" in text
 
 
-def test_a_guard_around_all_stages_of_a_loop():
-    n = te.var("n")
-    t1 = pointwise("T1", te.placeholder((n, 9), name="T0"))
-    t2, t3 = reduced("T2", t1, by=te.max), reduced("T3", t1, by=te.min)
-    t4 = pointwise("T4", t2, t3)
-    s = te.create_schedule(t4.op)
-    s[t4].split(t4.op.axis[0], 4)
-    replay.compute_at(s, t1, t4, 2)
-    replay.inline_most(s)
-    text = lowered(s, {"n": 8})
-    assert text.count(" if ") == 1 and text.count("for ") == 3
-
-
-def test_fused_and_split_loops_run_once():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    s = te.create_schedule(t2.op)
-    s[t2].split(s[t2].fuse(*t2.op.axis), 5)
-    replay.compute_at(s, t1, t2, 2)
-    text = lowered(s)
-    assert text.count("for ") == 2 and text.count(" if ") == 1
-    b = infer_bound(s)
-    assert int(b.required(t1).count_max()) == 1 and int(b.required(t1).count_total()) == 72
-    assert b.required(t1) <= b.computed(t1)
-
-
-def test_an_output_shares_loops():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    s = te.create_schedule([t1.op, t2.op])
-    s[t2].split(t2.op.axis[1], 4)
-    replay.compute_at(s, t1, t2, 2)
-    b = infer_bound(s)
-    assert int(b.required(t1).count_max()) == 4 and int(b.required(t1).count_total()) == 72
-    lowered(s)
-
-
-def test_what_has_no_axis_for_a_loop_is_computed_anew():
-    t1 = pointwise("T1", given(8))
-    t2 = broadcast("T2", t1, 1)
-    big = te.compute((8, 5), lambda i, j: i * 2 + j, name="B")
-    t3 = over("T3", big, t2)
-    s = te.create_schedule(t3.op)
-    s[t2].reorder(*t2.op.axis[::-1])
-    s[t3].reorder(*t3.op.axis[::-1])
-    assert replay.compute_at(s, t1, t3, 2).position == 1
-    text = lowered(s)
-    assert text.count("for ") == 2 + ("allocate B" in text) * 2
-
-
-def test_of_a_fused_broadcast_what_is_needed():
-    """T2 has one element where T3 has five: the loop they share is longer than that of T2."""
-    t1 = pointwise("T1", given(8))
-    t2 = broadcast("T2", t1, 1)
-    t3 = te.compute((8, 5), lambda i, j: t2[i, 0] + j, name="T3")
-    s = te.create_schedule(t3.op)
-    s[t3].split(s[t3].fuse(*t3.op.axis), 3)
-    for pos in (1, 2):
-        tried = s.copy()
-        replay.compute_at(tried, t1, t3, pos, "best_effort")
-        assert positions(tried, t2) == [pos]
-        lowered(tried)
-        b = infer_bound(tried)
-        assert b.required(t2) <= b.computed(t2)
-
-
-def softmax():
-    t0 = given(8, 9)
-    t1 = reduced("T1", t0, by=te.max)
-    t3 = over("T3", t0, broadcast("T2", t1, 1))
-    return over("T6", t3, broadcast("T5", reduced("T4", t3), 1))
-
-
-def two_broadcasts():
-    t1 = pointwise("T1", given(6))
-    t2, t3 = broadcast("T2", t1, 0), broadcast("T3", t1, 1)
-    return te.compute((6, 6), lambda i, j: t2[0, j] + t3[i, 0], name="T4")
-
-
-def transposed():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = te.compute((9, 8), lambda i, j: t1[j, i] * 2, name="T2")
-    return pointwise("T3", t2)
-
-
-@pytest.mark.parametrize("program", [softmax, two_broadcasts, transposed])
-@pytest.mark.parametrize("how", [{}, {"compact": True}, {"nests": "split"}])
-def test_everything_inlined_runs(program, how):
-    s = te.create_schedule(program().op)
-    replay.inline_most(s)
-    lowered(s, **how)
-    b = infer_bound(s)
-    for stage in s.stages:
-        t = stage.op.output(0)
-        assert b.required(t) <= b.computed(t)
-
-
-def test_a_stage_in_a_loop_longer_than_its_own():
-    """T2 has no axis for what T4 fuses: it is computed anew there. Of a reduction nothing is added twice."""
-    t0 = given(8, 9)
-    t1 = pointwise("T1", t0)
-    t2, r = pointwise("T2", t1), reduced("R", t1)
-    t3 = broadcast("T3", t1, 1)
-    t4 = te.compute((8, 5, 9), lambda i, j, k: t3[i, 0, k] + j, name="T4")
-    s = te.create_schedule([t2.op, r.op, t4.op])
-    fused = s[t4].fuse(*t4.op.axis[:2])
-    s[t4].split(fused, 3)
-    assert replay.compute_at(s, t1, t4, 2).position == 2
-    assert positions(s, t1, t3) == [2, 2]
-    text = lowered(s)
-    assert text.count("fused.outer in") == text.count("fused.inner in") == 1
-    b = infer_bound(s)
-    for t in (t1, t2, r, t3, t4):
-        assert b.required(t) <= b.computed(t)
-        assert all(iv in b for iv in s[t].all_iter_vars)
-    o = replay.compute_at(s, t1, t4, -1, "best_effort")
-    assert o.position == 2 and "reduction" not in {reason.rule for reason in o.reasons}
-
-
-def test_a_reduction_has_no_loop_of_others_inside():
-    """S reduces over i in a loop of T4. The loop j, which S lacks, must not enclose the loop of S."""
-    t1 = pointwise("T1", given(8, 9))
-    total = reduced("S", t1, 0)
-    t3 = broadcast("T3", t1, 1)
-    t4 = te.compute((8, 5, 9), lambda i, j, k: t3[i, 0, k] + j, name="T4")
-    s = te.create_schedule([total.op, t4.op])
-    s[total].reorder(*reversed(s[total].leaf_iter_vars))
-    o = replay.compute_at(s, t1, t4, 3, "best_effort")
-    assert (o.position, [reason.rule for reason in o.reasons]) == (1, ["mismatch"])
-    lowered(s)
-
-
-def test_a_loop_of_one_element_that_was_split():
-    """Two iterations of which a guard lets one run; they stand inside the loop that is shared."""
-    t1 = broadcast("T1", given(9), 0)
-    t2 = pointwise("T2", t1)
-    s = te.create_schedule(t2.op)
-    s[t2].split(t2.op.axis[0], nparts=2)
-    assert replay.compute_at(s, t1, t2, 3).position == 3
-    lowered(s)
-
-
 def test_a_reduction_is_not_parallel_through_another_stage():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
@@ -206,10 +286,11 @@ def test_a_reduction_is_not_parallel_through_another_stage():
 
 def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
     """T0 has no axis for i: where it is an output, iterations of i would store the same elements."""
-    a = given(4, 5)
-    t0 = te.compute((5,), lambda j: a[0, j] + 1, name="T0")
-    t1 = te.compute((4, 5), lambda i, j: t0[j] * a[i, j], name="T1")
-    t2 = pointwise("T2", t1)
+    t0, t1, t2 = written("""
+        A = given(4, 5)
+        T0[j:5] = A[0, j] + 1
+        T1[i:4, j:5] = T0[j] * A[i, j]
+        T2 = pointwise(T1)""")("T0 T1 T2")
     for is_output in (False, True):
         s = te.create_schedule([t0.op, t2.op] if is_output else [t2.op])
         s[t2].parallel(t2.op.axis[0])
@@ -235,18 +316,6 @@ def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
     lower(s)
 
 
-def test_others_are_computed_in_a_shared_loop():
-    x = pointwise("X", given(8, 9))
-    t1 = pointwise("T1", x)
-    t2, t3 = pointwise("T2", t1, x), pointwise("T3", t1, x)
-    t4 = pointwise("T4", t2, t3)
-    s = te.create_schedule(t4.op)
-    replay.compute_at(s, t1, t4, 1)
-    s[x].compute_at(s[t2], s[t2].leaf_iter_vars[0])
-    text = lowered(s)
-    assert "allocate X: float32[1, 9]" in text and text.count("for i0") == 1
-
-
 def test_a_copy_stands_alone():
     s, ts = two_reductions()
     before = lowered(s)
@@ -257,149 +326,3 @@ def test_a_copy_stands_alone():
     assert [stage.compute_at_position for stage in again.stages] == [
         stage.compute_at_position for stage in copied.stages
     ]
-
-
-@pytest.mark.parametrize(("pos", "conditions"), [(1, 0), (2, 1)])
-def test_guards_of_symbolic_sizes_in_shared_loops(pos, conditions):
-    """Loops over a complete axis need no guard; only the end of the fused loop does."""
-    n, m = te.var("n"), te.var("m")
-    t1 = pointwise("T1", te.placeholder((n, m), name="T0"))
-    t2 = pointwise("T2", t1)
-    t3 = te.compute((m, n), lambda i, j: t2[j, i] + t1[j, i], name="T3")
-    s = te.create_schedule(t3.op)
-    s[t3].split(s[t3].fuse(*t3.op.axis), 8)
-    assert replay.compute_at(s, t1, t3, pos).position == pos
-    assert lowered(s, {"n": 8, "m": 9}).count(" if ") == conditions
-    b = infer_bound(s)
-    assert all(len(b.nest(t).guards) <= 2 for t in (t1, t2, t3))
-
-
-def test_a_loop_of_one_reduction_is_no_loop_of_five():
-    """Of T4[0, i] and T2[j, i], which read one tensor, only T2 has a loop over j."""
-    one = broadcast("T1", given(6), 0)
-    total = reduced("T4", pointwise("T3", one), 0, te.max)
-    wide = te.compute((5, 6), lambda i, j: one[0, j] * 3 + i, name="T2")
-    s = te.create_schedule([wide.op, total.op])
-    s[total].reorder(*reversed(s[total].leaf_iter_vars))
-    replay.inline_most(s)
-    lowered(s)
-
-
-def test_an_output_in_loops_longer_than_its_own():
-    """An output recomputes only the element of the iteration, never the complete tensor."""
-    t1 = pointwise("T1", given(4, 3))
-    t2 = broadcast("T2", t1, 2)
-    t3 = pointwise("T3", t2)
-    t4 = te.compute((4, 3, 5), lambda i, j, k: t3[i, j, 0] + k, name="T4")
-    s = te.create_schedule([t2.op, t3.op, t4.op])
-    s[t4].fuse(*t4.op.axis[1:])
-    replay.compute_at(s, t1, t4, 2, "best_effort")
-    assert lowered(s).count("for ") <= 3 and positions(s, t2, t3) == [2, 2]
-
-
-@pytest.mark.parametrize("program", ["split of 3 beside one of 15", "n", "one element, in whole tiles"])
-def test_a_leaf_that_is_shared_with_a_reader_has_extent_1(program):
-    """R and what it is read by run in the loop of a fused axis that R has a part of."""
-    n = te.var("n") if program == "n" else 3
-    t0 = te.placeholder((n,), name="T0", dtype="int32")
-    r = pointwise("R", t0)
-    one = te.compute((1, n), lambda i, j: r[j] - 1, name="B")
-    many = te.compute((5, n), lambda i, j: one[0, j] * 3 + i, name="S")
-    s = te.create_schedule(many.op)
-    if program.startswith("one"):
-        s[one].split(one.op.axis[0], 3, tail="round_up")
-        s[many].split(many.op.axis[0], 3, tail="round_up")
-        replay.inline_most(s)
-    else:
-        fused = s[many].fuse(*many.op.axis)
-        s[many].split(fused, nparts=2)
-        assert replay.compute_at(s, r, many, 1).position == 1
-    b = infer_bound(s)
-    for t in (r, one):
-        assert all(str(b[iv].extent) == "1" for iv in s[t].leaf_iter_vars[: s[t].compute_at_position])
-        assert b.required(t) <= b.computed(t)
-    lowered(s, {"n": 3})
-
-
-def test_an_output_of_a_reduction_over_nothing():
-    """T1 is computed in the loop of T4 also where n is 0: it is what its sum starts from."""
-    n = te.var("n")
-    a = te.placeholder((3, n), name="A", dtype="int32")
-    t1 = reduced("T1", a)
-    t4 = te.compute((3,), lambda i: t1[i] * 2 + 5, name="T4")
-    s = te.create_schedule([t1.op, t4.op])
-    replay.compute_at(s, t1, t4, 1)
-    assert infer_bound(s).nest(t1).guards == ()
-    for size in (0, 2):
-        lowered(s, {"n": size})
-
-
-def test_a_quotient_of_a_fused_loop_is_not_guarded():
-    """The loop over 5 rows of n says already that `f // n <= 4`."""
-    n = te.var("n")
-    t3 = pointwise("T3", te.placeholder((n,), name="A", dtype="int32"))
-    one = te.compute((n, 1), lambda i, j: t3[i] - 1, name="B")
-    many = te.compute((n, 5), lambda i, j: one[i, 0] * 3 + j, name="S")
-    s = te.create_schedule(many.op)
-    s[many].fuse(many.op.axis[1], many.op.axis[0])
-    s[one].reorder(*reversed(one.op.axis))
-    assert replay.compute_at(s, one, many, 1).position == 1
-    b = infer_bound(s)
-    assert b.nest(one).guards == b.nest(many).guards == ()
-
-
-@pytest.mark.parametrize("how", [{"nparts": 2}, {"factor": 4}, {"nparts": 3}])
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_loop_that_others_run_is_none_of_a_stage(how, place):
-    """Five elements of T2 are needed in each iteration of the loop that T3 made of axes T2 has only one of."""
-    t1 = pointwise("T1", given(5))
-    t2 = broadcast("T2", t1, 0)
-    t3 = te.compute((3, 5), lambda i, j: t2[0, j] * 2 + i, name="T3")
-    s = te.create_schedule(t3.op)
-    parts = s[t3].split(s[t3].fuse(*t3.op.axis), **how)
-    s[t3].reorder(parts[place], parts[1 - place])
-    replay.compute_at(s, t1, t3, 1)
-    assert positions(s, t1, t2) == [1, 1]
-    b = infer_bound(s)
-    assert [str(b[s[t].leaf_iter_vars[0]].extent) for t in (t1, t2)] == ["1", "1"]
-    assert lowered(s, nests="guard").count("for ") == 4
-
-
-@pytest.mark.parametrize("tail", ["guard", "round_up", "shift_inwards"])
-def test_one_element_in_tiles_inside_of_a_reduction(tail):
-    """T1 reduces over the loop shared with T0; its own loops of extent 1 are nested inside."""
-    t0 = pointwise("T0", given(8))
-    r = te.reduce_axis((0, 8), "r")
-    t1 = te.compute((1,), lambda i: te.sum(t0[r], axis=r), name="T1")
-    s = te.create_schedule(t1.op)
-    s[t1].split(t1.op.axis[0], 4, tail=tail)
-    assert replay.inline_at(s, t0, 1).position == 1
-    lowered(s)
-
-
-def test_what_is_kept_at_one_place_is_read_there():
-    """The place is not computed, however the guards of producer and reader are written."""
-    n = te.var("n")
-    t1 = pointwise("T1", te.placeholder((n,), name="T0"))
-    t2 = pointwise("T2", t1)
-    s = te.create_schedule([t1.op, t2.op])
-    s[t2].split(t2.op.axis[0], nparts=3)
-    t3 = s.cache_read(t1, "global", [t2])
-    replay.inline_at(s, t3, -1, "best_effort")
-    replay.compute_at(s, t1, t2, -1, "best_effort")
-    assert "T1.global[0]" in lowered(s, {"n": 8})
-
-
-def test_a_stage_in_a_loop_that_stands_in_others_for_the_sake_of_a_third():
-    """T2 and T6 share the loop of T1. T2 nests it inside loops of T5, which T6 lacks."""
-    t1 = pointwise("T1", given(6))
-    t6 = pointwise("T6", t1)
-    t2 = te.compute((3, 6), lambda i, j: t1[j] + i, name="T2")
-    t3 = reduced("T3", t2)
-    t5 = te.compute((3, 4), lambda i, j: t3[i] + j, name="T5")
-    s = te.create_schedule([t6.op, t5.op])
-    s[t5].reorder(*reversed(t5.op.axis))
-    replay.inline_most(s)
-    b = infer_bound(s)
-    assert [len(b.attach_path(t)) for t in (t1, t2, t3)] == [3, 3, 2]
-    lowered(s)

@@ -15,9 +15,10 @@ from bound.tensor import Tensor
 from lowering import lower, run, to_c
 from lowering.forms import NESTS
 from tests.bound.reference import evaluate
-from tests.bound.replay.programs import broadcast, given, over, pointwise, reduced, two_reductions
+from tests.bound.replay.programs import given, two_reductions
 from tests.bound.replay.random_dags import Dag
 from tests.lowering.lowered import compile_c
+from tests.strategies.written import broadcast, over, pointwise, reduced
 from tests.sweeps import daily
 
 WAYS = [

@@ -64,10 +64,7 @@ def test_drawn_maps_mean_what_python_says(seed: int) -> None:
     ("text", "results"),
     [
         ("affine_map<() -> ()>", "()"),
-        (
-            "#m = affine_map<(i, j) [s] -> ( i * 5 floordiv 4, j ceildiv 7 mod s)>",
-            "(i * 5 // 4, ceildiv(j, 7) % s)",
-        ),
+        ("#m = affine_map<(i, j) [s] -> ( i * 5 floordiv 4, j ceildiv 7 mod s)>", "(i * 5 // 4, ceildiv(j, 7) % s)"),
         (
             "affine_map<(d0, d1)[mod, floordiv] -> (floordiv floordiv 2 - d0, mod mod 3)>",
             "(floordiv // 2 - d0, mod % 3)",
@@ -139,23 +136,8 @@ REFUSED = {
     **{
         f"{text!r}": lambda text=text: affine_map(f"(i, j) -> ({text})")
         for text in (
-            "i % 2",
-            "i // 2",
-            "i << 2",
-            "i if i else 2",
-            "i and j",
-            "max(i, j)",
-            "abs(i)",
-            "symbol()",
-            "symbol(i, j)",
-            "i j",
-            "i[0]",
-            "1e3",
-            "+i",
-            "list(i)",
-            "i) + (j",
-            "i != 2",
-            "'i'",
+            "i % 2", "i // 2", "i << 2", "i if i else 2", "i and j", "max(i, j)", "abs(i)", "symbol()", "symbol(i, j)",
+            "i j", "i[0]", "1e3", "+i", "list(i)", "i) + (j", "i != 2", "'i'",
         )
     },
     "a union of bounds": lambda: affine_set("(d0) : (d0 > 3)"),
@@ -168,7 +150,7 @@ REFUSED = {
     "a result alone": lambda: map_text(i, [i]),  # type: ignore[arg-type]
     "a number beyond 64 bits": lambda: map_text([i + 2**63], [i]),
     "a truncated quotient": lambda: map_text([truncdiv(i, 3)], [i]),
-}
+}  # fmt: skip
 i = Var("i")
 
 

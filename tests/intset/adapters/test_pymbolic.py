@@ -41,17 +41,11 @@ def test_drawn_expressions_keep_their_values(seed: int) -> None:
 
 
 TEXTS = [
-    "i // 3 + j % 4 - (i - j) // (-5)",
-    "min(i, j, 3) * max(i, -j) + abs(i - j)",
-    "i**3 - 2 * j**2",
-    "(i << 2) + (j >> 1) + (i & 7) - (j | 4) + (i ^ j) + ~i",
-    "i + 1 if i < j else a[i] - a[j - i] * 2",
-    "i < j and not j == 3 or i >= 2",
-    "i <= j and i != -2 and i > -5",
-    "(i // 2 if i % 2 == 0 else 3 * i + 1) * (i > j)",
-    "(i > 0 and j > 0) if i > j else (i < 0)",
-    "True",
-]
+    "i // 3 + j % 4 - (i - j) // (-5)", "min(i, j, 3) * max(i, -j) + abs(i - j)", "i**3 - 2 * j**2",
+    "(i << 2) + (j >> 1) + (i & 7) - (j | 4) + (i ^ j) + ~i", "i + 1 if i < j else a[i] - a[j - i] * 2",
+    "i < j and not j == 3 or i >= 2", "i <= j and i != -2 and i > -5",
+    "(i // 2 if i % 2 == 0 else 3 * i + 1) * (i > j)", "(i > 0 and j > 0) if i > j else (i < 0)", "True",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -16,17 +16,9 @@ i, j, k, io, ii, jo, ji = (Var(name) for name in ("i", "j", "k", "io", "ii", "jo
 n, m = ShapeVar("n", lower=1), ShapeVar("m", lower=1)
 RUN = Context({i: Range(0, n)})
 POWERS = [
-    i * i,
-    i * i // n,
-    (i * i + i) // n,
-    i * i * i - i,
-    i * i // (n + 1) * 2,
-    3 - i * i,
-    i * i - i * m,
-    (i + m) * (i + 1) // m,
-    i * (i + 1) // 2 // n,
-    i * i * m - i * 3,
-]
+    i * i, i * i // n, (i * i + i) // n, i * i * i - i, i * i // (n + 1) * 2, 3 - i * i, i * i - i * m,
+    (i + m) * (i + 1) // m, i * (i + 1) // 2 // n, i * i * m - i * 3,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("e", POWERS, ids=str)

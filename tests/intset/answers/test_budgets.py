@@ -59,18 +59,8 @@ REFUSALS: dict[str, Any] = {
 }
 # attributes, not operations
 DATA = {
-    "by",
-    "dims",
-    "where",
-    "shape",
-    "sets",
-    "values",
-    "low",
-    "high",
-    "offset",
-    "steps",
-    "decided",
-}  # attributes, not operations
+    "by", "dims", "where", "shape", "sets", "values", "low", "high", "offset", "steps", "decided",
+}  # attributes, not operations  # fmt: skip
 
 
 def operations(s: IntSet | Region) -> set[str]:
@@ -115,25 +105,9 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
     for name in (*methods, "hull", "lexmin", "lexmax", "sample", "pieces"):
         asks[name] = lambda name=name: getattr(s, name)()
     for name in (
-        "min",
-        "max",
-        "params",
-        "is_empty",
-        "is_everything",
-        "is_single_point",
-        "is_tight",
-        "is_exact",
-        "box",
-        "notes",
-        "coordinate_bounds",
-        "point",
-        "mentioned",
-        "base",
-        "strides",
-        "extents",
-        "modulus",
-        "remainder",
-    ):
+        "min", "max", "params", "is_empty", "is_everything", "is_single_point", "is_tight", "is_exact", "box", "notes",
+        "coordinate_bounds", "point", "mentioned", "base", "strides", "extents", "modulus", "remainder",
+    ):  # fmt: skip
         asks[name] = lambda name=name: getattr(s, name)
     known = operations(s)
     assert known <= set(asks), f"not tried here: {known - set(asks)}"
@@ -262,11 +236,7 @@ def check_region(r: Region, truth: set[tuple[int, ...]], other: Region, more: se
 def test_symbolic_regions_answer_under_any_budget(budget: dict[str, Any]) -> None:
     i, j, n, q = Var("i"), Var("j"), ShapeVar("n", lower=1, upper=40), ShapeVar("q", lower=1)
     ctx = Context({i: Range(1, 7), j: Range(0, n)})
-    images = [
-        ((q | -8) + i % q, (i - q) | 10),
-        ((i * j) // 3, j % 5 + i),
-        (i // n + j, j // 4 - i % 3),
-    ]
+    images = [((q | -8) + i % q, (i - q) | 10), ((i * j) // 3, j % 5 + i), (i // n + j, j // 4 - i % 3)]
     for exprs, sizes in zip(images, ((1, 7), (7,), (1,)), strict=True):
         with using(**budget):
             region = ctx.image(exprs)

@@ -141,17 +141,10 @@ def test_regions(domain: str, facts: tuple[Cond, ...]) -> None:
 
 
 GOALS: tuple[Callable[[int], Cond], ...] = (
-    lambda c: i + j < c,
-    lambda c: i * 2 - j >= c,
-    lambda c: (i * 3 + j) % 4 <= c,
-    lambda c: minimum(i, j) < c,
-    lambda c: select(i < 1, j, i * 2) <= c,
-    lambda c: maximum(i, j) - minimum(i, j) < c,
-    lambda c: (i * j).ne(c),
-    lambda c: (i < c) | (j < c),
-    lambda c: select(i < j, select(j < c, i, j), i + c) >= c - 1,
-    lambda c: abs(i - j) < c,
-)
+    lambda c: i + j < c, lambda c: i * 2 - j >= c, lambda c: (i * 3 + j) % 4 <= c, lambda c: minimum(i, j) < c,
+    lambda c: select(i < 1, j, i * 2) <= c, lambda c: maximum(i, j) - minimum(i, j) < c, lambda c: (i * j).ne(c),
+    lambda c: (i < c) | (j < c), lambda c: select(i < j, select(j < c, i, j), i + c) >= c - 1, lambda c: abs(i - j) < c,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("tiers", [("linear",), ("linear", "points"), ("linear", "isl")], ids=str)

@@ -318,16 +318,10 @@ def loaded(ranges: dict[Var, Range], facts: tuple[Cond, ...]) -> Iterator[dict[A
 
 
 LOADED: list[Callable[[int], Cond]] = [
-    lambda c: T[i] < c,
-    lambda c: T[i] - T[j] < c,
-    lambda c: T[i] * 2 + U() >= c - 1,
-    lambda c: (T[i] * T[j]).ne(c),
-    lambda c: T[i + 1] - T[j] + i <= c,
-    lambda c: (T[i] + U()) % 3 < c,
-    lambda c: select(i < 1, T[j], U()) < c,
-    lambda c: T[T[i]] + i < c + 1,
-    lambda c: T[i] - T[0] + T[1] - T[j] <= c,
-]
+    lambda c: T[i] < c, lambda c: T[i] - T[j] < c, lambda c: T[i] * 2 + U() >= c - 1, lambda c: (T[i] * T[j]).ne(c),
+    lambda c: T[i + 1] - T[j] + i <= c, lambda c: (T[i] + U()) % 3 < c, lambda c: select(i < 1, T[j], U()) < c,
+    lambda c: T[T[i]] + i < c + 1, lambda c: T[i] - T[0] + T[1] - T[j] <= c,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("tiers", TIERS, ids="-".join)

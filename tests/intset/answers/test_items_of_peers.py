@@ -19,7 +19,7 @@ NAMES: dict[str, Var] = {name: Var(name) for name in "x y z a b A B C i j k tx b
 NAMES |= {name: ShapeVar(name, 1) for name in ("c", "c0", "c1")}
 # Right answers that are not as good as the peer's.
 OPEN = {
-    "maximum(4 * a + 2, 6 * b) * minimum(x * 2, y * 4)",  # proved, not simplified
+    "maximum(4 * a + 2, 6 * b) * minimum(x * 2, y * 4)"  # proved, not simplified
 }
 
 

@@ -56,19 +56,10 @@ class Drawn:
         d = self.rng.choice((2, 3, 4, maximum(self.rng.choice(self.sizes), 1), self.rng.choice(self.sizes) + 1))
         return self.rng.choice(
             (
-                a + b,
-                a - b,
-                a * b,
-                a // d,
-                a % d,
-                ceildiv(a, d),
-                minimum(a, b),
-                maximum(a, b) - b,
-                a - b % d,
-                a // d * d,
-                select(a <= b, a, b),
+                a + b, a - b, a * b, a // d, a % d, ceildiv(a, d), minimum(a, b), maximum(a, b) - b, a - b % d,
+                a // d * d, select(a <= b, a, b),
             )
-        )
+        )  # fmt: skip
 
     def fact(self):
         a, b = self.rng.choice(self.sizes), self.rng.choice(self.sizes)

@@ -13,19 +13,7 @@ import pytest
 
 import intset
 from bound import te
-from intset import (
-    POS_INF,
-    Context,
-    Expr,
-    Range,
-    ShapeVar,
-    Var,
-    cast,
-    evaluate,
-    maximum,
-    minimum,
-    truncmod,
-)
+from intset import POS_INF, Context, Expr, Range, ShapeVar, Var, cast, evaluate, maximum, minimum, truncmod
 from intset.expr.node import truth
 from lowering import lower, run
 from tests.bound.reference import evaluate as reference
@@ -41,11 +29,7 @@ CLAIMS: dict[str, tuple[dict[Var, Any], Any, Any]] = {
     "U5 a cast wraps": ({x: Range(0, 200)}, cast(x, 8) >= 0, cast(x, 8) >= -128),
     "U6 a cast is not the identity": ({x: Range(0, 1000)}, cast(x, 8).eq(x), cast(cast(x, 8), 8).eq(cast(x, 8))),
     "U7 a range that was replaced": ({x: Range(0, 100)}, x * x <= 9, x * x <= 99 * 99),
-    "U8 unsigned or": (
-        {u: Range(0, WORD)},
-        cast(u | 2**31, 32, False) < 2**31,
-        cast(u | 2**31, 32, False) >= 2**31,
-    ),
+    "U8 unsigned or": ({u: Range(0, WORD)}, cast(u | 2**31, 32, False) < 2**31, cast(u | 2**31, 32, False) >= 2**31),
     "U9 a name bound anew": ({y: Range(-9, 19)}, (y * 3).eq(y * 2), (y * 2 + y).eq(y * 3)),
     "U10 unsigned sums wrap": (
         {u: Range(0, WORD), v: Range(0, WORD)},

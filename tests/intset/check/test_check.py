@@ -107,17 +107,8 @@ def test_what_a_size_declares_cannot_be_changed_in_the_text():
 
 
 BAD = [
-    "",
-    "x",
-    "[]",
-    "{}",
-    "null",
-    "[" * 100_000,
-    '{"certificate": 2}',
-    '{"certificate": true}',
-    "9" * 5000,
-    "\x1b[31m",
-]
+    "", "x", "[]", "{}", "null", "[" * 100_000, '{"certificate": 2}', '{"certificate": true}', "9" * 5000, "\x1b[31m",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -306,9 +297,7 @@ def test_every_branch_of_every_split_is_looked_at():
             lambda leaf: leaf._replace(terms=(), divisors=((y, leaf),)),
         ):
             tree = split(
-                case,
-                (x < 3, y < 1, x < y),
-                lambda at, leaf, bad=bad, place=place: bad(leaf) if at == place else leaf,
+                case, (x < 3, y < 1, x < y), lambda at, leaf, bad=bad, place=place: bad(leaf) if at == place else leaf
             )
             assert not replace(cert, combinations=(tree,)).check(), (place, tree)
             spoiled += 1

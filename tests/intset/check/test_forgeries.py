@@ -267,13 +267,8 @@ def combination_forgeries(one, rng: random.Random):
         forged = [term._replace(factor=k) for k in (-factor, 0, factor + 1, factor * 2)]
         forged += [term._replace(premises=premises[1:]), term._replace(premises=(*premises, premises[0]))]
         for why in (
-            "a fact",
-            "a range",
-            "declared",
-            "a square",
-            "the meaning of the operation",
-            "where it has a value",
-        ):
+            "a fact", "a range", "declared", "a square", "the meaning of the operation", "where it has a value",
+        ):  # fmt: skip
             forged.append(term._replace(premises=tuple(c._replace(why=why) for c in premises)))
         changed = tuple(c._replace(cond=_other_condition(c.cond, rng)) for c in premises)
         yield one._replace(terms=others)

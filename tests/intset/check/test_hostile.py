@@ -299,15 +299,10 @@ def _forged(cert: BoundsCertificate, rng: random.Random) -> BoundsCertificate:
     d = rng.choice((m, n - 1, n - n, n, x if x in dict(cert.ranges) else m))
     new = rng.choice(
         (
-            end + 1,
-            end - 1,
-            end // d,
-            asserting(m > 1, end),
-            asserting(d < 0, end),
-            end + 1 // d,
+            end + 1, end - 1, end // d, asserting(m > 1, end), asserting(d < 0, end), end + 1 // d,
             select(m > 0, end, 9 // m),
         )
-    )
+    )  # fmt: skip
     forged = replace(cert, **{side: new})
     number, part = (0, cert.lower) if side == "low" else (1, cert.upper)
     if part is None:

@@ -36,12 +36,7 @@ SPLIT = {io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}
             n * m - 1,
         ),
         ({io: Range(0, ceildiv(n, t)), ii: Range(0, t)}, [io * t + ii < n], (io * t + ii) * m, n * m - m),
-        (
-            {io: Range(0, 4), ii: Range(0, ceildiv(n, 4))},
-            [io * ceildiv(n, 4) + ii < n],
-            io * ceildiv(n, 4) + ii,
-            n - 1,
-        ),
+        ({io: Range(0, 4), ii: Range(0, ceildiv(n, 4))}, [io * ceildiv(n, 4) + ii < n], io * ceildiv(n, 4) + ii, n - 1),
     ],
     ids=str,
 )
@@ -144,13 +139,8 @@ def test_random_splits_against_enumeration(first: int) -> None:
                 at = values_set.at(sizes)
                 near = range(min(true) - 3, max(true) + 4)
                 assert {v for v in near if v in at} == true, (
-                    seed,
-                    loops.ranges,
-                    loops.facts,
-                    loops.e,
-                    values_set,
-                    sizes,
-                )
+                    seed, loops.ranges, loops.facts, loops.e, values_set, sizes,
+                )  # fmt: skip
     assert tight >= 8
 
 

@@ -102,30 +102,6 @@ def test_meet_is_the_chinese_remainder() -> None:
     assert both is not None and both[2] == big[0][2] * big[1][2] and both[3] % big[0][2] == 5
 
 
-def test_divisions_that_truncate_do_not_keep_the_floor() -> None:
-    """Crab's division and remainder: -1 tdiv 2 = 0 but 3 tdiv 2 = 1, and -1 tmod 4 = -1."""
-    assert TRANSFER[ops.TRUNCDIV](residue(4, 3), residue(0, 2)) == TOP
-    assert TRANSFER[ops.FLOORDIV](residue(4, 3), residue(0, 2)) == residue(2, 1)
-    assert TRANSFER[ops.TRUNCMOD](residue(4, 3), residue(0, 4)) == residue(4, 3)
-    assert TRANSFER[ops.FLOORMOD](residue(4, 3), residue(0, 4)) == residue(0, 3)
-
-
-def test_the_modulus_0_in_gcd() -> None:
-    """gcd(0, x) = x: a constant is no congruence modulo 1."""
-    assert JOIN(residue(0, 6), residue(0, 6)) == residue(0, 6)
-    assert JOIN(residue(0, 6), residue(0, 10)) == residue(4, 2)
-    assert TRANSFER[ops.MUL](residue(0, 0), TOP) == residue(0, 0)  # Exo: times zero
-    assert TRANSFER[ops.SUB](residue(0, 5), residue(6, 1)) == residue(6, 4)  # xDSL: not x - 5; Goblint: subtraction
-    assert TRANSFER[ops.FLOORMOD](residue(0, 7), residue(0, 3)) == residue(0, 1)
-
-
-def test_no_point_is_defined() -> None:
-    for op in ops.DIVISIONS:
-        assert TRANSFER[op](TOP, residue(0, 0)) is BOTTOM
-    for op in SHIFTS:
-        assert TRANSFER[op](TOP, residue(0, -1)) is BOTTOM
-
-
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
 def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
     some = residue(3, 1)

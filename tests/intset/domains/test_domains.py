@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
-import textwrap
-
 import pytest
 
 import intset
@@ -19,7 +13,6 @@ from intset.domains.sets.base import Bounds, IntervalSet
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr
 from intset.testing import question, soundness
-from tests import ROOT
 from tests.intset.domains.known_bits import KnownBits
 from tests.sweeps import daily
 
@@ -98,29 +91,6 @@ def test_a_domain_from_outside_joins_a_product(known_bits):
     assert 5 in found and 6 not in found and 800 not in found
 
 
-def test_a_domain_is_found_through_its_entry_point(tmp_path):
-    (tmp_path / "outside.py").write_text("from tests.intset.domains.known_bits import KnownBits\n")
-    info = tmp_path / "outside-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[intset.domains]\nknown_bits = outside:KnownBits\n")
-    script = textwrap.dedent("""
-        from intset import Context, Range, Var, domain_names
-        i = Var("i")
-        assert "known_bits" in domain_names()
-        print(13 in Context({i: Range(0, 9)}).value_set(i * 8 + 5, domain="known_bits"))
-    """)
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == "True", done.stderr
-
-
 def test_a_registration_without_image_is_refused():
     class Nothing:
         name = "nothing"
@@ -173,17 +143,6 @@ def test_counts_of_unbounded_and_parametric_sets():
     assert half.at({n: 5}).count() == 5
 
 
-def test_operations_between_sets_of_all_kinds():
-    three = Context({i: Range(0, 10)}).value_set(i * 3, domain="stride")
-    sets = [Context({i: Range(0, 10)}).value_set(i * 2 + 1, domain=d) for d in ("isl", "points", "stride")]
-    for odd in sets:
-        both, either = three & odd, three | odd
-        assert [v for v in range(-1, 30) if v in both] == [3, 9, 15]
-        assert [v for v in range(-1, 30) if v in either] == [v for v in range(30) if v in three or v in odd]
-        assert both <= three <= either and not either <= three
-        assert both.count() == 3 and either.is_exact
-
-
 def test_empty_everything_and_points_are_ordinary():
     x = Var("x")
     nothing = Context({x: Range(0, 0)}).value_set(x)
@@ -203,14 +162,6 @@ def test_membership_of_symbolic_sets_is_a_proof():
     assert refuted.status == "refuted" and n in refuted.counterexample
     with pytest.raises(InputError, match="depends on n"):
         _ = 3 in s
-
-
-def test_sets_and_regions_pickle():
-    n = ShapeVar("n")
-    ctx = Context({i: Range(0, n), j: Range(0, 4)})
-    for s in (ctx.value_set(j * 4 + 1), ctx.value_set(i * 2, domain="isl"), ctx.image((i, i + j))):
-        again = pickle.loads(pickle.dumps(s))
-        assert again.params == s.params and repr(again.at({n: 3})) == repr(s.at({n: 3}))
 
 
 @pytest.mark.parametrize("operations", daily([2_000, Config().isl_operations], 2))

@@ -44,10 +44,7 @@ def claimed(s: IntSet, taken: set[int], what: object) -> None:
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_order_knows_where_nothing_is(domain: str) -> None:
     whole = Context({x: Range(0, 4)}).value_set(x, domain=domain)
-    for some in (
-        Context({i: Range(0, n), j: Range(0, i), x: Range(0, 4)}),
-        Context({x: Range(0, 4)}, assume=[n >= 3]),
-    ):
+    for some in (Context({i: Range(0, n), j: Range(0, i), x: Range(0, 4)}), Context({x: Range(0, 4)}, assume=[n >= 3])):
         part = some.value_set(x, domain=domain)
         assert part <= whole and not whole <= part and part != whole
         assert part == some.value_set(x + 1 - 1, domain=domain)

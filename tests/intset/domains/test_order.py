@@ -52,37 +52,17 @@ class Squares(IntSet):
 def kinds() -> list[IntSet]:
     stride = lambda offset, base, *terms: StrideSet(offset, (base, terms), is_exact=True)  # noqa: E731
     by_hand = [
-        IntervalSet(POS_INF, NEG_INF),
-        IntervalSet(5, 3),
-        IntervalSet(NEG_INF, POS_INF),
-        IntervalSet(NEG_INF, 4),
-        IntervalSet(0, POS_INF),
-        IntervalSet(0, 7),
-        IntervalSet(3, 3),
-        IntervalSet(0, N - 1),
-        IntervalSet(0, N),
-        IntervalSet(N, 2 * N),
-        IntervalSet(N + 1, N),
-        IntervalSet(0, 7, where=[N > 2]),
-        IntervalSet(0, 7, where=[truth(False)]),
-        StridedSet((None, None, 1, 0), "modular"),
-        StridedSet((None, None, 2, 0), "modular"),
-        StridedSet((None, None, 4, 2), "modular"),
-        StridedSet((3, 3, 0, 3), "modular"),
-        StridedSet((0, 6, 2, 0), "interval*modular"),
-        StridedSet((0, None, 4, 0), "interval*modular"),
-        StridedSet((None, 6, 2, 0), "interval*modular"),
-        stride(Linear(0, {}), 0, (1, 8)),
-        stride(Linear(0, {}), 1, (2, 2), (5, 2)),
-        stride(Linear(0, {N: 1}), 0, (2, 3)),
-        PointSet([]),
-        PointSet([3]),
-        PointSet([0, 2, 4, 6]),
-        PointSet([-7, 0, 1, 9]),
-        KnownBitSet(0, 0),
-        KnownBitSet(1, 2),
-        Squares(9),
-    ]
+        IntervalSet(POS_INF, NEG_INF), IntervalSet(5, 3), IntervalSet(NEG_INF, POS_INF), IntervalSet(NEG_INF, 4),
+        IntervalSet(0, POS_INF), IntervalSet(0, 7), IntervalSet(3, 3), IntervalSet(0, N - 1), IntervalSet(0, N),
+        IntervalSet(N, 2 * N), IntervalSet(N + 1, N), IntervalSet(0, 7, where=[N > 2]),
+        IntervalSet(0, 7, where=[truth(False)]), StridedSet((None, None, 1, 0), "modular"),
+        StridedSet((None, None, 2, 0), "modular"), StridedSet((None, None, 4, 2), "modular"),
+        StridedSet((3, 3, 0, 3), "modular"), StridedSet((0, 6, 2, 0), "interval*modular"),
+        StridedSet((0, None, 4, 0), "interval*modular"), StridedSet((None, 6, 2, 0), "interval*modular"),
+        stride(Linear(0, {}), 0, (1, 8)), stride(Linear(0, {}), 1, (2, 2), (5, 2)),
+        stride(Linear(0, {N: 1}), 0, (2, 3)), PointSet([]), PointSet([3]), PointSet([0, 2, 4, 6]),
+        PointSet([-7, 0, 1, 9]), KnownBitSet(0, 0), KnownBitSet(1, 2), Squares(9),
+    ]  # fmt: skip
     answers = []
     for name in domain_names():
         if name in ("known_bits", "nonnegative"):

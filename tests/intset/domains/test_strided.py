@@ -245,12 +245,6 @@ def test_trunc_is_not_floor_on_negative_numbers() -> None:
     assert strided.floordiv(const(-1), make(2, None)) == const(-1)  # PyTorch: floor division of negatives
 
 
-def test_remainder_of_a_window_under_a_negative_divisor() -> None:
-    """lo // c == hi // c holds for c < 0 too, but the remainders are negative."""
-    assert strided.floormod(make(1, 2), const(-4)) == make(-3, -2)
-    assert strided.floormod(make(-3, -1), const(-4)) == make(-3, -1)
-
-
 def test_single_points_have_step_0() -> None:
     assert strided.join(const(5), const(5)) == const(5)
     assert strided.join(const(5), const(9)) == make(5, 9, 4, 1)

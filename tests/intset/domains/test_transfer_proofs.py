@@ -129,20 +129,11 @@ def truncated(x: Int, y: Int) -> Int:
 
 
 MEANING: dict[ops.Op, Callable[..., Any]] = {
-    ops.ADD: lambda x, y: x + y,
-    ops.SUB: lambda x, y: x - y,
-    ops.MUL: lambda x, y: x * y,
-    ops.NEG: lambda x: -x,
-    ops.BITNOT: lambda x: ~x,
-    ops.ABS: abs,
-    ops.MIN: lambda x, y: min(x, y),
-    ops.MAX: lambda x, y: max(x, y),
-    ops.FLOORDIV: lambda x, y: x // y,
-    ops.FLOORMOD: lambda x, y: x % y,
-    ops.CEILDIV: lambda x, y: -(-x // y),
-    ops.TRUNCDIV: truncated,
-    ops.TRUNCMOD: lambda x, y: x - truncated(x, y) * y,
-}
+    ops.ADD: lambda x, y: x + y, ops.SUB: lambda x, y: x - y, ops.MUL: lambda x, y: x * y, ops.NEG: lambda x: -x,
+    ops.BITNOT: lambda x: ~x, ops.ABS: abs, ops.MIN: lambda x, y: min(x, y), ops.MAX: lambda x, y: max(x, y),
+    ops.FLOORDIV: lambda x, y: x // y, ops.FLOORMOD: lambda x, y: x % y, ops.CEILDIV: lambda x, y: -(-x // y),
+    ops.TRUNCDIV: truncated, ops.TRUNCMOD: lambda x, y: x - truncated(x, y) * y,
+}  # fmt: skip
 
 
 # --- the statements ---------------------------------------------------------------------------------------------------

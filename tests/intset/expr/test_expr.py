@@ -268,25 +268,11 @@ class Foreign:
 
 NOT_INTEGERS = [1.5, True, False, np.True_, np.float64(1), "1", None, Foreign(), np.array([1, 2]), i < 3, T, POS_INF]
 BINARY: list[Callable[[Any, Any], Any]] = [
-    lambda a, b: a + b,
-    lambda a, b: a - b,
-    lambda a, b: a * b,
-    lambda a, b: a // b,
-    lambda a, b: a % b,
-    lambda a, b: a & b,
-    lambda a, b: a | b,
-    lambda a, b: a ^ b,
-    lambda a, b: a << b,
-    lambda a, b: a >> b,
-    ceildiv,
-    truncdiv,
-    truncmod,
-    minimum,
-    maximum,
-    lambda a, b: select(i < 3, a, b),
-    lambda a, b: asserting(a < 3, b),
+    lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a // b, lambda a, b: a % b,
+    lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: a << b, lambda a, b: a >> b, ceildiv,
+    truncdiv, truncmod, minimum, maximum, lambda a, b: select(i < 3, a, b), lambda a, b: asserting(a < 3, b),
     lambda a, b: T[a, b],
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("foreign", NOT_INTEGERS, ids=repr)
@@ -308,15 +294,10 @@ def test_what_is_no_integer_is_refused(foreign: Any) -> None:
 @pytest.mark.parametrize("foreign", [True, False, np.True_, 1, i, None, "i", 1.5])
 def test_what_is_no_condition_is_refused(foreign: Any) -> None:
     for build in (
-        lambda: (i < 3) & foreign,
-        lambda: (i < 3) | foreign,
-        lambda: foreign & (i < 3),
-        lambda: select(foreign, 1, 2),
-        lambda: asserting(foreign, i),
-        lambda: logical_and(i < 3, foreign),
-        lambda: logical_or(foreign),
+        lambda: (i < 3) & foreign, lambda: (i < 3) | foreign, lambda: foreign & (i < 3), lambda: select(foreign, 1, 2),
+        lambda: asserting(foreign, i), lambda: logical_and(i < 3, foreign), lambda: logical_or(foreign),
         lambda: logical_not(foreign),
-    ):
+    ):  # fmt: skip
         with pytest.raises((InputError, TypeError)):
             build()
 
@@ -504,22 +485,12 @@ def test_opaque_terms_take_their_value_from_the_point() -> None:
 EDGE = [*range(-128, -119), -65, -64, -63, *range(-9, 10), 62, 63, 64, 65, *range(120, 128)]
 
 INT8: dict[Op, Callable[[Any, Any], Any]] = {
-    ops.ADD: np.add,
-    ops.SUB: np.subtract,
-    ops.MUL: np.multiply,
-    ops.FLOORDIV: np.floor_divide,
-    ops.FLOORMOD: np.mod,
+    ops.ADD: np.add, ops.SUB: np.subtract, ops.MUL: np.multiply, ops.FLOORDIV: np.floor_divide, ops.FLOORMOD: np.mod,
     ops.CEILDIV: lambda a, b: np.ceil(a / b).astype(np.int32),
-    ops.TRUNCDIV: lambda a, b: np.trunc(a / b).astype(np.int32),
-    ops.TRUNCMOD: np.fmod,
-    ops.MIN: np.minimum,
-    ops.MAX: np.maximum,
-    ops.BITAND: np.bitwise_and,
-    ops.BITOR: np.bitwise_or,
-    ops.BITXOR: np.bitwise_xor,
-    ops.SHL: np.left_shift,
-    ops.SHR: np.right_shift,
-}
+    ops.TRUNCDIV: lambda a, b: np.trunc(a / b).astype(np.int32), ops.TRUNCMOD: np.fmod, ops.MIN: np.minimum,
+    ops.MAX: np.maximum, ops.BITAND: np.bitwise_and, ops.BITOR: np.bitwise_or, ops.BITXOR: np.bitwise_xor,
+    ops.SHL: np.left_shift, ops.SHR: np.right_shift,
+}  # fmt: skip
 
 
 def machine(op: Op, a: int, b: int) -> int | type[EvaluationError]:

@@ -89,15 +89,9 @@ LONG = 10**10_000  # more digits than Python converts, more bits than isl is giv
 
 def long_questions() -> dict[str, intset.Expr]:
     return {
-        "end": j,
-        "sum": i + j,
-        "product": i * const(LONG) // 3,
-        "remainder": (j * i) % LONG,
-        "short": j % 7,
-        "quotient": (i + j) // (LONG - 1),
-        "absolute": abs(j - LONG // 2),
-        "mixed": i % 2 * const(LONG) + j // 3,
-    }
+        "end": j, "sum": i + j, "product": i * const(LONG) // 3, "remainder": (j * i) % LONG, "short": j % 7,
+        "quotient": (i + j) // (LONG - 1), "absolute": abs(j - LONG // 2), "mixed": i % 2 * const(LONG) + j // 3,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(long_questions()))

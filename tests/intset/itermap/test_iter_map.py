@@ -9,19 +9,7 @@ from typing import Any
 
 import pytest
 
-from intset import (
-    Cond,
-    Context,
-    Expr,
-    InputError,
-    Range,
-    ShapeVar,
-    UndecidedError,
-    Var,
-    evaluate,
-    minimum,
-    select,
-)
+from intset import Cond, Context, Expr, InputError, Range, ShapeVar, UndecidedError, Var, evaluate, minimum, select
 from intset.errors import BudgetError
 from intset.infinity import Infinity
 from intset.itermap.itermap import iter_map

@@ -51,15 +51,10 @@ def test_what_is_left_of_a_system_without_a_variable(seed: int) -> None:
 
 
 CONDITIONS: list[Cond] = [
-    (X // 3).eq(Y) & (X % 2).eq(1),
-    (X - Y).ne(0),
-    minimum(X, Y * 2) >= maximum(Y, -1),
-    select(X > Y, X, Y - 3).eq(1),
-    logical_or(X > 2, logical_and(Y < -1, X.ne(0))),
-    parse("(x + 2*y) % 5 >= 3", {"x": X, "y": Y}),
-    (X % -5 % 3).eq(Y % 2),
-    (X % 4 + X // 4 % 3) % 2 >= (X - Y) % 4 % 3,
-]
+    (X // 3).eq(Y) & (X % 2).eq(1), (X - Y).ne(0), minimum(X, Y * 2) >= maximum(Y, -1), select(X > Y, X, Y - 3).eq(1),
+    logical_or(X > 2, logical_and(Y < -1, X.ne(0))), parse("(x + 2*y) % 5 >= 3", {"x": X, "y": Y}),
+    (X % -5 % 3).eq(Y % 2), (X % 4 + X // 4 % 3) % 2 >= (X - Y) % 4 % 3,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)

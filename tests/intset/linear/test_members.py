@@ -31,18 +31,9 @@ def drawn(rng: random.Random) -> tuple[Context, list[Var]]:
     chosen = rng.sample(list(ranges), rng.randint(1, 4))
     ranges = {v: r for v, r in ranges.items() if v in chosen or v is outer}
     facts: list[Cond] = [
-        outer * t + free < n,
-        n >= m,
-        n.eq(k + m),
-        k.eq(m * 2),
-        (n % 3).eq(0),
-        (m % k).eq(1),
-        n * m >= 4,
-        n * m <= 12,
-        minimum(n, m) >= 2,
-        n // maximum(m, 1) <= 3,
-        n.ne(4),
-    ]
+        outer * t + free < n, n >= m, n.eq(k + m), k.eq(m * 2), (n % 3).eq(0), (m % k).eq(1), n * m >= 4, n * m <= 12,
+        minimum(n, m) >= 2, n // maximum(m, 1) <= 3, n.ne(4),
+    ]  # fmt: skip
     chosen_facts = [f for f in rng.sample(facts, rng.randint(0, 3)) if free in ranges or free not in f.free_vars()]
     return Context(ranges).extended(facts=chosen_facts), [*sizes, *ranges]
 

@@ -113,22 +113,11 @@ def check(a: Cond, b: Cond, kind: str) -> int:
     listed = {
         op: elements(shape)
         for op, shape in {
-            "union": union,
-            "intersect": meet,
-            "subtract": rest,
-            "turned": turned,
-            "line": line,
-            "lexmin": least,
-            "lexmax": most,
-            "hull": hull,
-            "image": image,
-            "preimage": preimage,
-            "composed": composed,
-            "narrow": narrow,
-            "lifted": lifted,
-            "columns": columns.at({X: 1}),
+            "union": union, "intersect": meet, "subtract": rest, "turned": turned, "line": line, "lexmin": least,
+            "lexmax": most, "hull": hull, "image": image, "preimage": preimage, "composed": composed, "narrow": narrow,
+            "lifted": lifted, "columns": columns.at({X: 1}),
         }.items()
-    }
+    }  # fmt: skip
     wanted: dict[str, Callable[[Points, Points], Points]] = {
         "union": lambda p, q: p | q,
         "intersect": lambda p, q: p & q,

@@ -14,18 +14,7 @@ from typing import Any
 
 import pytest
 
-from intset import (
-    cast,
-    ceildiv,
-    const,
-    logical_and,
-    logical_or,
-    maximum,
-    minimum,
-    select,
-    truncdiv,
-    truncmod,
-)
+from intset import cast, ceildiv, const, logical_and, logical_or, maximum, minimum, select, truncdiv, truncmod
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import TABLE, Drawn
 from tests.sweeps import daily
@@ -196,21 +185,11 @@ def masked(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
 
 FAMILIES: list[Family] = [
     *(
-        remainders,
-        digits,
-        congruences,
-        bounds,
-        spelled,
-        ordered,
-        guarded,
-        products,
-        quotients,
-        choices,
-        chains,
+        remainders, digits, congruences, bounds, spelled, ordered, guarded, products, quotients, choices, chains,
         divided,
     ),
     masked,
-]
+]  # fmt: skip
 
 
 def check(seed: int) -> bool:

@@ -83,16 +83,10 @@ OPERATORS: dict[str, tuple[Callable[..., Any], Shapes]] = {
         ((1, 3, 5, 5), (3, 4, 3, 3)),
     ),
     "conv3d": (lambda a, w: nn.conv3d_ncdhw(a, w, 1, 1, 1, 1), ((1, 2, 4, 4, 4), (3, 2, 3, 3, 3))),
-    "winograd": (
-        lambda a, w: nn.conv2d_winograd_nhwc(a, w, 1, 1, 1, "float32"),
-        ((1, 8, 8, 4), (3, 3, 4, 4)),
-    ),
+    "winograd": (lambda a, w: nn.conv2d_winograd_nhwc(a, w, 1, 1, 1, "float32"), ((1, 8, 8, 4), (3, 3, 4, 4))),
 }
 DAILY = ("cumsum", "argmax", "split", "logical_xor", "mod", "layer_norm", "conv2d_transpose", "gather_nd")
-FOREIGN = {
-    "sort": (topi.sort, "tvm_call_packed"),
-    "fast_exp": (topi.fast_exp, "reinterpret"),
-}  # what stays as it is
+FOREIGN = {"sort": (topi.sort, "tvm_call_packed"), "fast_exp": (topi.fast_exp, "reinterpret")}  # what stays as it is
 
 
 def operator(name: str) -> Any:

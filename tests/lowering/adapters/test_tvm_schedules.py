@@ -113,7 +113,7 @@ def storage(sch: Any) -> None:
 
 
 OF_PRODUCT = [
-    *(split, tile, tile_of_threads, fuse, decompose, caches, rfactor, pad_einsum, blocks_of_blocks, layout_of_block),
+    *(split, tile, tile_of_threads, fuse, decompose, caches, rfactor, pad_einsum, blocks_of_blocks, layout_of_block)
 ]
 OF_TWICE = [compute_at, reverse_compute_at, inline, reverse_inline, layout, storage]
 OF_SIZES = [split, tile, caches, compute_at, inline, layout]

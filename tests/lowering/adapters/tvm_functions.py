@@ -465,13 +465,9 @@ def float_functions_func(A: T.Buffer((12,), "float32"), B: T.Buffer((12, 6), "fl
 def float_functions(rng: Any) -> Case:
     a = floats(rng, 12)
     columns = [
-        np.tanh(a),
-        1 / (1 + np.exp(-a)),
-        np.floor(a) + np.ceil(a) - np.trunc(a),
-        np.abs(a) ** 1.5,
-        np.clip(a, -0.5, 0.5),
-        np.log(np.abs(a) + 1) + np.sin(a) * np.cos(a),
-    ]
+        np.tanh(a), 1 / (1 + np.exp(-a)), np.floor(a) + np.ceil(a) - np.trunc(a), np.abs(a) ** 1.5,
+        np.clip(a, -0.5, 0.5), np.log(np.abs(a) + 1) + np.sin(a) * np.cos(a),
+    ]  # fmt: skip
     return Case(float_functions_func, {"A": a}, {"B": np.stack(columns, 1).astype("float32")}, {})
 
 

@@ -159,14 +159,9 @@ def test_an_svg_holds_names_and_counts(script: str, tmp_path: Path, capsys: pyte
     assert captured.err == "" and captured.out.startswith(str(target)) and "C.i.outer=1, C.j.outer=0" in captured.out
     text = target.read_text(encoding="utf-8")
     for label in (
-        *DOMAINS,
-        "required 112",
-        "computed 120",
-        "12 \N{MULTIPLICATION SIGN} 10 = 120",
-        "stage B",
-        "C.i.outer = 1",
+        *DOMAINS, "required 112", "computed 120", "12 \N{MULTIPLICATION SIGN} 10 = 120", "stage B", "C.i.outer = 1",
         "a superset",
-    ):
+    ):  # fmt: skip
         assert label in text
     for label in (">i<", ">j<", ">required<", ">computed<", ">allocated<"):
         assert label in text

@@ -41,19 +41,10 @@ FILES = {
     "good.json": json.dumps([ROW]),
 }
 LINES = [
-    "",
-    "--help",
-    "nothing",
-    "--traceback bounds empty.py",
-    "bounds warns.py",
-    "bounds --json good.py good.json",
-    "lower good.py",
-    "lower --emit c --json good.py",
-    "explain good.json",
-    "compare --domain interval good.py",
-    "space space.py",
-    "domains --json",
-]
+    "", "--help", "nothing", "--traceback bounds empty.py", "bounds warns.py", "bounds --json good.py good.json",
+    "lower good.py", "lower --emit c --json good.py", "explain good.json", "compare --domain interval good.py",
+    "space space.py", "domains --json",
+]  # fmt: skip
 LINES += ["explore space.py --out results --fresh"] * bool(find_spec("pyarrow"))
 
 

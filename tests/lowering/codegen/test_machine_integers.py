@@ -105,20 +105,8 @@ def test_a_float_becomes_an_integer_that_its_type_holds(source: str, dtype: str)
     out = te.compute((1,), lambda i: x[i].astype(dtype), name="out")
     f = lower(te.create_schedule(out.op))
     for exact in (
-        low - 1,
-        low - 0.5,
-        low,
-        -1,
-        -0.75,
-        0.75,
-        high / 2,
-        high,
-        high + 0.5,
-        high + 1,
-        np.nan,
-        np.inf,
-        -np.inf,
-    ):
+        low - 1, low - 0.5, low, -1, -0.75, 0.75, high / 2, high, high + 0.5, high + 1, np.nan, np.inf, -np.inf,
+    ):  # fmt: skip
         value = np.dtype(source).type(exact)
         is_held = bool(np.isfinite(value)) and low <= int(value) <= high
         for backend in ("python", "c"):

@@ -29,9 +29,7 @@ def test_a_convolution_with_requantization() -> None:
     c, r = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, k), "r")
     wide = "int32"
     acc = te.compute(
-        (5, n - k + 1),
-        lambda o, i: te.sum(X[c, i + r].astype(wide) * W[o, c, r].astype(wide), axis=[c, r]),
-        name="acc",
+        (5, n - k + 1), lambda o, i: te.sum(X[c, i + r].astype(wide) * W[o, c, r].astype(wide), axis=[c, r]), name="acc"
     )
 
     def requantized(o: Any, i: Any) -> Any:

@@ -50,16 +50,10 @@ def test_contents_of_tensors_leave_an_access_open() -> None:
     )
     found = {(a.line, a.access): a for a in dataflow(f).accesses()}
     assert {key: a.status for key, a in found.items()} == {
-        (3, "X[i]"): "proved",
-        (4, "I[I[i]]"): "unknown",
-        (4, "I[i]"): "proved",
-        (4, "A[i + 3]"): "unknown",
-        (6, "I[i]"): "proved",
-        (8, "I[i - 1]"): "proved",
-        (8, "A[k]"): "proved",
-        (9, "I[i - 2]"): "refuted",
+        (3, "X[i]"): "proved", (4, "I[I[i]]"): "unknown", (4, "I[i]"): "proved", (4, "A[i + 3]"): "unknown",
+        (6, "I[i]"): "proved", (8, "I[i - 1]"): "proved", (8, "A[k]"): "proved", (9, "I[i - 2]"): "refuted",
         (9, "A[k]"): "unknown",
-    }
+    }  # fmt: skip
     assert found[9, "I[i - 2]"].point in ({"i": 0}, {"i": 1})
     assert found[9, "A[k]"].reason == "it depends on the contents of tensors"
 

@@ -177,12 +177,7 @@ def test_a_known_divisor_is_used_as_a_constant() -> None:
 
 
 def test_quotient_and_remainder_share_one_division() -> None:
-    for e in (
-        x // N * 7 + x % N,
-        x // n * 7 + x % n,
-        x // 7 * 3 + x % 7,
-        i % N * N + i // N,
-    ):
+    for e in (x // N * 7 + x % N, x // n * 7 + x % n, x // 7 * 3 + x % 7, i % N * N + i // N):
         found = lower_division(e, Context({i: Range(0, N * N)}))
         divisions = [node for node in postorder((found.expr,)) if node.op in ops.DIVISIONS]
         assert [node.op for node in divisions] == [ops.TRUNCDIV], found.expr

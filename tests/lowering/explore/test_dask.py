@@ -25,10 +25,7 @@ distributed = pytest.importorskip("distributed", reason="a cluster of Dask's: pi
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with (
-        distributed.LocalCluster(**settings) as local,
-        distributed.Client(local) as client,
-    ):
+    with distributed.LocalCluster(**settings) as local, distributed.Client(local) as client:
         client.wait_for_workers(2)
         yield local
 

@@ -21,6 +21,7 @@ from lowering.cli import app
 from tests.bound.oracle import Run, value
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs, reading
+from tests.strategies.written import Written
 from tests.sweeps import sampled
 
 
@@ -198,147 +199,84 @@ def test_symbolic_sizes() -> None:
 # -- where it is allowed ----------------------------------------------------------------------------------------------
 
 
-def splits(s: Schedule, T: Tensor) -> int:
-    check(s, nests="split")
-    found = infer_bound(s).pieces(T, 8)
-    return 0 if found is None else len(found.pieces)
+BOXES = "A = given(4, 4); T = pointwise(A)\nC[i:2, j:2] = T[i, j] + T[i + 2, j + 2]\n"
+TRIANGLE = "A = given(40, 40); T = pointwise(A)\nC[i:40, j:40] = where(i >= j, T[i, j], 0.0)\n"
+FAR = "A = given(40); T = pointwise(A)\nC[i:7] = T[i] + T[i + 20]\n"
+TWICE = """
+    A = given(8); U = pointwise(A); T = pointwise(U)
+    C[i:2] = T[i] + T[i + 6]
+    """
+MOVED = """
+    A = given(60, 60); U = pointwise(A)
+    T[i:20, j:20] = U[2 * i, j] + U[2 * i + 2, j + 4]
+    C[i:9] = T[2 * i + 1, 2 * i + 3]
+    C split i 3; T compute_at C i.outer; U compute_at T {}"""
+STARTED = """
+    A = given(40, 8); k = axis(0, 8)
+    T[i:40] = sum_(A[i, k], axis=k)
+    C[i:5] = T[i] + T[i + 20]
+    T reorder k i"""
+INSTANCES = """
+    A = given(40, 40); T = pointwise(A)
+    C[a:6, i:2, j:2] = where(a * a < 10, T[a + i, j] + T[a + i + 2, j + 2], 0.0)
+    T compute_at C a"""
+PIECES = {  # a program, and into how many nests T is split; 0 where the guard stays
+    BOXES + "T reorder i1 i0; T split i0 4; T vectorize i0.inner": 2,
+    TRIANGLE + "T split i1 8": 1,
+    TRIANGLE + "T split i1 8; T reorder i1.inner i1.outer i0": 1,  # the loops of j stand outside that of i
+    BOXES + "T fuse i0 i1": 2,
+    TRIANGLE + "T fuse i0 i1": 0,  # the length of a row changes
+    TRIANGLE + "T vectorize i1": 0,
+    TRIANGLE + "T unroll i1": 0,
+    TRIANGLE + "T parallel i0": 1,
+    TRIANGLE + "T split i0 8; T reorder i0.outer i1 i0.inner": 0,
+    FAR + "T split i0 4 tail=shift_inwards": 0,
+    FAR + "T split i0 4 tail=round_up": 0,
+    FAR + "T split i0 4 tail=shrink": 2,
+    BOXES + "T bind i0 threadIdx.x": 0,
+    TWICE + "schedule C": 2,
+    TWICE + "U compute_at T i0": 0,
+    MOVED.format("i"): 1,
+    f"{MOVED.format('j')}; T split i 2": 0,
+    STARTED: 2,
+    INSTANCES: 2,
+    "A = given(40, 40); T = pointwise(A)\nC[i:20, j:4] = T[i, i + j]\nT vectorize i1": 1,
+    "A = given(20)\nTU[i:20] = (A[i] + 1.0, A[i] * 2.0)\nT, U = TU\nC[i:3] = T[i] + U[i + 12]": 2,
+}
 
 
-def test_splits_and_orders_are_those_of_the_schedule() -> None:
-    s, T = two_boxes()
-    i, j = T.op.axis
-    s[T].reorder(j, i)
-    s[T].split(i, 4)
-    s[T].vectorize(s[T].leaf_iter_vars[-1])
-    assert splits(s, T) == 2
-    text = body(check(s))
+@pytest.mark.parametrize("text", PIECES)
+def test_pieces(text: str) -> None:
+    p = Written(text)
+    check(p.s, nests="split")
+    found = infer_bound(p.s).pieces(p.T, 8)
+    assert (0 if found is None else len(found.pieces)) == PIECES[text]
+
+
+def test_pieces_keep_the_order_of_the_schedule() -> None:
+    text = body(check(Written(next(iter(PIECES))).s))
     assert text.index("i1 in") < text.index("i0")
     assert text.count("vectorized") == 2
-    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
-    i, j = T.op.axis
-    s[T].split(j, 8)
-    assert splits(s, T) == 1
-    s[T].reorder(*s[T].leaf_iter_vars[::-1])  # the loops of j now stand outside that of i
-    assert splits(s, T) == 1
-
-
-def test_fused_axes() -> None:
-    s, T = two_boxes()
-    s[T].fuse(*T.op.axis)
-    assert splits(s, T) == 2
-    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
-    s[T].fuse(*T.op.axis)
-    assert splits(s, T) == 0  # the length of a row changes
-
-
-def test_lengths_that_must_not_change() -> None:
-    for mark in ("vectorize", "unroll"):
-        s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
-        getattr(s[T], mark)(T.op.axis[1])
-        assert splits(s, T) == 0
-    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
-    s[T].parallel(T.op.axis[0])
-    assert splits(s, T) == 1
-
-
-def test_interleaved_loops_keep_the_guard() -> None:
-    s, T = reading((40, 40), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0))
-    i, j = T.op.axis
-    io, ii = s[T].split(i, 8)
-    s[T].reorder(io, j, ii)
-    assert splits(s, T) == 0
-
-
-@pytest.mark.parametrize("tail", ["shift_inwards", "round_up"])
-def test_tails_that_compute_more_keep_the_guard(tail: str) -> None:
-    s, T = reading((7,), lambda T, i: T[i] + T[i + 20], (40,))
-    s[T].split(T.op.axis[0], 4, tail=tail)
-    assert splits(s, T) == 0
-    s, T = reading((7,), lambda T, i: T[i] + T[i + 20], (40,))
-    s[T].split(T.op.axis[0], 4, tail="shrink")
-    assert splits(s, T) == 2
-
-
-def test_threads_keep_the_guard() -> None:
-    s, T = two_boxes()
-    s[T].bind(T.op.axis[0], te.thread_axis("threadIdx.x"))
-    assert splits(s, T) == 0
-
-
-def test_what_is_attached_is_computed_once() -> None:
-    A = te.placeholder((8,), name="A")
-    U = te.compute((8,), lambda i: A[i] * 2.0, name="U")
-    T = te.compute((8,), lambda i: U[i] + 1.0, name="T")
-    C = te.compute((2,), lambda i: T[i] + T[i + 6], name="C")
-    s = te.create_schedule(C.op)
-    assert splits(s, T) == 2
-    s[U].compute_at(s[T], T.op.axis[0])
-    assert splits(s, T) == 0
-    assert splits(s, U) == 0
+    s = Written(STARTED).s
+    assert body(lower(s, nests="split")).count("= 0.0") == 2
+    check_c(lower(s), s)
+    s = Written(INSTANCES).s
+    f = check(s)
+    assert body(f).index("if ") < body(f).index("for ")
+    check_c(f, s)
+    s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
+    s[T].vectorize(T.op.axis[1])
+    assert "for i1 in [0, 4) vectorized" in body(check(s, compact=True))
 
 
 @pytest.mark.parametrize("compact", [False, True])
 def test_what_is_attached_moves_with_the_loop(compact: bool) -> None:
-    A = te.placeholder((60, 60), name="A")
-    U = te.compute((60, 60), lambda i, j: A[i, j] * 2.0, name="U")
-    T = te.compute((20, 20), lambda i, j: U[2 * i, j] + U[2 * i + 2, j + 4], name="T")
-    C = te.compute((9,), lambda i: T[2 * i + 1, 2 * i + 3], name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(C.op.axis[0], 3)
-    s[T].compute_at(s[C], outer)
-    s[U].compute_at(s[T], T.op.axis[0])
-    assert splits(s, T) == 1
+    s = Written(MOVED.format("i")).s
     f = check(s, compact=compact)
     assert "if " not in str(f)
     check_c(f, s)
-    s[U].compute_at(s[T], T.op.axis[1])
+    s = Written(MOVED.format("j")).s
     check_c(check(s, compact=compact), s)
-    s[T].split(T.op.axis[0], 2)
-    assert splits(s, T) == 0
-
-
-def test_a_reduction_starts_in_each_piece() -> None:
-    A = te.placeholder((40, 8), name="A")
-    k = te.reduce_axis((0, 8), "k")
-    T = te.compute((40,), lambda i: te.sum(A[i, k], axis=k), name="T")
-    C = te.compute((5,), lambda i: T[i] + T[i + 20], name="C")
-    s = te.create_schedule(C.op)
-    s[T].reorder(k, T.op.axis[0])
-    assert splits(s, T) == 2
-    assert body(lower(s, nests="split")).count("= 0.0") == 2
-    check_c(lower(s), s)
-
-
-def test_conditions_on_the_instance_stand_outside() -> None:
-    A = te.placeholder((40, 40), name="A")
-    T = te.compute((40, 40), lambda i, j: A[i, j] + 1.0, name="T")
-
-    def formula(a: Any, i: Any, j: Any) -> Any:
-        return tir.if_then_else(a * a < 10, T[a + i, j] + T[a + i + 2, j + 2], 0.0)
-
-    C = te.compute((6, 2, 2), formula, name="C")
-    s = te.create_schedule(C.op)
-    s[T].compute_at(s[C], C.op.axis[0])
-    assert splits(s, T) == 2
-    f = check(s)
-    assert body(f).index("if ") < body(f).index("for ")
-    check_c(f, s)
-
-
-def test_a_band_of_vectors() -> None:
-    s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
-    s[T].vectorize(T.op.axis[1])
-    assert splits(s, T) == 1
-    assert "for i1 in [0, 4) vectorized" in body(check(s, compact=True))
-
-
-def test_two_outputs_share_their_nests() -> None:
-    A = te.placeholder((20,), name="A")
-    T, U = te.compute((20,), lambda i: (A[i] + 1.0, A[i] * 2.0), name="T")
-    C = te.compute((3,), lambda i: T[i] + U[i + 12], name="C")
-    s = te.create_schedule(C.op)
-    assert splits(s, T) == 2
-    check_c(lower(s), s)
 
 
 def test_a_box_has_no_pieces() -> None:

@@ -49,24 +49,14 @@ def random_map(rng: random.Random, shape: Place) -> IndexMap:
     """Draw an injective map; few have an obvious padding."""
     c, o = rng.randint(2, 5), rng.randint(-4, 5)
     one: list[Callable[..., Any]] = [
-        lambda i: [i // c, i % c],
-        lambda i: [(i + abs(o)) // c, (i + abs(o)) % c],
-        lambda i: [i % c, i // c],
-        lambda i: i * c + o,
-        lambda i: o - i,
-        lambda i: [i % 3, i % 4],
-        lambda i: [i // 4, (i % 4 + i // 4) % 4],
-        lambda i: [i // (2 * c), i // 2 % c, i % 2],
-        lambda i: [select(i < 5, i, i + 3)],
-    ]
+        lambda i: [i // c, i % c], lambda i: [(i + abs(o)) // c, (i + abs(o)) % c], lambda i: [i % c, i // c],
+        lambda i: i * c + o, lambda i: o - i, lambda i: [i % 3, i % 4], lambda i: [i // 4, (i % 4 + i // 4) % 4],
+        lambda i: [i // (2 * c), i // 2 % c, i % 2], lambda i: [select(i < 5, i, i + 3)],
+    ]  # fmt: skip
     two: list[Callable[..., Any]] = [
-        lambda i, j: [j, i],
-        lambda i, j: [i // 3, i % 3, j],
-        lambda i, j: [i * (shape[1] + abs(o)) + j],
-        lambda i, j: [i, (i + j) % shape[1]],
-        lambda i, j: [i + j, j],
-        lambda i, j: [j // c, i - 2, j % c],
-    ]
+        lambda i, j: [j, i], lambda i, j: [i // 3, i % 3, j], lambda i, j: [i * (shape[1] + abs(o)) + j],
+        lambda i, j: [i, (i + j) % shape[1]], lambda i, j: [i + j, j], lambda i, j: [j // c, i - 2, j % c],
+    ]  # fmt: skip
     fns = {1: one, 2: two}.get(len(shape))
     if fns is None or rng.random() < 0.1:
         return IndexMap(lambda *place: [*place[::-1]], shape)

@@ -328,15 +328,9 @@ def test_bad_maps(fn: Any, shape: Any) -> None:
 def test_bad_calls() -> None:
     m = IndexMap(lambda i: [i // 4, i % 4], (16,))
     for call in (
-        lambda: m(1, 2),
-        lambda: m(1.5),
-        lambda: m.padding(1),
-        lambda: m.inverse()(1),
-        lambda: m.pack(np.zeros(15), 0),
-        lambda: m.pack(np.zeros((16, 1)), 0),
-        lambda: m.pack(np.zeros(16, np.int32), 0.5),
-        lambda: m.pack(np.zeros(16, np.int8), 300),
-        lambda: m.unpack(np.zeros(16)),
-    ):
+        lambda: m(1, 2), lambda: m(1.5), lambda: m.padding(1), lambda: m.inverse()(1), lambda: m.pack(np.zeros(15), 0),
+        lambda: m.pack(np.zeros((16, 1)), 0), lambda: m.pack(np.zeros(16, np.int32), 0.5),
+        lambda: m.pack(np.zeros(16, np.int8), 300), lambda: m.unpack(np.zeros(16)),
+    ):  # fmt: skip
         with pytest.raises(LayoutError):
             call()

@@ -97,13 +97,9 @@ def test_layouts_of_any_size_keep_the_results(rng: random.Random) -> None:
     n = f.sizes[0]
     c, o = rng.randint(2, 4), rng.randint(0, 3)
     maps: list[Any] = [
-        lambda i: [i // c, i % c],
-        lambda i: [(i + o) // c, (i + o) % c],
-        lambda i: [n - 1 - i],
-        lambda i: [i * c + o],
-        lambda i: [i - o],
-        lambda i: [i // (2 * c), i // c % 2, i % c],
-    ]
+        lambda i: [i // c, i % c], lambda i: [(i + o) // c, (i + o) % c], lambda i: [n - 1 - i], lambda i: [i * c + o],
+        lambda i: [i - o], lambda i: [i // (2 * c), i // c % 2, i % c],
+    ]  # fmt: skip
     g, layers = f, {}
     for name in rng.sample([t.name for t in tensors_of(f)], 2):
         m = rng.choice(maps)

@@ -146,8 +146,7 @@ def test_compositions_of_common_shapes():
 
 
 @pytest.mark.parametrize(
-    "text",
-    "1:0 (1,1):(0,0) 1:1 4:1 4:2 (2,4) (8,4):(4,1) (2,4,6):(4,1,8) (4,2):(1,16) (4,2):(1,5) ((4,2),3)".split(),
+    "text", "1:0 (1,1):(0,0) 1:1 4:1 4:2 (2,4) (8,4):(4,1) (2,4,6):(4,1,8) (4,2):(1,16) (4,2):(1,5) ((4,2),3)".split()
 )
 def test_inverses_of_common_shapes(text):
     layout = from_cute(text)

@@ -222,17 +222,10 @@ def test_bad_text_is_refused_at_its_place(what: str) -> None:
 
 
 HEADS = {
-    "f(A: int32[4]):": 1,
-    "def f(A: int32[4])": 19,
-    "def (A: int32[4]):": 5,
-    "def f(A: int32[4], A: int32[4]):": 20,
-    "def f(A: int32[4], n, n):": 23,
-    "def f(A: int33x[4]):": 10,
-    "def f(A: int32[m]):": 16,
-    "def f(k: int32):": 7,
-    "def f(A: int32[0.5]):": 16,
-    "def f(A: int32[2, -3]):": 19,
-}
+    "f(A: int32[4]):": 1, "def f(A: int32[4])": 19, "def (A: int32[4]):": 5, "def f(A: int32[4], A: int32[4]):": 20,
+    "def f(A: int32[4], n, n):": 23, "def f(A: int33x[4]):": 10, "def f(A: int32[m]):": 16, "def f(k: int32):": 7,
+    "def f(A: int32[0.5]):": 16, "def f(A: int32[2, -3]):": 19,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("head", HEADS)

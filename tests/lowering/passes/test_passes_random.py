@@ -292,10 +292,7 @@ def test_ends_of_a_loop_never_mention_the_loop(relation: str) -> None:
 
 
 PLANTED = {  # by pass: statements inserted into a nest, and text that the pass must remove
-    "remove_no_op": (
-        "for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {v}",
-        "px",
-    ),
+    "remove_no_op": ("for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {v}", "px"),
     "remove_branching_through_overcompute": (
         "for px in [0, 12):\n    if px < 10:\n        {a}[px] = {u}\nfor py in [10, 12):\n    {a}[py] = {v}",
         "if px",
@@ -304,10 +301,7 @@ PLANTED = {  # by pass: statements inserted into a nest, and text that the pass 
         "for px in [0, 12):\n    {a}[px] = {u}\nfor py in [0, 12):\n    {a}[py] = {a}[py] + {a}[py]",
         "for py",
     ),
-    "reduce_loop_extents": (
-        "for px in [0, 12):\n    if 3 <= px and px < 7:\n        {a}[px] = {u}",
-        "if",
-    ),
+    "reduce_loop_extents": ("for px in [0, 12):\n    if 3 <= px and px < 7:\n        {a}[px] = {u}", "if"),
     "simplify": ("{a}[3] = {u}\nif {a}[3] == {u}:\n    {a}[4] = {v}", "if {a}[3] == {u}"),
 }
 

@@ -13,17 +13,7 @@ from bound import te
 from intset import Range, ShapeVar, Var, evaluate
 from intset.expr import ops
 from intset.expr.dag import postorder
-from lowering import (
-    CheckError,
-    Function,
-    lower,
-    lower_division,
-    lower_divisions,
-    narrow,
-    run,
-    strength_reduce,
-    to_c,
-)
+from lowering import CheckError, Function, lower, lower_division, lower_divisions, narrow, run, strength_reduce, to_c
 from lowering.nest.ir import Assert, Carry, For, If, Let, Store, seq
 from lowering.nest.walk import operands, statements
 from tests.lowering.lowered import check, check_c, check_run

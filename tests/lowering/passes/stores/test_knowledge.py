@@ -56,10 +56,7 @@ def check(before: Function, after: Function) -> None:
 UNREACHED = {
     "or": ("A[3] = 0\nfor k in [0, 5):\n    if (k != 2) | (A[3] < 0):\n        B[k] = 1", simplify),
     "and in or": ("A[3] = 0\nfor k in [0, 5):\n    if (k == 2 and A[3] == 0) or k == 0:\n        B[k] = 1", simplify),
-    "select": (
-        "for i in [0, 9):\n    A[i] = i\nfor i in [0, 9):\n    A[i] = select(i < 7, A[i], 1)",
-        remove_no_op,
-    ),
+    "select": ("for i in [0, 9):\n    A[i] = i\nfor i in [0, 9):\n    A[i] = select(i < 7, A[i], 1)", remove_no_op),
     "select of another array": (
         "for i in [0, 9):\n    A[i] = 1\n    B[i] = 1\nfor i in [0, 9):\n    B[i] = select(i < 7, A[i], 2)",
         remove_no_op,

@@ -52,10 +52,7 @@ def stays(p: Pass, body: str, reason: str, head: str = HEAD, line: int | None = 
 
 NO_OP = {
     "S1": ("for i in [0, 16):\n    A[i] = 100\n    A[i] = 42", "for i in [0, 16):\n    A[i] = 42"),
-    "S2": (
-        "for i in [4, 12):\n    A[i] = 100\nfor i in [0, 16):\n    A[i] = 42",
-        "for i in [0, 16):\n    A[i] = 42",
-    ),
+    "S2": ("for i in [4, 12):\n    A[i] = 100\nfor i in [0, 16):\n    A[i] = 42", "for i in [0, 16):\n    A[i] = 42"),
     "S3": (
         "for i in [0, 16):\n    if i < 10:\n        A[i] = 100\nfor i in [0, 16):\n    if i // 4 < 3:\n        A[i] = 42",
         "for i in [0, 16):\n    if i // 4 < 3:\n        A[i] = 42",
@@ -235,10 +232,7 @@ SIMPLIFY = {
         "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    if A[i] == B[i]:\n        A[i + 4] = 1",
         "for i in [0, 4):\n    A[i] = B[i]\nfor i in [0, 4):\n    A[i + 4] = 1",
     ),
-    "a condition that never holds": (
-        "A[3] = 1\nif A[3] > 1:\n    B[0] = 1\nelse:\n    B[0] = 2",
-        "A[3] = 1\nB[0] = 2",
-    ),
+    "a condition that never holds": ("A[3] = 1\nif A[3] > 1:\n    B[0] = 1\nelse:\n    B[0] = 2", "A[3] = 1\nB[0] = 2"),
     "a choice": ("A[3] = 1\nB[0] = select(A[3] == 1, 5, B[1])", "A[3] = 1\nB[0] = 5"),
     "equal branches": ("if A[3] > n:\n    B[0] = A[1]\nelse:\n    B[0] = A[1]", "B[0] = A[1]"),
     "equivalent conditions": (
@@ -322,10 +316,7 @@ UNDECIDED = {
             "    if T[0] == 1:\n        B[i] = 1"
         ),
     ),
-    "S17": (
-        HEAD,
-        "if n == 0:\n    assume A[0] == 0\n    B[0] = 1\nB[1] = 2\nif A[0] == 0:\n    B[2] = 1",
-    ),
+    "S17": (HEAD, "if n == 0:\n    assume A[0] == 0\n    B[0] = 1\nB[1] = 2\nif A[0] == 0:\n    B[2] = 1"),
     "S19": (HEAD, "for i in [0, 4):\n    if B[0] == 0:\n        A[i] = 1\n    B[0] = A[i] + B[0]"),
     "undef is forgotten": (HEAD, "A[0] = 1\nA[0] = undef()\nB[1] = 3\nif B[0] < A[1]:\n    B[1] = 2"),
     "data changes between": (HEAD, "if A[0] == 1:\n    A[0] = 2\nif A[0] == 1:\n    B[0] = 1"),
@@ -652,16 +643,9 @@ def test_assumptions_move_to_the_requirements() -> None:
 
 
 PASSES: tuple[Pass, ...] = (
-    simplify,
-    remove_no_op,
-    hoist_expression,
-    reduce_loop_extents,
-    merge_adjacent_loops,
-    remove_branching_through_overcompute,
-    remove_overcompute_through_branching,
-    remove_undef,
-    remove_assume,
-)
+    simplify, remove_no_op, hoist_expression, reduce_loop_extents, merge_adjacent_loops,
+    remove_branching_through_overcompute, remove_overcompute_through_branching, remove_undef, remove_assume,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("p", PASSES)
@@ -792,10 +776,7 @@ REFUSED = {
         "for i in [0, 15):\n    A[15 - i] = A[14 - i + 1] + A[14 - i]",
         "the order of iterations would change",
     ),
-    "what is stored in between": (
-        "for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1",
-        "cannot be split off",
-    ),
+    "what is stored in between": ("for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1", "cannot be split off"),
     "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(A)", "cannot be split off"),
     "two host calls": ("for i in [0, 4):\n    A[i] = 1\n    host(B)\n    A[i + 4] = 2\n    host(B)", "host calls"),
     "a branch on data": (
