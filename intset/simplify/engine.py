@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple
 
+from intset.budgets import SIMPLIFY_ROUNDS
 from intset.expr import ops
 from intset.expr.dag import chain, is_small, operations, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
@@ -68,6 +69,7 @@ class Simplifier:
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
         self._depth = 0
+        self.is_cut = False  # whether a budget ended the search: a second run may find more
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
         """A fresh simplifier with equal costs and width, without the `banned` replacements."""
@@ -138,7 +140,11 @@ class Simplifier:
                 stack.pop()
             else:
                 self.next[key] = (new, key[1], level)
-        return done[first]
+        found = done[first]
+        if level:  # it may have led to a node that was being finished then
+            while (further := done.get((found, known, 1), found)) is not found:
+                found = further
+        return found
 
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:
@@ -187,7 +193,18 @@ class Simplifier:
                     self.rewrites[key] = Rewrite("computed", plain, new, known)
             return new
         if self.steps_left < 0:
+            self.is_cut = True
             return node
+        done, inside = self.done, (node, known, 1)
+        done.setdefault(inside, node)  # where a candidate leads back to the node, it ends
+        best = self._best(key)
+        if best is not node:
+            del done[inside]
+        return best
+
+    def _best(self, key: Key) -> Any:
+        """The cheapest candidate for a node; the node itself if none is cheaper."""
+        node, known, level = key
         here = self.price(node)
         best = node
         best_price = here
@@ -350,13 +367,23 @@ class Simplifier:
             self._depth += 1
             candidate = self.run(candidate, known, 1)
             self._depth -= 1
+        else:
+            self.is_cut = True
         return candidate
 
 
 def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Node:
-    """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`."""
-    answer: Node = run(Simplifier(table, bits), root, known)
-    return answer
+    """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`.
+
+    Guarantee: a second call with the result returns it unchanged.
+    """
+    for _ in range(SIMPLIFY_ROUNDS):
+        simplifier = Simplifier(table, bits)
+        new: Node = run(simplifier, root, known)
+        if new is root or not simplifier.is_cut:
+            return new
+        root = new
+    return root
 
 
 def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
