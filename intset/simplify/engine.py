@@ -23,7 +23,7 @@ from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
-from intset.simplify import choices, conditions, divisions, sum_rewrites
+from intset.simplify import choices, conditions, divisions, sum_rewrites, sums
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, ExprCost, Pricing
 from intset.simplify.irreducible import settled
@@ -37,6 +37,9 @@ SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by i
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
+LINEAR_GROWTH: Final = 8  # cost by which a linear form may exceed the node, before it is simplified
+GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
+"""What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
 
 
 class Rewrite(NamedTuple):
@@ -68,6 +71,7 @@ class Simplifier:
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
+        self._written: dict[Expr, Expr] = {}  # of sums
         self._depth = 0
         self.is_cut = False  # whether a budget ended the search: a second run may find more
 
@@ -306,16 +310,16 @@ class Simplifier:
             return
         yield from self._by_rules(node, known, level)
         if is_sum(node):
-            yield from sum_rewrites.written(node)
+            yield "terms collected", self._collected(node)
             if level == 0:
                 for rule, candidate in sum_rewrites.sum_candidates(node, order):
-                    yield rule, self.trial(candidate, node, known)
+                    yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
                 yield rule, self.trial(candidate, node, known)
         elif node.op in ops.DIVISIONS:
             for rule, candidate in divisions.division_candidates(node, known, self.bits is not None):
-                yield rule, self.trial(candidate, node, known)
+                yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.SELECT:
             for rule, candidate in (*choices.select_candidates(node), *choices.by_equation(node, known)):
                 yield rule, self.trial(candidate, node, known)
@@ -355,13 +359,20 @@ class Simplifier:
         if len(form.terms) > 2 * count + 4:
             return None
         regrouped = known.regroup(form).expr()
-        if regrouped is node or self.price(regrouped)[1] > 2 * count + 8:
-            return None
-        return self.trial(regrouped, node, known)
+        return self.trial(regrouped, node, known, LINEAR_GROWTH)
 
-    def trial(self, candidate: Any, node: Node, known: Normalizer) -> Any:
-        """A candidate for `node`, simplified at level 1."""
+    def _collected(self, node: Expr) -> Expr:
+        """The sum with equal terms together and common factors outside."""
+        found = self._written.get(node)
+        if found is None:
+            found = self._written[node] = sums.write(sums.read(node))
+        return found
+
+    def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
+        """A candidate for `node`, simplified at level 1; none if it costs more than `growth` above the node as it is."""
         if candidate is None or candidate is node:
+            return None
+        if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
         if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
             self._depth += 1
