@@ -369,7 +369,7 @@ class Simplifier:
         return found
 
     def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
-        """A candidate for `node`, simplified at level 1; none if it costs more than `growth` above the node as it is."""
+        """A candidate for `node`, simplified at level 1; none if it costs more than the node and `growth`."""
         if candidate is None or candidate is node:
             return None
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
