@@ -429,8 +429,8 @@ class Context(Displayed):
         seen: Node | None = settled(root, scope.known) if table is COST else None
         if seen is not None:
             return seen
+        frame = scope.where_defined((root,))
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
-            frame = scope.where_defined((root,))
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
             cached = frame.answers.get(key)
             new: Any = cached
@@ -439,9 +439,11 @@ class Context(Displayed):
                 new = frame.remember(
                     key, recorded("simplify", root, ask) if TRACES or LOG.isEnabledFor(DEBUG) else ask()
                 )
-            if new is root:
-                break
+            inside = frame if new is root else scope.where_defined((new,))
             root = new
+            if inside is frame:
+                break
+            frame = inside
         return root
 
     @overload

@@ -17,7 +17,7 @@ from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
-from intset.linear.assumptions import Assumptions, narrow
+from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -87,6 +87,9 @@ class Frame:
         self.defined, self.requires = defined, requires
         stated = tuple(fact.condition for fact in facts)
         self.running = tuple(cond for cond in (*full, *defined) if cond not in stated)
+        if not (defined or multiples) and (found := _within_ends(self.base, stated)) is not None:
+            self.conditions, self.known = found
+            return
         conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not is_known(self.base, cond))]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact implies its own definedness
@@ -352,6 +355,39 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
         return
     own: Interval = (-(width.const // k), None) if k > 0 else (None, width.const // -k)
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
+
+
+_ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # what is added to a number for an end
+    ops.LT: (None, -1), ops.LE: (None, 0), ops.GT: (1, None), ops.GE: (0, None), ops.EQ: (0, 0),
+}  # fmt: skip
+
+
+def _within_ends(base: Normalizer, facts: Iterable[Cond]) -> tuple[tuple[Cond, ...], Normalizer] | None:
+    """The conditions that the box of `base` does not imply, and the box within them.
+
+    `None` where a fact is no comparison of a variable of the box with a number, or leaves no point.
+    """
+    if base.empty or base.assumptions is not NO_ASSUMPTIONS:
+        return None
+    ranges, conditions = dict(base.ranges), []
+    for fact in facts:
+        ends = _ENDS.get(fact.op)
+        if ends is None or fact.args[1].op is not ops.CONST:
+            return None
+        var, number = fact.args[0], fact.args[1].data
+        if type(var) is not PlainVar or (own := base.ranges.get(var)) is None:
+            return None
+        first, last = ends
+        limit: Interval = (None if first is None else number + first, None if last is None else number + last)
+        if meet(own, limit) == own:
+            continue
+        conditions.append(fact)
+        low, high = ranges[var] = meet(ranges[var], limit)
+        if low is not None and high is not None and low > high:
+            return None
+    if not conditions:
+        return (), base
+    return tuple(dict.fromkeys(conditions)), Normalizer(ranges, base.assumptions, base.depth + 1)
 
 
 def _is_reflexive(cond: Cond) -> bool:

@@ -7,7 +7,7 @@ symbolic bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any, Final
 
@@ -71,6 +71,7 @@ class Normalizer:
 
     __slots__ = (
         "_clauses",
+        "_facts_by_term",
         "_narrowed",
         "_readers",
         "_related",
@@ -108,6 +109,7 @@ class Normalizer:
         self.members: FoundMembers | None = None  # points of the scope, once a sign asks for them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
+        self._facts_by_term: dict[Expr, list[Linear]] | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
         self._related: frozenset[Var] | None = None
         self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of select arms; None means self
@@ -258,7 +260,7 @@ class Normalizer:
             if (interval[0] is None or interval[1] is None) and len(terms) <= EXPANDED_TERMS:
                 interval = iv.meet(interval, signs.ends_of_products(self, regrouped))
         alone, facts = interval, self.assumptions
-        for fact in facts.nonneg:
+        for fact in self._facts_beside(form) if facts.nonneg else ():
             interval = iv.meet(interval, self._bounds_beside(form, fact))
         if facts.multiples is not None and interval != alone and form.terms:
             interval = iv.stepped(interval, *step_of_sum(self, form))
@@ -291,6 +293,17 @@ class Normalizer:
         if interval is None:
             interval = self.intervals[e] = iv.atom_bounds(self, e)
         return interval
+
+    def _facts_beside(self, form: Linear) -> Iterable[Linear]:
+        """The `nonneg` facts that have a term of `form`."""
+        index = self._facts_by_term
+        if index is None:
+            index = self._facts_by_term = {}
+            for fact in self.assumptions.nonneg:
+                for monomial in fact.terms:
+                    index.setdefault(monomial, []).append(fact)
+        found = [index[monomial] for monomial in form.terms if monomial in index]
+        return found[0] if len(found) == 1 else {id(fact): fact for some in found for fact in some}.values()
 
     def _bounds_beside(self, form: Linear, fact: Linear) -> Interval:
         """Bounds of `form` plus or minus the multiple of `fact >= 0` that cancels a common term."""

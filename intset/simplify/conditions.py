@@ -18,7 +18,7 @@ from intset.arithmetic.strided import chinese
 from intset.expr import ops
 from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, as_cond, const, make, truth
+from intset.expr.node import Cond, Expr, Var, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
@@ -202,11 +202,13 @@ def _under_others(
     def under(assumed: list[Cond]) -> Normalizer:
         return known.narrowed(joined(ops.AND, assumed if neutral else [negated(part) for part in assumed]))
 
+    groups = _groups(parts, known)
     for k in reversed(range(len(parts))):
-        later = [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
-        if not (k or later):
+        before = [part for n, part in enumerate(parts[:k]) if groups[n] == groups[k]]
+        later = [part for n, part in enumerate(parts) if n > k and groups[n] == groups[k] and _may_go(total, k, n)]
+        if not (before or later):
             continue
-        inner = under([*parts[:k], *later])
+        inner = under([*before, *later])
         if inner.empty:
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
             return
@@ -221,9 +223,23 @@ def _under_others(
             return
         new = s.run(parts[k], inner, 1)
         if later and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
-            new = s.run(parts[k], under(parts[:k]), 1) if k else parts[k]
+            new = s.run(parts[k], under(before), 1) if before else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
+
+
+def _groups(parts: list[Cond], known: Normalizer) -> list[int]:
+    """The number of each part's group: parts of different groups share no variable, so they say nothing of another."""
+    if known.related or known.assumptions.limits or known.assumptions.multiples is not None:
+        return [0] * len(parts)
+    groups = list(range(len(parts)))
+    owner: dict[Var, int] = {}
+    for k, part in enumerate(parts):
+        for var in free_vars(part):
+            other = groups[owner.setdefault(var, k)]
+            if other != groups[k]:
+                groups = [other if group == groups[k] else group for group in groups]
+    return groups
 
 
 def _merged(

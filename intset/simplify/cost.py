@@ -100,7 +100,8 @@ class Pricing:
         known = costs.get(root)
         if known is not None:
             return known
-        for node in postorder_beside(root, costs):
+        is_next = all(arg in costs for arg in root.args)
+        for node in (root,) if is_next else postorder_beside(root, costs):
             if not node.args:
                 costs[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
                 continue

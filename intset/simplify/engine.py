@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple
 
+from intset.budgets import SIMPLIFY_ROUNDS
 from intset.expr import ops
 from intset.expr.dag import chain, is_small, operations, postorder, rewrite
 from intset.expr.node import Cond, Expr, Node, const, make, truth
 from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
-from intset.simplify import choices, conditions, divisions, sum_rewrites
+from intset.simplify import choices, conditions, divisions, sum_rewrites, sums
 from intset.simplify.comparisons import MIRRORED
 from intset.simplify.cost import COST, ExprCost, Pricing
 from intset.simplify.irreducible import settled
@@ -36,6 +37,9 @@ SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by i
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
+LINEAR_GROWTH: Final = 8  # cost by which a linear form may exceed the node, before it is simplified
+GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
+"""What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
 
 
 class Rewrite(NamedTuple):
@@ -67,7 +71,9 @@ class Simplifier:
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
+        self._written: dict[Expr, Expr] = {}  # of sums
         self._depth = 0
+        self.is_cut = False  # whether a budget ended the search: a second run may find more
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
         """A fresh simplifier with equal costs and width, without the `banned` replacements."""
@@ -138,7 +144,11 @@ class Simplifier:
                 stack.pop()
             else:
                 self.next[key] = (new, key[1], level)
-        return done[first]
+        found = done[first]
+        if level:  # it may have led to a node that was being finished then
+            while (further := done.get((found, known, 1), found)) is not found:
+                found = further
+        return found
 
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:
@@ -187,7 +197,18 @@ class Simplifier:
                     self.rewrites[key] = Rewrite("computed", plain, new, known)
             return new
         if self.steps_left < 0:
+            self.is_cut = True
             return node
+        done, inside = self.done, (node, known, 1)
+        done.setdefault(inside, node)  # where a candidate leads back to the node, it ends
+        best = self._best(key)
+        if best is not node:
+            del done[inside]
+        return best
+
+    def _best(self, key: Key) -> Any:
+        """The cheapest candidate for a node; the node itself if none is cheaper."""
+        node, known, level = key
         here = self.price(node)
         best = node
         best_price = here
@@ -289,16 +310,16 @@ class Simplifier:
             return
         yield from self._by_rules(node, known, level)
         if is_sum(node):
-            yield from sum_rewrites.written(node)
+            yield "terms collected", self._collected(node)
             if level == 0:
                 for rule, candidate in sum_rewrites.sum_candidates(node, order):
-                    yield rule, self.trial(candidate, node, known)
+                    yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
                 yield rule, self.trial(candidate, node, known)
         elif node.op in ops.DIVISIONS:
             for rule, candidate in divisions.division_candidates(node, known, self.bits is not None):
-                yield rule, self.trial(candidate, node, known)
+                yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.SELECT:
             for rule, candidate in (*choices.select_candidates(node), *choices.by_equation(node, known)):
                 yield rule, self.trial(candidate, node, known)
@@ -338,25 +359,42 @@ class Simplifier:
         if len(form.terms) > 2 * count + 4:
             return None
         regrouped = known.regroup(form).expr()
-        if regrouped is node or self.price(regrouped)[1] > 2 * count + 8:
-            return None
-        return self.trial(regrouped, node, known)
+        return self.trial(regrouped, node, known, LINEAR_GROWTH)
 
-    def trial(self, candidate: Any, node: Node, known: Normalizer) -> Any:
-        """A candidate for `node`, simplified at level 1."""
+    def _collected(self, node: Expr) -> Expr:
+        """The sum with equal terms together and common factors outside."""
+        found = self._written.get(node)
+        if found is None:
+            found = self._written[node] = sums.write(sums.read(node))
+        return found
+
+    def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
+        """A candidate for `node`, simplified at level 1; none if it costs more than the node and `growth`."""
         if candidate is None or candidate is node:
+            return None
+        if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
         if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
             self._depth += 1
             candidate = self.run(candidate, known, 1)
             self._depth -= 1
+        else:
+            self.is_cut = True
         return candidate
 
 
 def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Node:
-    """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`."""
-    answer: Node = run(Simplifier(table, bits), root, known)
-    return answer
+    """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`.
+
+    Guarantee: a second call with the result returns it unchanged.
+    """
+    for _ in range(SIMPLIFY_ROUNDS):
+        simplifier = Simplifier(table, bits)
+        new: Node = run(simplifier, root, known)
+        if new is root or not simplifier.is_cut:
+            return new
+        root = new
+    return root
 
 
 def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:

@@ -8,6 +8,7 @@ Criteria: terms of a sum share no variable, so nothing cancels; the sum is writt
 are wide enough that no quotient, remainder or comparison shrinks:
 
     (g*h + s) // c     is shorter where s // g is one number, g dividing c
+    s % (c*d) // c     is left alone where s // c is irreducible and s reaches two periods of c*d
     s % c              where s // c is one number
     g*h + s < c        where s // g is one number
     min(s, c)          where s is never above c, or never below
@@ -33,6 +34,7 @@ from intset.simplify.shapes import (
     Rests,
     ShapeTerm,
     SumShape,
+    is_digit,
     shape_of,
     threshold,
 )
@@ -99,6 +101,8 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
         return None
     ends = _ends_inside(dividend, known)
     if ends is None or _is_one_period(ends, c):
+        return None
+    if is_digit(division) and not _is_wide(dividend.terms[0][2], known):
         return None
     low, high = ends
     if division.reduced is not dividend:
@@ -186,8 +190,8 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     return _all_matter(total._replace(const=least - 1), mirrored, known)
 
 
-def _is_wide(remainder: DivisionShape, known: Normalizer) -> bool:
-    """Whether the dividend reaches two whole periods."""
+def _is_wide(remainder: Any, known: Normalizer) -> bool:
+    """Whether the dividend of a `DivisionShape` reaches two whole periods."""
     ends = _ends_inside(remainder.reduced, known)
     assert ends is not None  # it was found before
     low, high = ends

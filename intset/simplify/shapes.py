@@ -204,6 +204,10 @@ def _division_of(node: Expr, nesting: int) -> Any:
     c = b.data
     if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
         return None
+    if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
+        return None
+    if node.op is ops.FLOORDIV and (rests := _rests_of_digit(dividend, c)) is not None:
+        return DivisionShape(False, c, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
@@ -219,6 +223,28 @@ def _division_of(node: Expr, nesting: int) -> Any:
         if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
     return DivisionShape(False, c, dividend, reduced, rests)
+
+
+def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
+    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables none of which is a multiple of c."""
+    _, k, inner = dividend.terms[0]
+    if len(dividend.terms) > 1 or k != 1 or dividend.const or type(inner) is not DivisionShape:
+        return None
+    total = inner.dividend
+    if not inner.is_remainder or inner.divisor % c or inner.divisor == c or total.const or not total.is_plain:
+        return None
+    if any(own < 0 or own % c == 0 for _, own, _ in total.terms):
+        return None
+    below = total._replace(terms=tuple([(e, own % c, None) for e, own, _ in total.terms]))
+    return _rests(below, {c, *[gcd(c, own) for _, own, _ in below.terms]})
+
+
+def is_digit(inner: DivisionShape | ProductShape | None) -> bool:
+    """Whether a term is `s % (c*d) // c`."""
+    if type(inner) is not DivisionShape or inner.is_remainder or len(inner.dividend.terms) > 1:
+        return False
+    below = inner.dividend.terms[0][2]
+    return type(below) is DivisionShape and below.is_remainder and below.divisor % inner.divisor == 0
 
 
 def _is_reduced(dividend: SumShape, c: int) -> bool:

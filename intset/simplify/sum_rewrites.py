@@ -31,14 +31,11 @@ from intset.simplify.conditions import negated
 from intset.simplify.order import OrderDecider
 from intset.simplify.sums import TermSum
 
+_DIVIDED: Final = frozenset((*ops.DIVISIONS, ops.MUL))  # operations of terms that may be quotients or remainders
+_CHOOSING: Final = frozenset((ops.MIN, ops.MAX, ops.ABS, ops.SELECT))
 REWRITTEN_SUM: Final = 16  # terms of a sum with candidates
 
 Candidate = tuple[str, Expr]  # rule, expression
-
-
-def written(node: Expr) -> Iterator[tuple[str, Expr]]:
-    """The sum with equal terms together and common factors outside."""
-    yield "terms collected", sums.write(sums.read(node))
 
 
 def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
@@ -46,7 +43,11 @@ def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
     total = sums.read(node)
     if not 0 < len(total.terms) <= REWRITTEN_SUM:
         return
-    yield from _quotient_candidates(total, order)
+    kinds = {term.op for term in total.terms}
+    if not kinds.isdisjoint(_DIVIDED):
+        yield from _quotient_candidates(total, order)
+    if kinds.isdisjoint(_CHOOSING):
+        return
     yield from _cancelled(total)
     yield from _sizes(total)
     yield from _pairs(total)
@@ -68,6 +69,8 @@ def _pairs(total: TermSum) -> Iterator[Candidate]:
     terms = list(total.terms.items())
     for n, (a, k) in enumerate(terms):
         for b, m in terms[:n]:
+            if a.op not in _CHOOSING or b.op not in _CHOOSING:
+                continue
             others = total.without(a).without(b)
             if a.op is ops.SELECT and b.op is ops.SELECT and (order := _like(a.args[0], b.args[0])):
                 pairs = zip(a.args[1:], b.args[1:][::order], strict=True)
@@ -251,7 +254,11 @@ REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
 def _quotient_candidates(total: TermSum, order: OrderDecider) -> Iterator[Candidate]:
     """Rewrites of a sum with quotients or remainders."""
     yield from _of_one_kind(total)
-    if len(total.terms) > 1 and (floored := _floored(total, order)) != total:
+    if (
+        len(total.terms) > 1
+        and any(term.op in _ROUNDED for term in total.terms)
+        and (floored := _floored(total, order)) != total
+    ):
         yield "quotients that round down", sums.write(floored)
         yield from _of_one_kind(floored)
 

@@ -111,10 +111,22 @@ def multiplied(factors: list[Expr]) -> Expr:
 def write(total: TermSum) -> Expr:
     """The sum with few operations."""
     terms = total.terms
-    if len(terms) < 2 or len(terms) > FACTORED_TERMS:
+    if len(terms) < 2 or len(terms) > FACTORED_TERMS or not _may_share(terms):
         return _added(list(terms.items()), total.const)
     parts = [(k, factors_of(term) if term.op is ops.MUL else [term]) for term, k in terms.items()]
     return _written(parts, total.const)
+
+
+def _may_share(terms: Mapping[Expr, int]) -> bool:
+    """Whether two terms may have a factor in common: one is a product, or two have one coefficient."""
+    sizes: set[int] = set()
+    for term, k in terms.items():
+        size = abs(k)
+        if size in sizes or term.op is ops.MUL:
+            return True
+        if size > 1:
+            sizes.add(size)
+    return False
 
 
 _Part = tuple[int, list[Expr]]  # coefficient, factors

@@ -46,6 +46,8 @@ class Maker:
         if depth <= 0 or self.r.random() < 0.4:
             return self.variable()
         inner, c, kind = self.sum(depth - 1), self.r.choice(SIZES[1:]), self.r.random()
+        if kind > 0.94:  # a digit
+            return inner % (c * self.r.choice((2, 3, 4, 7))) // c
         return inner // c if kind < 0.45 else inner % c if kind < 0.9 else minimum(inner, c)
 
     def comparison(self, depth: int) -> Cond:
