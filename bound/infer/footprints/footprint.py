@@ -205,9 +205,9 @@ def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
 
 
 def footprint_of_shape(
-    env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = ()
+    env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = (), may_be_box: bool = True
 ) -> Footprint:
-    """A shape as a footprint; a product of intervals becomes a box."""
+    """A shape as a footprint; a product of intervals becomes a box, unless it is known not to be one."""
     try:
         with env.budget(FOOTPRINT):
             inside = _within_loop_ranges(env, shape)
@@ -219,7 +219,7 @@ def footprint_of_shape(
     box = None
     try:
         with env.budget(FOOTPRINT):
-            product = shape.product()
+            product = shape.product() if may_be_box else None
         if product is not None:
             sides = [interval(env, lows, highs) for lows, highs in product.sides]
             if all(side is not None for side in sides):

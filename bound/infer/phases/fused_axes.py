@@ -138,13 +138,17 @@ def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> boo
 
 def _is_required(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes) -> bool:
     shape = axes.shape(state.sizes.shape(tensor))
-    own = flat_image(state, bounds, tensor, axes).box
-    if own is None:
-        return False
+    needed = []
     for request in state.requests[tensor]:
         access = request.access
         flat = TensorAccess(tensor, axes.numbers(access.indices), access.conditions, access.extra, access.before)
-        needed = propagation_of(state, bounds, request.consumer, bounds.path).image(flat, shape)
-        if needed.exact and needed.box is not None and contains(state.env, needed.box, own):
-            return True
-    return False
+        footprint = propagation_of(state, bounds, request.consumer, bounds.path).image(flat, shape)
+        if footprint.exact and footprint.box is not None:
+            needed.append(footprint.box)
+    own = own_propagation(state, bounds)
+    point = axes.numbers(data_axes(bounds.op))
+    needed = [box for box in needed if not own.leaves(box, point)]
+    if not needed:
+        return False
+    computed = own.image(TensorAccess(tensor, point), shape).box
+    return computed is not None and any(contains(state.env, box, computed) for box in needed)

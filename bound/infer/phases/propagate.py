@@ -7,13 +7,13 @@ arithmetic. Everything else is one question to the domain: the image of the whol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product as pairs
+from math import prod
 
 from bound.infer.accesses import TensorAccess
 from bound.infer.footprints.box import (
     Box,
-    EndForms,
     SymbolicInterval,
     empty_box,
     interval,
@@ -25,6 +25,8 @@ from bound.infer.footprints.box import (
 from bound.infer.footprints.environment import LoopEnvironment, transitive_ranges
 from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
+from bound.infer.footprints.quotients import independent_terms, is_contiguous, number_divisor, sum_of_intervals
+from bound.infer.footprints.sampling import FEW, sample_instances
 from bound.infer.phases.pass_up import Iterations
 from bound.operation import PlaceholderOp
 from bound.tir.walk import loaded_tensor
@@ -33,13 +35,31 @@ from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
+from intset.expr.build import logical_and, logical_not
 from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
-_MAX_FORMS = 4  # forms of one end of a sum
+
+@dataclass(frozen=True)
+class _Image:
+    """The image of independent intervals.
+
+    Attributes
+    ----------
+    hull: its bounding box in each instance, guarded by its nonemptiness.
+    is_box: whether it is the whole box.
+    running: otherwise, the intervals of the variables in the index.
+    """
+
+    hull: Box
+    is_box: bool
+    running: tuple[Range, ...] = ()
+
+    def hull_ranges(self) -> list[Range]:
+        return [side.range() for side in self.hull.sides]
 
 
 class Propagation:
@@ -65,19 +85,40 @@ class Propagation:
 
     def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         extra = {var: span(self.env, r) for var, r in access.extra}
+        image = None
         if not (self.env.prefers_regions or (self._is_linked and self.env.has_regions)):
-            box = self._box(access, extra)
-            if box is not None:
-                return Footprint(len(shape), box, None, not self.it.notes, self.it.notes)
-        return self._ask_domain(access, extra, shape)
+            image = self._box(access, extra)
+            if image is not None and image.is_box:
+                return Footprint(len(shape), image.hull, None, not self.it.notes, self.it.notes)
+        footprint = self._ask_domain(access, extra, shape, image is None or not self._has_gaps(image))
+        if image is not None and footprint.exact:
+            footprint.set_hull(image.hull, True)
+        return footprint
+
+    def leaves(self, box: Box, point: Sequence[Expr]) -> bool:
+        """Whether the point of a sampled iteration is outside of a box over fixed variables."""
+        values = self.it.values
+        given = [*(form.expr() >= 0 for form in self.it.where), *(substitute(c, values) for c in self.it.conditions)]
+        outside = logical_not(logical_and(*box.conditions([substitute(e, values) for e in point])))
+        ranges = transitive_ranges(self.env, [*self.it.relaxed, *self.it.fixed])
+        return any(True for _ in sample_instances(self.env, ranges, [*given, outside], mixed=FEW))
+
+    def _has_gaps(self, image: _Image) -> bool:
+        """Whether a sampled instance has fewer iterations than its hull has points."""
+        points, iterations = ([as_expr(r.extent) for r in sides] for sides in (image.hull_ranges(), image.running))
+        fewer = prod(iterations, start=as_expr(1)) < prod(points, start=as_expr(1))
+        conditions = [*image.hull.nonempty_conditions(), fewer]
+        ranges = transitive_ranges(self.env, [v for cond in conditions for v in cond.free_vars()])
+        return any(True for _ in sample_instances(self.env, ranges, conditions, mixed=FEW))
 
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
-    def _box(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval]) -> Box | None:
+    def _box(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval]) -> _Image | None:
+        """The image of independent intervals; `None` if they are related or its ends are unknown."""
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self._running(access), **extra}
         rows = [self._in_variables(self.env.form(e)) for e in access.indices]
-        if not all(_is_affine_in(row, relaxed) for row in rows):
+        if not all(_is_quasi_affine_in(row, relaxed) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
             var: (list(side.lows), list(side.highs)) for var, side in relaxed.items()
@@ -100,10 +141,12 @@ class Propagation:
             return None
         sides, shifts = moved
         moved_rows = [_shifted(row, shifts) for row in rows]
-        if not all(_is_affine_in(row, relaxed) for row in moved_rows):
+        if not all(_is_quasi_affine_in(row, relaxed) for row in moved_rows):
             return None
-        box = self._product(moved_rows, sides, where)
-        return box if box is None or not also else Box(box.sides, box.where, tuple(also))
+        image = self._product(moved_rows, sides, where)
+        if image is None or not also:
+            return image
+        return replace(image, hull=Box(image.hull.sides, image.hull.where, tuple(also)))
 
     def _in_variables(self, form: Linear) -> Linear:
         """A form over root axes, rewritten over the variables of the iterations."""
@@ -117,45 +160,45 @@ class Propagation:
 
     def _product(
         self, rows: Sequence[Linear], sides: Mapping[Var, SymbolicInterval], where: list[Linear]
-    ) -> Box | None:
-        """The image of independent intervals as a box.
+    ) -> _Image | None:
+        """The image of independent intervals; `None` if its ends are unknown.
 
-        `None` if dimensions share a variable or an image has gaps.
+        It is a box if no dimensions share a variable and none has gaps.
         """
         env = self.env
-        used: set[Var] = set()
+        used: dict[Var, None] = {}
         result = []
+        is_box = True
         for row in rows:
-            own = [(sides[e], k, e) for e, k in row.terms.items() if isinstance(e, Var) and e in sides]
-            if any(e in used for _, _, e in own):
+            terms = independent_terms(env, row, sides)
+            if terms is None:
                 return None
-            used.update(e for _, _, e in own)
-            own.sort(key=lambda term: abs(term[1]))
-            if not _is_contiguous(env, [(side, abs(k)) for side, k, _ in own]):
-                return None
-            if len(own) > 1:
-                for side, _, _ in own:
-                    where += unproved_gaps(env, side, where)
-            rest = Linear(row.const, {e: k for e, k in row.terms.items() if e not in sides})
-            lows = _sum(rest, [(side.lows if k > 0 else side.highs, k) for side, k, _ in own])
-            highs = _sum(rest, [(side.highs if k > 0 else side.lows, k) for side, k, _ in own])
-            if lows is None or highs is None:
-                return None
-            image = interval(env, lows, highs)
+            rest, own = terms
+            running = [v for term in own for v in term.variables]
+            is_box = is_box and used.keys().isdisjoint(running) and all(term.is_contiguous for term in own)
+            used.update(dict.fromkeys(running))
+            own.sort(key=lambda term: abs(term.factor))
+            if not is_contiguous(env, [(term.side, abs(term.factor)) for term in own]):
+                is_box = False
+            if len(running) > 1 or any(v not in row.terms for v in running):
+                for v in running:
+                    where += unproved_gaps(env, sides[v], where)
+            image = sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
             if image is None:
                 return None
             result.append(image)
-        for var, unused in sides.items():
-            if var not in used:
-                where += unproved_gaps(env, unused, where)
+        for var, side in sides.items():
+            if var not in used or not is_box:
+                where += unproved_gaps(env, side, where)
         if any(form.is_const and form.const < 0 for form in where):
-            return empty_box(len(rows))
-        return with_where(env, Box(tuple(result)), where)
+            return _Image(empty_box(len(rows)), True)
+        running_sides = () if is_box else tuple(sides[v].range() for v in used)
+        return _Image(with_where(env, Box(tuple(result)), where), is_box, running_sides)
 
     # -- asking the domain --------------------------------------------------------------------------------------
 
     def _ask_domain(
-        self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr]
+        self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr], may_be_box: bool
     ) -> Footprint:
         values = self.it.values
         exprs = [substitute(e, values) for e in access.indices]
@@ -173,7 +216,7 @@ class Propagation:
         if (simpler := context.coalesced(exprs, kept)) is not None:
             context, exprs = simpler[0], list(simpler[1])
         try:
-            footprint = self._answer(context, exprs, kept, shape)
+            footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:
             listed = enumerate_image(self.env, context, exprs, list(self.it.fixed)) if self.env.has_regions else None
             if listed is not None:
@@ -190,12 +233,14 @@ class Propagation:
             footprint = self._narrower(footprint, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
         return footprint
 
-    def _answer(self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr]) -> Footprint:
+    def _answer(
+        self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr], may_be_box: bool
+    ) -> Footprint:
         env = self.env
         if not env.has_regions:
             return footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
         image = image_in_instances(context, exprs, kept, env.regions)
-        return footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes)
+        return footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes, may_be_box)
 
     def _has_terms(self, footprint: Footprint) -> bool:
         """Whether the footprint depends on a nonlinear term over loops."""
@@ -305,6 +350,15 @@ def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
     )
 
 
+def _is_quasi_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
+    """Whether a form is affine in relaxed variables and in quotients by numbers, and free of data."""
+    return all(
+        isinstance(e, Var)
+        or not (opaque_terms(e) or (number_divisor(e) is None and any(v in relaxed for v in e.free_vars())))
+        for e in row.terms
+    )
+
+
 def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
     """Turn `form >= 0` (or `== 0`) into an end of its variable; `False` if it relates several variables."""
     own = [e for e in form.terms if isinstance(e, Var) and e in ends]
@@ -370,34 +424,3 @@ def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
         if low is not None:
             result = result.plus(low, k)
     return result
-
-
-def _is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval, int]]) -> bool:
-    """Whether a sum of independent intervals with these factors, smallest first, has no gaps."""
-    reach = 0
-    for side, k in terms:
-        if k > reach + 1:
-            return False
-        steps = [env.bounds(gap)[0] for gap in side.gaps()]
-        least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
-        reach += k * max(least, 0)
-    return True
-
-
-def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | None:
-    """The operands of the maximum (minimum) that equals `rest` plus multiples of maxima (minima).
-
-    `None` beyond `_MAX_FORMS`.
-    """
-    number = 1
-    for side, _ in terms:
-        number *= len(side)
-    if number > _MAX_FORMS:
-        return None
-    sums = []
-    for choice in pairs(*(side for side, _ in terms)):
-        total = rest
-        for form, (_, k) in zip(choice, terms, strict=True):
-            total = total.plus(form, k)
-        sums.append(total)
-    return sums

@@ -16,7 +16,7 @@ from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Storage
 from bound.infer.phases import fused_axes as phase
-from bound.infer.phases.fused_axes import flat_image
+from bound.infer.phases.infer_root_bound import own_propagation
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import ShapeVar
@@ -129,7 +129,7 @@ def test_tails_of_the_split() -> None:
 
 def test_boxes_without_shared_loops_ask_nothing_flat(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(phase, "flat_image", lambda *a: asked.append(a) or flat_image(*a))
+    monkeypatch.setattr(phase, "own_propagation", lambda *a: asked.append(a) or own_propagation(*a))
     n, m = 6, 4
     A = te.placeholder((n, m), name="A")
     P = te.compute((n, m), lambda i, j: A[i, j] * 3, name="P")
