@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.machine import TRAPPING, Trapping
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Operand, Value
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops

@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary
 from bound.itervar import IterType, IterVar
 from bound.tensor import Operation, Tensor, TensorSlice, as_index, element
 from bound.tir import build, walk
-from bound.tir.build import dtype_of
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range
 from bound.tir.value import OPERATORS, REDUCE, Operand, Value
 from intset.errors import InputError

@@ -6,8 +6,19 @@ A schedule script for TVM 0.8 to 0.19 runs after changing its import line to `fr
 from __future__ import annotations
 
 from bound import te_schedule as schedule
-from bound.declare import annotate_shapes, compute, extern, placeholder, scan, size_var, tag_scope, var
-from bound.elementwise import add, multiply, subtract
+from bound.declare import (
+    add,
+    annotate_shapes,
+    compute,
+    extern,
+    multiply,
+    placeholder,
+    scan,
+    size_var,
+    subtract,
+    tag_scope,
+    var,
+)
 from bound.errors import ScheduleError
 from bound.itervar import IterVar, reduce_axis, thread_axis
 from bound.operation import (

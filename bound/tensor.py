@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias,
 from bound import dtypes
 from bound.itervar import IterVar
 from bound.scripted import scripted
-from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import OPERATORS, READ, Number, Operand, Truth, Value, ValueLike, make
+from bound.tir.value import (
+    OPERATORS,
+    READ,
+    Number,
+    Operand,
+    TensorElement,
+    Truth,
+    Value,
+    ValueLike,
+    make,
+    unfinished_element,
+)
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind

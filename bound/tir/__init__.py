@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar
-from bound.tir.build import all_of as all
-from bound.tir.build import any_of as any
-from bound.tir.build import arithmetic, as_float, cast, const, dtype_of, fold, negation, operand, select
-from bound.tir.calls import (
+from bound.tir.build import (
     FUNCTIONS,
     Buffer,
     ExternCall,
+    arithmetic,
+    as_float,
     call_extern,
     call_intrin,
     call_packed,
+    cast,
+    const,
     decl_buffer,
+    dtype_of,
+    fold,
+    negation,
+    operand,
     popcount,
     power,
+    select,
 )
-from bound.tir.calls import absolute as abs
+from bound.tir.build import absolute as abs
+from bound.tir.build import all_of as all
+from bound.tir.build import any_of as any
 from bound.tir.reduce import CommReducer, Reduction, comm_reducer
 from bound.tir.value import DIV, Number, Operand, Truth, Value, ValueLike
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables

@@ -11,8 +11,21 @@ from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir import build, walk
 from bound.tir.machine import in_types
-from bound.tir.opaque import Ends, IntFunction, range_of
-from bound.tir.value import PARAM, READ, REDUCE, Number, Operand, Truth, Value, ValueLike, make, parameter
+from bound.tir.value import (
+    PARAM,
+    READ,
+    REDUCE,
+    Ends,
+    IntFunction,
+    Number,
+    Operand,
+    Truth,
+    Value,
+    ValueLike,
+    make,
+    parameter,
+    range_of,
+)
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops

@@ -1,9 +1,8 @@
 """C99 and Python from nests.
 
-emitter.py         what both languages share: names, parentheses, operands as straight-line code, rules for statements
-word_spans.py      which machine integers may wrap
-python_*.py        Python source, which `run` executes
-c*.py              C99
+emitter.py         what both languages share: names, parentheses, operands as straight-line code, rules for statements, words
+python.py          Python source, which `run` executes; python_runtime.py, what that source calls
+c.py               C99: statements; c_operands.py, operands and memory; c_words.py, types and functions of C
 
 Guarantee: both languages give the same results, with the arithmetic of machine types.
 """

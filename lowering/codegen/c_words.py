@@ -13,7 +13,7 @@ from typing import Final
 
 from bound import dtypes
 from intset.errors import InputError
-from lowering.storage.placement import ALIGNMENT
+from lowering.storage import ALIGNMENT
 
 # The preprocessor replaces macros everywhere, so no identifier may be one of them.
 MACROS: Final = (

@@ -18,11 +18,29 @@ from intset.expr.printer import shown
 from intset.installation import library_version
 from intset.spaces.space import Space, SpaceValue
 from lowering.errors import ExplorationError
-from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
-from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
-from lowering.explore.identity import key_of, settings
-from lowering.explore.results import Exploration, check_column, first_value, is_better
-from lowering.explore.work import Measurement, Row, Task
+from lowering.explore.dataset import (
+    Exploration,
+    ResultFolder,
+    check_column,
+    checked_names,
+    first_value,
+    is_better,
+    named_rows,
+    require,
+)
+from lowering.explore.engines import (
+    Feed,
+    Finished,
+    Measurement,
+    Pace,
+    Row,
+    Task,
+    checked_executor,
+    in_executor,
+    in_pool,
+    in_this_process,
+)
+from lowering.explore.measures import key_of, settings
 
 Made = TypeVar("Made")
 

@@ -15,7 +15,7 @@ from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, parameter_names
 from lowering.layout.padding_value import Subject, check_reads, filling_of
-from lowering.layout.relocation import (
+from lowering.layout.transform import (
     Contents,
     assuming_nest,
     axes_of,

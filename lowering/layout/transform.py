@@ -1,4 +1,9 @@
-"""`transform_layout` moves a tensor to another layout; `with_layouts` declares the layouts of a function.
+"""Layouts of the tensors of a function: `transform_layout`, `with_layouts`, `cache_read`, `cache_write`.
+
+Relocation of a tensor: all accesses move to another storage; nests that store or assume its contents, and where they
+stand.
+
+`transform_layout` moves a tensor to another layout; `with_layouts` declares the layouts of a function.
 
 def f(A: int32[14], B: int32[14]):         def f(A: int32[4, 4], B: int32[14]):
     for i in [0, 14):                          for a0 in [0, 4):
@@ -6,52 +11,352 @@ def f(A: int32[14], B: int32[14]):         def f(A: int32[4, 4], B: int32[14]):
                                                        assume a0 * 4 + a1 < 14 or A[a0, a1] == 0
                                                for i in [0, 14):
                                                    B[i] = A[i // 4, i % 4]
+
+`cache_read`, `cache_write`: copies of parameters in local tensors.
+
+def f(A: int32[14], B: int32[14]):             def f(A: int32[14], B: int32[14]):
+    for i in [0, 14):                              allocate AC: int32[14]
+        B[i] = A[i] + 1                    ->      for a0 in [0, 14):
+                                                       AC[a0] = A[a0]
+                                                   for i in [0, 14):
+                                                       B[i] = AC[i] + 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import intset
 from bound import dtypes
-from bound.tensor import Tensor
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor, element
+from bound.tir import build, walk
+from bound.tir.value import CALL, NUMBER, Operand, Truth, Value, make, parameter
+from bound.tir.walk import loaded_tensor, nodes
 from intset.config import Effort, tiers_within
 from intset.context import Context
-from intset.errors import InputError
+from intset.errors import BudgetError, InputError
+from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
+from intset.expr.dag import conjuncts, substitute
+from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
-from lowering.layout.relocation import (
-    Contents,
-    assuming_nest,
-    in_lifetime,
-    index_variables,
-    inside_loops,
-    narrowed,
-    relocatable,
-    scope_of_storage,
-    stores_to,
-    storing_nest,
-    tensor_like,
-    with_accesses,
-    with_assumption,
-    with_parameter,
-    with_requirements,
-    without_shape_checks,
+from lowering.nest.driver import Cursor, Descent, cursor_of, cursors, rewritten
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    Padding,
+    Requirement,
+    Seq,
+    ShapeOf,
+    Stmt,
+    Store,
+    flat,
+    seq,
 )
-from lowering.nest.driver import Descent, cursors, rewritten
-from lowering.nest.ir import Allocate, Function, Padding, Stmt, Store, flat
+from lowering.nest.names import IDENTIFIER
 from lowering.nest.scope import Scope, proves
-from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of, tensor_named
-from lowering.nest.walk import statements
-from lowering.passes.simplify import shortened
+from lowering.nest.tensors import (
+    Indices,
+    allocation_of,
+    element_accesses,
+    is_outside,
+    padding_of,
+    redirected,
+    storage_of,
+    tensor_named,
+    tensors_of,
+)
+from lowering.nest.walk import map_operands, operands, statements
+from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
+
+
+class Contents(NamedTuple):
+    """The values of some elements of a tensor.
+
+    Attributes
+    ----------
+    tensor: the tensor.
+    shape: the extents of its storage, which begins at 0.
+    map: the map to its indices, which may begin elsewhere.
+    where: the condition that selects the elements, as a function of the map's new indices.
+    filling: their values.
+    """
+
+    tensor: Tensor
+    shape: tuple[Expr, ...]
+    map: IndexMap
+    where: Callable[[Sequence[Expr]], Cond]
+    filling: Filling
+
+    def cases(self, axes: Sequence[Var], inside: Scope) -> list[tuple[Cond, Operand]]:
+        """Conditions on the axes, as short as `inside` allows, each with the value of the elements selected."""
+        indices = map_indices(self.map, axes)
+        where = self.where(indices)
+        cases = [(narrowed(logical_and(where, cond), inside), value) for cond, value in self.filling.at(indices)]
+        return [(cond, value) for cond, value in cases if cond is not truth(False)]
+
+
+def storing_nest(contents: Contents, scope: Scope) -> Stmt:
+    """A nest over the whole storage that stores the contents; empty if no element is selected."""
+
+    def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> Stmt:
+        stmt = Store(contents.tensor, axes, value)
+        return stmt if cond is truth(True) else If(cond, stmt)
+
+    return _nest(contents, scope, store)
+
+
+def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> Stmt:
+    """A nest over the whole storage that assumes the contents; empty if no element is selected."""
+
+    def assume(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> Stmt:
+        equal = equals(contents.tensor, axes, value)
+        if cond is not truth(True):
+            negation = inside.ctx.simplify(logical_not(cond))
+            assert isinstance(negation, Cond)
+            equal = build.logical(ops.OR, mirrored(negation), equal)
+        return Assume(equal, proved)
+
+    return _nest(contents, scope, assume)
+
+
+def _nest(contents: Contents, scope: Scope, statement: Callable[[tuple[Var, ...], Cond, Operand, Scope], Stmt]) -> Stmt:
+    axes = axes_of(contents.tensor)
+    inside = inside_loops(axes, contents.shape, scope)
+    cases = contents.cases(axes, inside)
+    body = [statement(axes, cond, shortened(value, inside.where(cond)), inside) for cond, value in cases]
+    return loops_over(axes, contents.shape, seq(*body)) if body else Seq()
+
+
+def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
+    """The condition that an element has a value; for NaN, `isnan`."""
+    loaded: Operand = element(tensor, indices)
+    if isinstance(value, Value) and value.op is NUMBER and value.data != value.data:
+        return make(CALL, (loaded,), "bool", "isnan")
+    if isinstance(loaded, Expr) and isinstance(value, Expr):
+        return loaded.eq(value)
+    return make(ops.EQ, (loaded, value), "bool")
+
+
+def narrowed(cond: Cond, scope: Scope) -> Cond:
+    """Simplify a condition and drop conjuncts proved in a scope."""
+    simple = scope.ctx.simplify(cond)
+    assert isinstance(simple, Cond)
+    if proves(scope, logical_not(simple)):
+        return truth(False)
+    parts = [part for part in conjuncts(simple) if not proves(scope, part)]
+    return mirrored(logical_and(*parts)) if parts else truth(True)
+
+
+# -- loops over a storage -----------------------------------------------------------------------------------------
+
+
+def axes_of(tensor: Tensor) -> tuple[Var, ...]:
+    """Loop variables for the axes of a tensor."""
+    return tuple(Var(f"{tensor.name}{k}".lower()) for k in range(tensor.ndim))
+
+
+def index_variables(dims: int, scope: Scope) -> tuple[Var, ...]:
+    """Variables for the indices of a padding, with names that are unused in a scope."""
+    taken = {v.name for v in (*scope.ctx.ranges, *(v for f in scope.ctx.facts for v in f.condition.free_vars()))}
+    labels = [label for label in (*"ijklmnpq", *(f"i{k}" for k in range(dims + len(taken)))) if label not in taken]
+    return tuple(PlainVar(label) for label in labels[:dims])
+
+
+def inside_loops(axes: Sequence[Var], shape: Sequence[Expr], scope: Scope) -> Scope:
+    """The scope inside loops over a storage."""
+    for axis, extent in zip(axes, shape, strict=True):
+        scope = scope.inside(For(axis, Range(0, extent), Seq()))
+    return scope
+
+
+def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: Stmt) -> Stmt:
+    """Loops over a whole storage, in order."""
+    for axis, extent in zip(reversed(axes), reversed(shape), strict=True):
+        body = For(axis, Range(0, extent), body)
+    return body
+
+
+IndicesOf = Callable[[Indices, Scope], Indices]
+
+
+def probed(
+    f: Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], cond: Truth | None = None
+) -> tuple[Function, Let]:
+    """Append a nest that only reads an element; its reaching definitions are the contents at the end of a function.
+
+    Parameters
+    ----------
+    load: the read, over `axes`, which are loops from 0 to `extents`.
+    cond: restricts the values of the axes.
+    """
+    probe = Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
+    body: Stmt = probe if cond is None else If(cond, probe)
+    return f.with_body(seq(f.body, loops_over(axes, extents, body))), probe
+
+
+def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:
+    """A placeholder with the type of a tensor, another shape and elements within `values`."""
+    return PlaceholderOp(name or tensor.name, shape, tensor.dtype, values).outputs[0]
+
+
+def relocatable(f: Function, name: str, caller: str) -> Tensor:
+    """The tensor of a name, if no host call accesses it: a host call fixes the layout of its arguments.
+
+    Raises
+    ------
+    LayoutError: `f` is no `Function` (the message names `caller`); or a host call accesses the tensor.
+    InputError: the name is unknown or ambiguous.
+    """
+    if not isinstance(f, Function):
+        raise LayoutError(f"{caller} takes a Function, not {shown(f)}")
+    tensor = tensor_named(f, name)
+    for stmt in statements(f.body):
+        if isinstance(stmt, Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
+            raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
+    return tensor
+
+
+# -- positions ----------------------------------------------------------------------------------------------------
+
+
+def scope_of_storage(f: Function, tensor: Tensor) -> Scope:
+    """The scope at the allocation of a local tensor; for a parameter, the scope behind the leading checks."""
+    allocation = allocation_of(f, tensor)
+    if allocation is not None:
+        return cursor_of(f, allocation).scope
+    scope = Cursor.root(f).scope
+    stmts = flat(f.body)
+    for stmt in stmts[: leading_checks(stmts)]:
+        scope = scope.after(stmt)
+    return scope
+
+
+def leading_checks(stmts: Sequence[Stmt]) -> int:
+    """The number of leading statements that only name values, assert or assume."""
+    checks = (Assert, Assume, For, If, Let, Seq)
+    k = 0
+    while (
+        k < len(stmts)
+        and not isinstance(stmts[k], (If, Seq))
+        and all(isinstance(s, checks) for s in statements(stmts[k]))
+    ):
+        k += 1
+    return k
+
+
+def with_assumption(body: Stmt, nest: Stmt) -> Stmt:
+    """A body with a nest behind its leading checks."""
+    stmts = flat(body)
+    k = leading_checks(stmts)
+    return seq(*stmts[:k], nest, *stmts[k:])
+
+
+def in_lifetime(body: Stmt, allocation: Allocate | None, change: Callable[[Sequence[Stmt]], Sequence[Stmt]]) -> Stmt:
+    """The body with `change` applied to the statements behind an allocation, to the end of its sequence.
+
+    Parameters
+    ----------
+    allocation: `None` for a parameter, whose lifetime is the body.
+    """
+    if allocation is None:
+        return seq(*change(flat(body)))
+
+    def on_block(block: Seq, _: Descent) -> Stmt:
+        if allocation not in block.stmts:
+            return block
+        k = block.stmts.index(allocation) + 1
+        return seq(*block.stmts[:k], *change(block.stmts[k:]))
+
+    return rewritten(body, Descent(), leave={Seq: (on_block,)})
+
+
+def stores_to(root: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement inside stores to the tensor."""
+    return any(isinstance(stmt, Store) and stmt.tensor is tensor for stmt in statements(root))
+
+
+# -- accesses -----------------------------------------------------------------------------------------------------
+
+
+def same_indices(indices: Indices, scope: Scope) -> Indices:
+    """Identity, for storage of equal shape."""
+    return indices
+
+
+def with_accesses(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> Stmt:
+    """The body of a function with all accesses of `old` redirected to `new`.
+
+    Parameters
+    ----------
+    indices_of: maps old indices to new ones, in the scope of the access.
+    """
+
+    def redirect(stmt: Stmt, cursor: Cursor) -> Stmt:
+        def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+            return (new, indices_of(indices, cursor.scope)) if tensor is old else None
+
+        if shape_terms(stmt, old):
+            stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
+        return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
+
+    return rewritten(f.body, Cursor.root(f), enter={Stmt: (redirect,)})
+
+
+def with_requirements(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> Function:
+    """The function with all accesses of `old` in its requirements redirected to `new`."""
+
+    def with_new(requirement: Requirement) -> Requirement:
+        nest = with_accesses(f.with_body(requirement.nest), old, new, indices_of)
+        return Requirement(next(s.cond for s in statements(nest) if isinstance(s, Assume)), nest)
+
+    return replace(f, requires=tuple(map(with_new, f.requires)))
+
+
+def shape_terms(stmt: Stmt, tensor: Tensor) -> dict[Operand, Operand]:
+    """The extents of a tensor, by the terms that read them from the shape of the bound array."""
+    loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ShapeOf))
+    return {node: tensor.extents[node.args[0].data] for node in loads if node.data.tensor is tensor}
+
+
+def without_shape_checks(body: Stmt, tensor: Tensor) -> Stmt:
+    """Remove assertions about the shape of a tensor's array."""
+
+    def drop_check(stmt: Assert, _: Descent) -> Stmt:
+        return Seq() if shape_terms(stmt, tensor) else stmt
+
+    return rewritten(body, Descent(), enter={Assert: (drop_check,)})
+
+
+def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Function:
+    """The function with one parameter replaced, and another body."""
+
+    def swapped(t: Tensor) -> Tensor:
+        return new if t is old else t
+
+    return replace(
+        f,
+        params=tuple(map(swapped, f.params)),
+        outputs=tuple(map(swapped, f.outputs)),
+        labels={key: swapped(t) for key, t in f.labels.items()},
+        padding={swapped(t): padding for t, padding in f.padding.items()},
+        body=body,
+    )
 
 
 def transform_layout(f: Function, name: str, map: IndexMap | LayoutFunction, pad_value: object = None) -> Function:
@@ -324,3 +629,155 @@ def _check_injective(m: IndexMap, what: str) -> None:
 
 def _are_equal(ctx: Context, a: Expr | int, b: Expr | int) -> bool:
     return bool(ctx.prove(as_expr(a).eq(b)))
+
+
+_AXES = tuple(PlainVar(f"y{k}") for k in range(32))
+
+
+def cache_read(f: Function, name: str, local: str | None = None) -> Function:
+    """Copy an input into a local tensor at the start, and read the copy instead.
+
+    `transform_layout` can then change the copy's layout alone: `transform_layout(cache_read(f, "A"), "AC", ...)`.
+
+    Guarantee: the same outputs; the same interface.
+
+    Parameters
+    ----------
+    name: a read-only parameter.
+    local: the name of the copy. Default: the parameter's name with a `C`, numbered if that is in use.
+
+    Raises
+    ------
+    LayoutError: an output, a local tensor, or a tensor that a host call accesses; `local` is in use.
+    InputError: the name is unknown or ambiguous.
+
+    Example
+    -------
+    >>> from lowering import parse_nest
+    >>> f = parse_nest('''
+    ... def f(A: int32[14], B: int32[14]):
+    ...     for i in [0, 14):
+    ...         B[i] = A[i] + 1
+    ... ''')
+    >>> print(cache_write(cache_read(f, "A"), "B"))
+    def f(A: int32[14], B: int32[14]):
+        allocate BC: int32[14]
+        allocate AC: int32[14]
+        for a0 in [0, 14):
+            AC[a0] = A[a0]
+        for i in [0, 14):
+            BC[i] = AC[i] + 1
+        for b0 in [0, 14):
+            B[b0] = BC[b0]
+    """
+    outer = _parameter(f, name, "cache_read")
+    if outer in f.outputs:
+        raise LayoutError(f"{f.name} stores to {name}: cache_write makes a copy of what it stores")
+    inner, allocation = _local_copy(f, outer, local)
+    copy_in = _copy_nest(f, inner, outer, _is_touchable(f, outer))
+    return _with_copy(f, outer, inner, [allocation, copy_in], [])
+
+
+def cache_write(f: Function, name: str, local: str | None = None) -> Function:
+    """Compute an output in a local tensor, and copy the stored elements to the output at the end.
+
+    If the function reads the output's initial contents, all elements are copied in at the start and out at the end.
+
+    Guarantee: the same outputs; the same interface.
+
+    Parameters
+    ----------
+    name: an output parameter.
+    local: the name of the copy. Default: the parameter's name with a `C`, numbered if that is in use.
+
+    Raises
+    ------
+    LayoutError: the tensor is not stored to, or data decides which elements are; it is accessed by a host call, or is
+        not a parameter; or `local` is in use.
+    InputError: the name is unknown or ambiguous.
+    """
+    outer = _parameter(f, name, "cache_write")
+    if outer not in f.outputs:
+        raise LayoutError(f"{f.name} does not store to {name}: cache_read makes a copy of what it reads")
+    inner, allocation = _local_copy(f, outer, local)
+    before: list[Stmt] = [allocation]
+    if _reads_initial_contents(f, outer):
+        copied = _is_touchable(f, outer)
+        before.append(_copy_nest(f, inner, outer, copied))
+    else:
+        copied = _is_stored(f, outer)
+    return _with_copy(f, outer, inner, before, [_copy_nest(f, outer, inner, copied)])
+
+
+def _parameter(f: Function, name: str, caller: str) -> Tensor:
+    tensor = relocatable(f, name, caller)
+    if tensor not in f.params:
+        raise LayoutError(f"{name} is no parameter of {f.name}: its layout changes nothing outside")
+    return tensor
+
+
+def _local_copy(f: Function, outer: Tensor, local: Any) -> tuple[Tensor, Allocate]:
+    """A local tensor like a parameter, and its allocation."""
+    used = {t.name for t in tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
+    label = f"{outer.name}C" if local is None else local
+    if not isinstance(label, str) or not IDENTIFIER.fullmatch(label):
+        raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
+    if local is not None and label in used:
+        raise LayoutError(f"the name {label} of the copy of {outer.name} is taken in {f.name}")
+    stem, k = label, 0
+    while label in used:
+        k += 1
+        label = f"{stem}_{k}"
+    inner = tensor_like(outer, outer.extents, outer.value_range, label)
+    padding = f.padding.get(outer)
+    if padding is not None:
+        new = tuple(PlainVar(v.name) for v in padding.indices)
+        padding = Padding(new, padding.at(new))
+    return inner, Allocate(inner, tuple(Range(0, e) for e in outer.extents), padding=padding)
+
+
+def _with_copy(f: Function, outer: Tensor, inner: Tensor, before: list[Stmt], after: list[Stmt]) -> Function:
+    """The function that accesses `inner` instead of `outer`, with statements before (behind its checks) and after."""
+    k = leading_checks(flat(f.body))
+    body = flat(with_accesses(f, outer, inner))
+    g = f.with_body(seq(*flat(f.body)[:k], *before, *body[k:], *after))
+    layout = f.layouts.get(outer.name)
+    return g if layout is None else replace(g, layouts={**f.layouts, inner.name: layout})
+
+
+def _is_touchable(f: Function, outer: Tensor) -> Cond:
+    """The condition on `_AXES` that an element may be accessed."""
+    return is_outside(f.padding.get(outer), _AXES[: outer.ndim])
+
+
+def _copy_nest(f: Function, target: Tensor, source: Tensor, where: Cond) -> Stmt:
+    """A nest that copies the elements for which a condition on `_AXES` holds."""
+    outer = source if source in f.params else target
+    axes = axes_of(outer)
+    inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
+    cond = narrowed(substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
+    body: Stmt = Store(target, axes, element(source, axes))
+    return loops_over(axes, source.extents, body if cond is truth(True) else If(cond, body))
+
+
+def _reads_initial_contents(f: Function, tensor: Tensor) -> bool:
+    """Whether the function may read the tensor's initial contents."""
+    values = ReachingValues(f)
+    for cursor in cursors(f):
+        for node, sources in values.sources(cursor).items():
+            if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
+                continue
+            if any(s.kind in ("entry", "unknown") and not proves(cursor.scope, ~s.where) for s in sources):
+                return True
+    return False
+
+
+def _is_stored(f: Function, tensor: Tensor) -> Cond:
+    """The condition on `_AXES` that the function stores to an element."""
+    _, written = dataflow(f).touched(tensor.name)
+    if not written.is_exact:
+        raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} depends on data")
+    try:
+        return written.condition(_AXES[: tensor.ndim])
+    except BudgetError as error:
+        raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} is not known: {error}") from error

@@ -18,9 +18,8 @@ metavariables.py       padding values that a plan may choose, and equations for 
 plan.py                `Plan`: the steps, their execution and explanation
 """
 
-from lowering.padding.contract import Contract, contract
+from lowering.padding.contract import Contract, contract, pad_options
 from lowering.padding.graph import Graph
-from lowering.padding.options import pad_options
 from lowering.padding.plan import GraphTensor, Plan, Step
 from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadValue
 

@@ -1,12 +1,21 @@
-"""`contract`: infer required input padding and promised output padding of a function."""
+"""`contract`: required and promised padding of a function; `pad_options`: its variants in other layouts.
+
+`contract`: infer required input padding and promised output padding of a function.
+
+`pad_options` generates packed variants of a function under different padding contracts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import any_of, negation
+from bound.tir.value import Operand
+from bound.tir.walk import loaded_tensor, nodes, rewrite
 from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.errors import BudgetError, InputError
@@ -15,8 +24,12 @@ from intset.expr.node import Expr, constant_value
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.transform import with_layouts
-from lowering.nest.ir import Function, checked_function
+from lowering.layout.transform import equals, transform_layout, with_layouts
+from lowering.nest.driver import Cursor, cursors, rewritten
+from lowering.nest.ir import Allocate, Assume, Function, If, Let, Store, checked_function
+from lowering.nest.scope import scope_of
+from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
+from lowering.nest.walk import operands, statements, tensors_read
 from lowering.padding.anti_unification import generalized, piecewise
 from lowering.padding.concrete import ConcreteRun, exceeds_budget
 from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
@@ -37,6 +50,10 @@ from lowering.padding.states import (
     without_registers,
 )
 from lowering.padding.symbolic import ContractDataflow
+from lowering.passes.loops.interchange import sequential_buffer_access
+from lowering.passes.stores.overcompute import remove_branching_through_overcompute
+from lowering.passes.stores.reaching_values import same
+from lowering.passes.stores.undef_removal import remove_undef
 
 
 @all_as_configured
@@ -312,3 +329,165 @@ def _port(f: Function, tensor: Tensor, layout: Any, state: PadState) -> Port:
     if None in shape:
         raise InputError(f"the shape of {tensor.name} in {f.name} is not constant")
     return Port(tensor.name, shape, tensor.dtype, None, state, tensor)  # type: ignore[arg-type]  # numbers
+
+
+def pad_options(f: Function, layouts: Mapping[str, IndexMap]) -> list[Function]:
+    """Generate packed variants of a function as options for a graph call.
+
+    The first variant leaves padding alone and keeps every guard. The second accesses padding of unknown value and drops
+    the guards this makes redundant. Further variants assume neutral input padding (0, 1, lowest or highest value; one
+    input or all) and appear only if they drop another guard.
+
+    Parameters
+    ----------
+    layouts: map from tensor names to index maps, see `transform_layout`.
+
+    Raises
+    ------
+    InputError: `f` is not a function, `layouts` is empty, or a name is unknown.
+    LayoutError: a layout has the wrong shape or no inverse.
+
+    Example
+    -------
+    >>> from lowering import IndexMap, contract, parse_nest
+    >>> f = parse_nest('''
+    ... def total(A: int32[14], B: int32[1]):
+    ...     B[0] = 0
+    ...     for i in [0, 14):
+    ...         B[0] = B[0] + A[i]
+    ... ''')
+    >>> for option in pad_options(f, {"A": IndexMap(lambda i: [i // 4, i % 4], (14,))}):
+    ...     print(contract(option).needs["A"])
+    NOTHING
+    0
+    """
+    if not isinstance(f, Function):
+        raise InputError(f"pad_options takes a Function, not {shown(f)}")
+    if not isinstance(layouts, Mapping) or not layouts:
+        raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
+    is_unclear = any(has_undef(*operands(stmt)) for stmt in statements(f.body))
+    kept = _in_layouts(f, layouts, dict.fromkeys(layouts))
+    unknown = {name: undef(_dtype(f, name)) for name in layouts}
+    free = _in_layouts(f, layouts, unknown)
+    options = [kept]
+    if _guards(free) < _guards(kept) or _promises_more(free, kept, layouts):
+        options.append(free)
+    inputs = [t for t in f.inputs if t.name in layouts]
+    helpful: set[int] = set()  # neutral kinds that drop a guard with one input alone
+    for tensors, kind in _neutral(inputs) if _guards(free) else ():
+        values = {t.name: _neutral_value(t.dtype, kind) for t in tensors}
+        if (len(tensors) > 1 and kind in helpful) or not _may_free_a_guard(free, values):
+            continue
+        neutral = _with_padding(free, values) if not is_unclear else _in_layouts(f, layouts, unknown | values)
+        if _guards(neutral) < _guards(free):
+            options.append(neutral)
+            helpful.add(kind)
+    return options
+
+
+def _promises_more(free: Function, kept: Function, layouts: Mapping[str, IndexMap]) -> bool:
+    """Test whether `free` promises more output padding than `kept`, which leaves padding untouched."""
+    gives = contract(free).gives
+    if not gives.keys() <= layouts.keys():
+        return gives != contract(kept).gives
+    return any(gives.get(t.name, UNTOUCHED) is not UNTOUCHED for t in kept.padding)
+
+
+def _may_free_a_guard(f: Function, values: Mapping[str, Any]) -> bool:
+    """Test whether known padding values may make a guard redundant.
+
+    Three uses qualify: a guarded store becomes a no-op (adding 0), a guarded store reads padding through other tensors,
+    or padding decides control flow. False skips the expensive transformation.
+
+    Parameters
+    ----------
+    values: padding values by tensor name.
+    """
+    padded = {t: as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
+    affected = _affected(f, padded)
+    for cursor in cursors(f):
+        stmt = cursor.stmt
+        if not cursor.branches and not isinstance(stmt, Let):
+            continue
+        if any(t in affected for t in deciding_tensors(stmt)):
+            return True
+        if not isinstance(stmt, Store) or stmt.tensor not in (read := set(tensors_read(stmt.value))):
+            continue
+        if read & affected - padded.keys() - {stmt.tensor} or (read & affected and _keeps(f, stmt, cursor, padded)):
+            return True
+    return False
+
+
+def _affected(f: Function, padded: Iterable[Tensor]) -> set[Tensor]:
+    """Collect the tensors that may depend on `padded`, by a fixed point over stores."""
+    affected, size = set(padded), -1
+    while size != len(affected):
+        size = len(affected)
+        for stmt in statements(f.body):
+            if isinstance(stmt, Store) and not affected.isdisjoint(tensors_read(stmt.value)):
+                affected.add(stmt.tensor)
+    return affected
+
+
+def _keeps(f: Function, stmt: Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
+    """Test that a store is a no-op outside one of its guards, given the values of its loads."""
+    loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
+    loaded = {node: padded[t] for node, t in loads.items()}
+    value = rewrite(stmt.value, loaded)
+    scope = scope_of(f)
+    for loop in cursor.loops:
+        scope = scope.inside(loop)
+    return any(same(stmt, value, scope.where(negation(branch.cond))) for branch, _ in cursor.branches)
+
+
+def _in_layouts(f: Function, layouts: Mapping[str, IndexMap], pads: Mapping[str, Any]) -> Function:
+    """Transform layouts, loop over the new axes, and remove guards that the padding values make redundant."""
+    g = f
+    for name, layout in layouts.items():
+        g = transform_layout(g, name, layout, pads[name])
+    outputs = [t.name for t in f.outputs]
+    for name in sorted(layouts, key=lambda name: name not in outputs):
+        try:
+            g = sequential_buffer_access(g, name)
+        except LayoutError:  # its iteration order matters
+            continue
+    g = remove_branching_through_overcompute(g)
+    if any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
+        return g
+    return remove_undef(g)  # drops stores that only permit overcompute
+
+
+def _with_padding(free: Function, values: Mapping[str, Any]) -> Function:
+    """Replace assumptions of unknown padding by known values and remove the guards this makes redundant."""
+
+    def assume_value(stmt: Assume, cursor: Cursor) -> Assume:
+        permitted = permission(stmt.cond)
+        if permitted is None or permitted[1].name not in values:
+            return stmt
+        guards, tensor, indices = permitted
+        equal = equals(tensor, indices, as_operand(values[tensor.name], tensor.dtype))
+        return replace(stmt, cond=any_of(*guards, equal))
+
+    body = rewritten(free.body, Cursor.root(free), leave={Assume: (assume_value,)})
+    return remove_undef(remove_branching_through_overcompute(free.with_body(body)))
+
+
+def _dtype(f: Function, name: str) -> str:
+    tensors = (*f.params, *(stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)))
+    return next((t.dtype for t in tensors if t.name == name), dtypes.INDEX)
+
+
+def _neutral(inputs: list[Tensor]) -> Iterator[tuple[list[Tensor], int]]:
+    """Yield input subsets with a kind of neutral value: single inputs first, then all inputs."""
+    for some in [[t] for t in inputs] + ([inputs] if len(inputs) > 1 else []):
+        for kind in range(4):
+            yield some, kind
+
+
+def _neutral_value(dtype: str, kind: int) -> int | float | bool:
+    number = (0, 1, dtypes.least(dtype), dtypes.greatest(dtype))[kind] if dtype != "bool" else kind % 2
+    return bool(number) if dtype == "bool" else float(number) if dtypes.is_float(dtype) else number
+
+
+def _guards(f: Function) -> int:
+    return sum(isinstance(stmt, If) for stmt in statements(f.body))

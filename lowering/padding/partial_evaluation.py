@@ -15,14 +15,13 @@ from bound import dtypes
 from bound.dtypes import Numeric as Numeric
 from bound.tensor import Tensor
 from bound.tir.build import dtype_of
-from bound.tir.opaque import IntFunction
-from bound.tir.value import DIV, NUMBER, REDUCE, Operand, Value, constant
+from bound.tir.value import DIV, NUMBER, REDUCE, IntFunction, Operand, Value, constant
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.ops import Op, wrap
 from lowering.codegen.emitter import Identifiers
-from lowering.codegen.python_operands import PythonSyntax
+from lowering.codegen.python import PythonSyntax
 from lowering.codegen.python_runtime import environment
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef

@@ -23,7 +23,7 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
-from lowering.layout.relocation import probed
+from lowering.layout.transform import probed
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Assume, Evaluate, Function, Seq, Store, flat, seq
 from lowering.nest.scope import proves

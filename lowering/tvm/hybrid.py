@@ -27,7 +27,7 @@ from bound.scripted import ScriptText
 from bound.tensor import Tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
-from bound.tir.calls import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
+from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
 from bound.tir.value import DIV
 from intset.errors import InputError
 from intset.expr import ops

@@ -10,7 +10,7 @@ from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
 from bound.te_schedule import *
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer
 from intset.expr import ops
 from intset.expr.node import Expr
 from intset.expr.range import Range

@@ -9,10 +9,8 @@ from typing import Any
 from bound import tir as values
 from bound.te import prod, sum
 from bound.tir import *
-from bound.tir.build import cast
-from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
+from bound.tir.build import Buffer, Vector, call_intrin, cast, clz, decl_buffer, lanes_of
 from bound.tir.reduce import max_of, min_of
-from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
 from lowering.nest.ir import LoopKind, Stmt, flat
 from lowering.tvm import ir_builder, stmt_functor

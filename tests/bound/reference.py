@@ -12,9 +12,9 @@ from typing import Any, Final
 from bound import dtypes
 from bound.arrays import ArrayEvaluator, Cells, Functions, wrap
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
-from bound.schedule.dataflow import post_order
+from bound.schedule.rewrites import post_order
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer, ExternCall
+from bound.tir.build import Buffer, ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import nodes

@@ -16,7 +16,7 @@ from tvm.tirx import expr as tirx
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.calls import FUNCTIONS, popcount, power
+from bound.tir.build import FUNCTIONS, popcount, power
 from bound.tir.machine import within
 from bound.tir.value import DIV, Operand, constant, parameter
 from intset.errors import InputError

@@ -1,4 +1,12 @@
-"""A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver."""
+"""A nest as a `PrimFunc` without blocks.
+
+Loops on threads as TVM launches them: they count from 0, and all loops on one thread run equally far.
+
+A shared tile that threads fetch together is a loop on `threadIdx.x` inside another one, over another range. TVM takes
+both for one launched thread and binds its index to the start of the range; division by the extent then fails.
+
+A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +19,20 @@ from tvm.tirx import stmt as tir
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.machine import TRAPPING, Trapping
-from bound.tir.opaque import IntFunction, TensorElement
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, Operand, Value
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntFunction, Operand, TensorElement, Value
 from bound.tir.walk import nodes
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import dag, ops
+from intset.expr.build import ceildiv
 from intset.expr.convert import Converter, operation_of
-from intset.expr.dag import substitute, without_assertions
-from intset.expr.node import Expr, Var
+from intset.expr.node import Expr, Var, const
 from intset.expr.printer import shown
+from intset.expr.range import Range
 from lowering.adapters.tvm.foreign import ForeignCall, restored
 from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
-from lowering.adapters.tvm.threads import with_launched_threads
-from lowering.nest.driver import Descent, Synthesis, synthesized
+from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -40,9 +47,56 @@ from lowering.nest.ir import (
     ShapeOf,
     Stmt,
     Store,
+    with_fields,
 )
+from lowering.nest.scope import proves
 from lowering.nest.undef import Undef, is_undef
-from lowering.nest.walk import range_ends, replaced
+from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, substitute
+
+_ON_THREADS = (LoopKind.THREAD, LoopKind.VTHREAD)
+
+
+def with_launched_threads(f: Function) -> Function:
+    """The function with loops on threads that count from 0.
+
+    A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
+    extent.
+    """
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={For: (_from_zero, _on_launched)}))
+
+
+def _from_zero(loop: For, here: Cursor) -> Stmt:
+    low, extent = range_ends(loop.range)
+    if loop.kind not in _ON_THREADS or low is const(0):
+        return loop
+    var = Var(loop.var.name)
+    ctx = here.ctx
+
+    def moved(stmt: Stmt) -> Stmt:
+        new = map_operands(stmt, lambda e: replaced(e, {loop.var: low + var}))
+        return new if new is stmt else map_operands(new, lambda e: ctx.simplify(e) if isinstance(e, Expr) else e)
+
+    return with_fields(loop, var=var, range=Range(0, extent), body=rebuilt(loop.body, moved))
+
+
+def _on_launched(loop: For, here: Cursor) -> Stmt:
+    _, extent = range_ends(loop.range)
+    launched = next((outer for outer in here.loops if outer.thread == loop.thread), None)
+    if loop.kind not in _ON_THREADS or launched is None:
+        return loop
+    _, threads = range_ends(launched.range)
+    if threads is extent or proves(here.scope, threads.eq(extent)):
+        return loop
+    if proves(here.scope, threads >= extent):
+        return with_fields(loop, range=Range(0, threads), body=If(loop.var < extent, loop.body))
+    outer, inner = Var(f"{loop.var.name}_outer"), Var(loop.var.name)
+    index = outer * threads + inner
+    body = substitute(loop.body, {loop.var: index})
+    within = body if proves(here.scope, (extent % threads).eq(0)) else If(index < extent, body)
+    return For(
+        outer, Range(0, ceildiv(extent, threads)), with_fields(loop, var=inner, range=Range(0, threads), body=within)
+    )
+
 
 TirTerm: TypeAlias = "Any"
 TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
@@ -104,7 +158,7 @@ class PrimFuncWriter:
         named: dict[str, TirTerm] = {tensor.name: self._buffers[tensor] for tensor in self.f.params}
         named |= {size.name: self._variables[size] for size in self.f.sizes}
         kept = [] if read is None or self.like is None else [named.get(read.names[p], p) for p in self.like.params]
-        told = {without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
+        told = {dag.without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
         added = [self._buffers[tensor] for tensor in self.f.params]
         added += [self._variables[v] for v in (*(s for s in self.f.sizes if s not in told), *self.f.scalars)]
         return [*kept, *(p for p in added if not any(p.same_as(q) for q in kept))]
@@ -113,9 +167,9 @@ class PrimFuncWriter:
         """The buffer of the former function that has the name, the type and the shape of a tensor."""
         named = {v.name: v for v in self.f.sizes}
         renamed = {v: named[v.name] for v in read.sizes.values() if v.name in named}
-        here = tuple(without_assertions(e) for e in tensor.extents)
+        here = tuple(dag.without_assertions(e) for e in tensor.extents)
         for buffer, old in read.tensors.items():
-            there = tuple(substitute(e, renamed) for e in old.extents)
+            there = tuple(dag.substitute(e, renamed) for e in old.extents)
             if (old.name, old.dtype, there) == (tensor.name, tensor.dtype, here):
                 return self._widened(buffer, tensor) if self._widens else buffer
         return None
@@ -146,7 +200,7 @@ class PrimFuncWriter:
         return tirx.decl_buffer(shape, tensor.dtype, name=tensor.name, scope=scope or "global", layout=None)
 
     def _extent(self, e: Expr) -> TirTerm:
-        e = without_assertions(e)
+        e = dag.without_assertions(e)
         return self._variables[e] if isinstance(e, Var) and e in self._variables else self._terms(e)
 
     # -- terms ------------------------------------------------------------------------------------------------------

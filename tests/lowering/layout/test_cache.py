@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lowering.layout.cache
 import lowering.layout.constraint
 import lowering.layout.index_map
 import lowering.layout.transform
