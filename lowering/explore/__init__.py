@@ -1,6 +1,6 @@
 """Explorations: a function measured at every configuration of a space, in one process, a pool or a cluster.
 
-`driver` hands out batches and writes their results; `engines` has the executors and what a worker runs; `dataset` is the
+`driver` hands out batches and writes their results; `engines` has executors and what a worker runs; `dataset` is the
 folder of Parquet files and its results; `measures` has the key that says whose results a folder has.
 """
 
