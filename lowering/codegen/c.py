@@ -34,44 +34,10 @@ from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from lowering.codegen.c_operands import (
-    THREADS,
-    ConstantTable,
-    CStorage,
-    CSyntax,
-    constant_tables,
-    flat_index,
-    flattened,
-)
+from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
-from lowering.codegen.emitter import (
-    Emission,
-    EmissionRules,
-    Emitter,
-    Identifiers,
-    as_stored,
-    comment,
-    compared,
-    indented,
-    opened,
-    straight_line,
-)
+from lowering.nest import ir
 from lowering.nest.driver import Cursor, inside
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-    checked_function,
-)
 from lowering.nest.text import end_of
 from lowering.nest.walk import (
     folded,
@@ -101,28 +67,28 @@ from lowering.storage import parallel_plan, with_fixed_storage
 _REDUCTIONS: Final = {ops.ADD: "+", ops.MUL: "*", ops.MIN: "min", ops.MAX: "max"}  # OpenMP's words
 
 
-def conditional_scalars(root: Stmt) -> frozenset[Tensor]:
+def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
     """The allocations of one element that a C compiler may believe to be read before they are stored.
 
     Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
     false condition guards the reads.
     """
-    allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)}
-    branches = (stmt for stmt in statements(root) if isinstance(stmt, If))
-    guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, Store)}
+    allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)}
+    branches = (stmt for stmt in statements(root) if isinstance(stmt, ir.If))
+    guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, ir.Store)}
     certain: set[Tensor] = set()
 
-    def surely_stored(stmt: Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
+    def surely_stored(stmt: ir.Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
         """The tensors that a statement stores to whenever it runs; storage allocated before such a store is certain."""
-        if isinstance(stmt, Store):
+        if isinstance(stmt, ir.Store):
             return frozenset((stmt.tensor,))
-        if isinstance(stmt, Seq):
+        if isinstance(stmt, ir.Seq):
             stored = frozenset[Tensor]().union(*inside)
-            certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, Allocate)))
+            certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, ir.Allocate)))
             return stored
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else frozenset()
-        if isinstance(stmt, If) and stmt.orelse is not None:
+        if isinstance(stmt, ir.If) and stmt.orelse is not None:
             return inside[0] & inside[1]
         return frozenset()
 
@@ -130,7 +96,7 @@ def conditional_scalars(root: Stmt) -> frozenset[Tensor]:
     return frozenset((guarded & allocated) | (allocated - certain))
 
 
-def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
+def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     """Whether iterations of a vectorized loop may run side by side.
 
     Guarantee: the loop holds stores alone, and no two iterations touch an element that one of them stores.
@@ -139,10 +105,10 @@ def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     ----------
     shapes: extents of tensors as they are stored.
     """
-    if loop.kind is not LoopKind.VECTORIZED or loop.carried:
+    if loop.kind is not ir.LoopKind.VECTORIZED or loop.carried:
         return False
-    inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
-    stores = [stmt for stmt in inside if isinstance(stmt, Store)]
+    inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
+    stores = [stmt for stmt in inside if isinstance(stmt, ir.Store)]
     if len(stores) < len(inside):
         return False
     forms = Normalizer({})
@@ -156,7 +122,7 @@ def is_simd(loop: For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     return True
 
 
-def _is_apart(loop: For, store: Linear, accesses: Sequence[Linear]) -> bool:
+def _is_apart(loop: ir.For, store: Linear, accesses: Sequence[Linear]) -> bool:
     """Prove a store independent of accesses in other iterations: each distance is a constant between multiples of the
     stride, or exceeds the loop's length."""
     stride = store.terms.get(loop.var, 0)
@@ -172,13 +138,13 @@ def _is_apart(loop: For, store: Linear, accesses: Sequence[Linear]) -> bool:
     )
 
 
-def reduction_of(loop: For) -> tuple[str, Tensor] | None:
+def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
     """The operator, as OpenMP spells it, and the tensor of a loop that only combines floats into one fixed element.
 
     Reordering its iterations changes rounding alone.
     """
     store = loop.body
-    if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or loop.carried or not isinstance(store, Store):
+    if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED) or loop.carried or not isinstance(store, ir.Store):
         return None
     value = store.value
     if not is_combining(store) or value.op not in _REDUCTIONS or any(constant_value(i) is None for i in store.indices):
@@ -188,7 +154,9 @@ def reduction_of(loop: For) -> tuple[str, Tensor] | None:
     return _REDUCTIONS[value.op], store.tensor
 
 
-def is_outlined(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Allocate], is_in_parallel: bool) -> bool:
+def is_outlined(
+    stmt: ir.Stmt, stored: Collection[Tensor], stack: Collection[ir.Allocate], is_in_parallel: bool
+) -> bool:
     """Whether a statement becomes a function: a nest over several arrays, one of them allocated or all of them seen
     from a parallel loop.
 
@@ -198,20 +166,20 @@ def is_outlined(stmt: Stmt, stored: Collection[Tensor], stack: Collection[Alloca
     stack: the allocations on the stack.
     is_in_parallel: whether an enclosing loop is parallel.
     """
-    if not isinstance(stmt, (For, If)):
+    if not isinstance(stmt, (ir.For, ir.If)):
         return False
     arrays = touched(stmt)
     if len(arrays) < 2 or not (is_in_parallel or any(t in stored for t in arrays)):
         return False
     inside = list(statements(stmt))
-    if any(isinstance(s, (Assert, Evaluate)) or (isinstance(s, Allocate) and s not in stack) for s in inside):
+    if any(isinstance(s, (ir.Assert, ir.Evaluate)) or (isinstance(s, ir.Allocate) and s not in stack) for s in inside):
         return False
-    return any(isinstance(s, For) and constant_value(range_ends(s.range)[1]) != 1 for s in inside)
+    return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inside)
 
 
 def outlined(
     label: str,
-    stmt: Stmt,
+    stmt: ir.Stmt,
     lines: list[str],
     name_of: Callable[[Any], str],
     addresses: Mapping[Tensor, str],
@@ -235,8 +203,8 @@ def outlined(
     scalars: tensors that are plain variables.
     undefined: identifier of the division flag; empty if the body never sets it.
     """
-    allocated = {s.tensor for s in statements(stmt) if isinstance(s, Allocate)}
-    written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, Store))
+    allocated = {s.tensor for s in statements(stmt) if isinstance(s, ir.Allocate)}
+    written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, ir.Store))
     outer = [t for t in touched(stmt) if t not in allocated]
     params: list[str] = []
     for tensor in outer:
@@ -253,7 +221,7 @@ def outlined(
     if undefined:
         params.append(f"int *restrict {undefined}")
         args.append(undefined)
-    rest = [f"({', '.join(params)}) {{", *indented(lines), "}"]
+    rest = [f"({', '.join(params)}) {{", *emitter.indented(lines), "}"]
     target = next((t.name for t in written if t not in allocated), "part")
     checksum = crc32("\n".join(rest).encode()) & 0xFFFFFF
     name = re.sub(r"\W", "_", f"{label}_{target}_{checksum:06x}", flags=re.ASCII)
@@ -268,7 +236,7 @@ class _Definition(NamedTuple):
     name: str
 
 
-class CNest(Emitter[Cursor]):
+class CNest(emitter.Emitter[Cursor]):
     """The body of a function in C.
 
     Attributes
@@ -282,12 +250,12 @@ class CNest(Emitter[Cursor]):
     outlined: definitions of outlined functions.
     """
 
-    syntax: CSyntax
+    syntax: c_operands.CSyntax
 
-    def __init__(self, f: Function, syntax: CSyntax, label: str) -> None:
+    def __init__(self, f: ir.Function, syntax: c_operands.CSyntax, label: str) -> None:
         self.f, self.syntax, self.label = f, syntax, label
         self.parallel, self.plan = parallel_plan(f)
-        self.storage = CStorage(self.plan, syntax)
+        self.storage = c_operands.CStorage(self.plan, syntax)
         self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.extents for t in f.params}
         self.heap: list[str] = []
         self.checks = 0
@@ -302,16 +270,16 @@ class CNest(Emitter[Cursor]):
         self._conditional = conditional_scalars(f.body)
 
     @property
-    def rules(self) -> EmissionRules[Cursor]:
+    def rules(self) -> emitter.EmissionRules[Cursor]:
         return {
-            Seq: self.sequence,
-            For: self.loop,
-            If: self.branch,
-            Store: self.store,
-            Allocate: self.allocate,
-            Let: self.let,
-            Assert: self.check,
-            Evaluate: self.call,
+            ir.Seq: self.sequence,
+            ir.For: self.loop,
+            ir.If: self.branch,
+            ir.Store: self.store,
+            ir.Allocate: self.allocate,
+            ir.Let: self.let,
+            ir.Assert: self.check,
+            ir.Evaluate: self.call,
         }
 
     def lines(self) -> list[str]:
@@ -327,22 +295,22 @@ class CNest(Emitter[Cursor]):
 
     def operands(self, cursor: Cursor, *operands: Operand) -> tuple[list[str], list[str]]:
         self.syntax.scope = cursor.scope
-        flat = [flattened(self._tabulated(e, cursor), self.shapes, cursor.scope) for e in operands]
+        flat = [c_operands.flattened(self._tabulated(e, cursor), self.shapes, cursor.scope) for e in operands]
         return super().operands(cursor, *flat)
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def block(self, stmt: Stmt, descent: Cursor) -> Emission[Cursor]:
+    def block(self, stmt: ir.Stmt, descent: Cursor) -> emitter.Emission[Cursor]:
         """The lines between two braces. The closing brace releases the names defined inside."""
         begun = self.syntax.names.begin()
         lines: list[str] = yield _sequence(stmt), descent
         self.syntax.names.end(begun)
         return lines
 
-    def sequence(self, seq: Seq, cursor: Cursor) -> Emission[Cursor]:
+    def sequence(self, seq: ir.Seq, cursor: Cursor) -> emitter.Emission[Cursor]:
         """The statements of a sequence; the body of the function takes its arena behind the leading assertions."""
         is_body, stmts = not cursor.path, seq.stmts
-        first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (Assert, Let))), len(stmts))
+        first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (ir.Assert, ir.Let))), len(stmts))
         live = len(self.heap)
         lines: list[str] = []
         definitions: list[_Definition] = []
@@ -350,7 +318,7 @@ class CNest(Emitter[Cursor]):
         for k, (stmt, here) in enumerate(inside(seq, cursor)):
             if is_body and k == first:
                 lines += self._arena(here)
-            if isinstance(stmt, Allocate) and stmt in arena.values():
+            if isinstance(stmt, ir.Allocate) and stmt in arena.values():
                 self._declare_shape(stmt)
                 continue
             if self._is_outlined(stmt, here):
@@ -359,11 +327,11 @@ class CNest(Emitter[Cursor]):
             if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
                 self.syntax.scalars.add(stmt.tensor)
             inner = yield stmt, here
-            if isinstance(stmt, Let) and inner:
+            if isinstance(stmt, ir.Let) and inner:
                 definitions.append(_Definition(len(lines), len(lines) + len(inner), self._name(stmt.var)))
             used = dict.fromkeys(arena[t] for t in touched(stmt) if t in arena) if arena else {}
             pointers = [text for a in used if (text := self.storage.pointer(a)) is not None]
-            lines += ["{", *indented([*pointers, *inner]), "}"] if pointers else _declared(lines, inner)
+            lines += ["{", *emitter.indented([*pointers, *inner]), "}"] if pointers else _declared(lines, inner)
         if is_body and first == len(stmts):
             lines += self._arena(cursor)
         lines = _without_unused(lines, definitions)
@@ -384,37 +352,37 @@ class CNest(Emitter[Cursor]):
     def _left(self, code: int) -> list[str]:
         """Free the heap and return a code, in braces if that takes several lines."""
         lines = [*self._frees(0), f"return {code};"]
-        return lines if len(lines) == 1 else ["{", *indented(lines), "}"]
+        return lines if len(lines) == 1 else ["{", *emitter.indented(lines), "}"]
 
     def _unless(self, cond: str, code: int) -> list[str]:
         """Return a code if a C condition is true."""
         first, *rest = self._left(code)
         return [f"if ({cond}) {first}", *rest]
 
-    def _shared_storage(self, stmts: Sequence[Stmt]) -> dict[Tensor, Allocate]:
+    def _shared_storage(self, stmts: Sequence[ir.Stmt]) -> dict[Tensor, ir.Allocate]:
         """Allocations with shared bytes, whose pointers are declared around single statements.
 
         Invariant: no two pointers to the same bytes are in scope together, as `restrict` requires.
         """
-        shared = {s.tensor: s for s in stmts if isinstance(s, Allocate) and self.storage.is_shared(s)}
+        shared = {s.tensor: s for s in stmts if isinstance(s, ir.Allocate) and self.storage.is_shared(s)}
         if shared:
             for stmt in stmts:
-                if isinstance(stmt, (Let, Assert)):
+                if isinstance(stmt, (ir.Let, ir.Assert)):
                     for tensor in touched(stmt):
                         shared.pop(tensor, None)
         return shared
 
-    def _is_outlined(self, stmt: Stmt, cursor: Cursor) -> bool:
+    def _is_outlined(self, stmt: ir.Stmt, cursor: Cursor) -> bool:
         """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
         and so are stores to outer scalar variables."""
         scalars = self.syntax.scalars
         if self._is_outlining or any(
-            s in self.parallel or (isinstance(s, Store) and s.tensor in scalars) for s in statements(stmt)
+            s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)
         ):
             return False
         return is_outlined(stmt, self._stored, self.plan.stack, any(loop in self.parallel for loop in cursor.loops))
 
-    def _outlined(self, stmt: Stmt, cursor: Cursor, arena: Mapping[Tensor, Allocate]) -> Emission[Cursor]:
+    def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
         """The call of a function that executes a statement."""
         tables, table_of = self.tables, self._table_of
         self.tables, self._table_of, self._is_outlining = [], {}, True
@@ -441,12 +409,12 @@ class CNest(Emitter[Cursor]):
 
     # -- loops --------------------------------------------------------------------------------------------------
 
-    def loop(self, loop: For, cursor: Cursor) -> Emission[Cursor]:
+    def loop(self, loop: ir.For, cursor: Cursor) -> emitter.Emission[Cursor]:
         names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
         is_parallel = loop in self.parallel
         if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
-            return ["{", *indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
+            return ["{", *emitter.indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
@@ -454,35 +422,38 @@ class CNest(Emitter[Cursor]):
             node.op is ops.SELECT and isinstance(node, Expr) for node in walk.nodes(end)
         ):  # else compilers do not see the number of iterations
             stop, text = names.local("end"), stop
-            lines.append(f"const {index} {stop} = {opened(text)};")
+            lines.append(f"const {index} {stop} = {emitter.opened(text)};")
         carried = [names.local(c.var.name, c.var) for c in loop.carried]  # declared around the loop
         begun = names.begin()
         var = names.local(loop.var.name, loop.var)
         for name, first, text in zip(carried, firsts, initial, strict=True):
             is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
-            lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else opened(text)};")
+            lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else emitter.opened(text)};")
         own = self.storage.thread_head(loop)
         body = yield _sequence(loop.body), cursor.inside(loop)  # its names are taken until `following` is computed
         if carried:
             more, following = self.operands(cursor, *(c.following for c in loop.carried))
             fresh = [names.local("next") for _ in carried]
-            update = [*more, *(f"const {index} {t} = {opened(x)};" for t, x in zip(fresh, following, strict=True))]
+            update = [
+                *more,
+                *(f"const {index} {t} = {emitter.opened(x)};" for t, x in zip(fresh, following, strict=True)),
+            ]
             update += [f"{name} = {t};" for name, t in zip(carried, fresh, strict=True)]
             is_safe = all(c.after_last for c in loop.carried)
-            body += update if is_safe else self.syntax.branch(f"{var} + 1 < {compared(stop)}", update, [])
-        head = f"for ({index} {var} = {opened(start)}; {var} < {compared(stop)}; ++{var}) {{"
-        nest = [head, *indented(body), "}"]
+            body += update if is_safe else self.syntax.branch(f"{var} + 1 < {emitter.compared(stop)}", update, [])
+        head = f"for ({index} {var} = {emitter.opened(start)}; {var} < {emitter.compared(stop)}; ++{var}) {{"
+        nest = [head, *emitter.indented(body), "}"]
         if not is_parallel:
             nest = [*self._loop_remark(loop, body), *nest]
         elif own:
-            nest = [_pragma("parallel"), "{", *indented([*own, _pragma("for"), *nest]), "}"]
+            nest = [_pragma("parallel"), "{", *emitter.indented([*own, _pragma("for"), *nest]), "}"]
         else:
             nest = [_pragma("parallel for"), *nest]
         names.end(begun)
         lines += nest
-        return ["{", *indented(lines), "}"] if carried else lines
+        return ["{", *emitter.indented(lines), "}"] if carried else lines
 
-    def _loop_remark(self, loop: For, body: Sequence[str]) -> list[str]:
+    def _loop_remark(self, loop: ir.For, body: Sequence[str]) -> list[str]:
         """The pragma of a loop whose iterations may run side by side; for other loops, a comment with their kind."""
         if not self._is_noting(body):
             if is_simd(loop, self.shapes):
@@ -491,15 +462,15 @@ class CNest(Emitter[Cursor]):
             combined = combined if combined is not None and combined[1].dtype not in dtypes.NARROW else None
             if combined is not None and combined[1] in self.syntax.scalars:
                 return [_pragma(f"simd reduction({combined[0]}:{self._name(combined[1])})")]
-        kind = loop.thread or ("" if loop.kind is LoopKind.SERIAL else str(loop.kind))
-        return [comment(kind)] if kind else []
+        kind = loop.thread or ("" if loop.kind is ir.LoopKind.SERIAL else str(loop.kind))
+        return [emitter.comment(kind)] if kind else []
 
     # -- simple statements --------------------------------------------------------------------------------------
 
-    def call(self, stmt: Evaluate, cursor: Cursor) -> list[str]:
+    def call(self, stmt: ir.Evaluate, cursor: Cursor) -> list[str]:
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
 
-    def let(self, stmt: Let, cursor: Cursor) -> list[str]:
+    def let(self, stmt: ir.Let, cursor: Cursor) -> list[str]:
         if stmt.var not in self._needed:  # a compiler would warn
             return []
         before, (value,) = self.operands(cursor, stmt.value)
@@ -507,38 +478,38 @@ class CNest(Emitter[Cursor]):
         name = self.syntax.names.local(label, stmt.var)
         self._types[stmt.var] = self._let_type(stmt)
         self.syntax.spans.name(stmt.var, stmt.value)
-        return [*before, f"const {self._types[stmt.var]} {name} = {opened(value)};"]
+        return [*before, f"const {self._types[stmt.var]} {name} = {emitter.opened(value)};"]
 
-    def _let_type(self, stmt: Let) -> str:
+    def _let_type(self, stmt: ir.Let) -> str:
         if isinstance(stmt.value, Expr):
             is_index = opaque_terms(stmt.value) and not self.syntax.spans.is_wide(stmt.value)
             return "int64_t" if is_index else self.syntax.type_of(stmt.value)
         return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
 
-    def store(self, stmt: Store, cursor: Cursor) -> list[str]:
+    def store(self, stmt: ir.Store, cursor: Cursor) -> list[str]:
         tensor = stmt.tensor
-        index = flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
+        index = c_operands.flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
         is_narrow = tensor.dtype in dtypes.NARROW
         updated = None if is_narrow else update_of(stmt)
-        operator, operand = updated or ("", as_stored(stmt.value, tensor.dtype))
+        operator, operand = updated or ("", emitter.as_stored(stmt.value, tensor.dtype))
         before, (value, where) = self.operands(cursor, operand, index)
         if isinstance(stmt.value, Expr) and constant_value(stmt.value) is None:
             value = f"({c_type(tensor.dtype, tensor.name)}){value}"
         if is_narrow:
             value = self.syntax.stored(value, tensor.dtype)
-        return [*before, f"{self.syntax.element(tensor, where)} {operator}= {opened(value)};"]
+        return [*before, f"{self.syntax.element(tensor, where)} {operator}= {emitter.opened(value)};"]
 
-    def check(self, stmt: Assert, cursor: Cursor) -> list[str]:
-        if any(node.op is ops.LOAD and isinstance(node.data, ShapeOf) for node in postorder((stmt.cond,))):
-            return [comment(f"the caller sees to it that {stmt.message}")]
+    def check(self, stmt: ir.Assert, cursor: Cursor) -> list[str]:
+        if any(node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf) for node in postorder((stmt.cond,))):
+            return [emitter.comment(f"the caller sees to it that {stmt.message}")]
         before, (cond,) = self.operands(cursor, stmt.cond)
         self.checks += 1
         self.messages.append(stmt.message)
-        return [*before, *self._unless(f"!({opened(cond)})", self.checks)]
+        return [*before, *self._unless(f"!({emitter.opened(cond)})", self.checks)]
 
     # -- storage ------------------------------------------------------------------------------------------------
 
-    def _declare_shape(self, stmt: Allocate) -> tuple[Expr, ...]:
+    def _declare_shape(self, stmt: ir.Allocate) -> tuple[Expr, ...]:
         tensor = stmt.tensor
         self.syntax.names.local(tensor.name, tensor)
         for r in stmt.ranges:
@@ -549,7 +520,7 @@ class CNest(Emitter[Cursor]):
             self._stored.add(tensor)
         return extents
 
-    def allocate(self, stmt: Allocate, cursor: Cursor) -> list[str]:
+    def allocate(self, stmt: ir.Allocate, cursor: Cursor) -> list[str]:
         tensor = stmt.tensor
         extents = self._declare_shape(stmt)
         pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
@@ -574,7 +545,7 @@ class CNest(Emitter[Cursor]):
         """The operand with selections between constants as elements of tables."""
         if not isinstance(operand, Value):
             return operand
-        tables = constant_tables(operand, cursor.loops) if operand.dtype not in dtypes.NARROW else {}
+        tables = c_operands.constant_tables(operand, cursor.loops) if operand.dtype not in dtypes.NARROW else {}
         if not tables:
             return operand
         new: Operand = walk.rewrite(
@@ -582,7 +553,7 @@ class CNest(Emitter[Cursor]):
         )
         return new
 
-    def _table(self, table: ConstantTable) -> Tensor:
+    def _table(self, table: c_operands.ConstantTable) -> Tensor:
         key = (table.values, table.dtype)
         if key not in self._table_of:
             tensor = self._table_of[key] = placeholder((len(table.values),), table.dtype, name="table")
@@ -593,8 +564,8 @@ class CNest(Emitter[Cursor]):
         return self._table_of[key]
 
 
-def _sequence(stmt: Stmt) -> Seq:
-    return stmt if isinstance(stmt, Seq) else Seq((stmt,))
+def _sequence(stmt: ir.Stmt) -> ir.Seq:
+    return stmt if isinstance(stmt, ir.Seq) else ir.Seq((stmt,))
 
 
 def _declared(lines: list[str], following: list[str]) -> list[str]:
@@ -618,11 +589,11 @@ def _without_unused(lines: list[str], definitions: Sequence[_Definition]) -> lis
     return used
 
 
-def _uses_its_variable(loop: For) -> bool:
+def _uses_its_variable(loop: ir.For) -> bool:
     return loop.var in free_variables(loop.body)
 
 
-def divides_by_0(f: Function) -> str:
+def divides_by_0(f: ir.Function) -> str:
     """The message of the code that a function returns after a division by 0."""
     return f"{f.name} divides an integer by 0"
 
@@ -664,7 +635,7 @@ class CFile:
     messages: tuple[str, ...]
 
 
-def to_c(f: Function, width: Width | None = None) -> str:
+def to_c(f: ir.Function, width: Width | None = None) -> str:
     """The function as C99: one function of pointers to row-major arrays, then sizes and scalars.
 
     Result codes: 0 for success, k for a violated assertion number k, the number after the last assertion for an integer
@@ -685,13 +656,13 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a host function, or C99 lacks an element type.
     """
-    checked_function(f, "to_c")
+    ir.checked_function(f, "to_c")
     if width is not None:
         of_kind(Width, width, "width", "what narrow gave")
     return c_file(f, width).text
 
 
-def c_file(f: Function, width: Width | None = None) -> CFile:
+def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = f.with_body(with_own_storage(without_assumptions(f.body), f.params))
     f = inline_values(drop_dead(f))  # compilers warn of unused values
@@ -699,36 +670,36 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f)
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
-    name = Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
+    name = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
     body = _CBody(f, chosen.bits, name)
     bodies = [_CBody(small, 32, f"{name}_32"), body] if fitting else [body]
     inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
     dispatch = body.dispatch(inner, fitting) if fitting else []  # before helpers are listed: it may add some
     helpers = dict.fromkeys(text for each in bodies for text in each.syntax.helpers.values())
     externs = dict.fromkeys(text for each in bodies for text in each.syntax.externs.values())
-    allocates = any(isinstance(stmt, Allocate) for stmt in statements(f.body))
+    allocates = any(isinstance(stmt, ir.Allocate) for stmt in statements(f.body))
     has_pragmas = any("#pragma omp" in line for each in bodies for line in (*each.nest.outlined, *each.lines))
     definitions = [*externs, *(line for text in helpers for line in defined_once(function_name(text), [text]))]
     head = f"int {name}({body.parameters})"
     lines = [
-        *comment(*_remark(body, chosen, fitting, has_pragmas)).split("\n"),
+        *emitter.comment(*_remark(body, chosen, fitting, has_pragmas)).split("\n"),
         *(QUIET if has_pragmas else ()),
         *(UNFOLLOWED if allocates else ()),
         *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
-        *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
+        *(c_operands.THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
         "",
         *([*definitions, ""] if definitions else ()),
         *(f"{head};", ""),
         *(line for each in bodies for line in each.nest.outlined),
     ]
     if fitting:
-        lines += [f"static int {inner}({bodies[0].parameters}) {{", *indented(bodies[0].lines), "}", ""]
-    lines += [f"{head} {{", *indented([*dispatch, *body.lines]), "}"]
+        lines += [f"static int {inner}({bodies[0].parameters}) {{", *emitter.indented(bodies[0].lines), "}", ""]
+    lines += [f"{head} {{", *emitter.indented([*dispatch, *body.lines]), "}"]
     messages = max((each.nest.messages for each in bodies), key=len)
     return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(messages))
 
 
-def _prepared(f: Function, bits: int) -> Function:
+def _prepared(f: ir.Function, bits: int) -> ir.Function:
     """The nest with loops unrolled, split and unswitched, as far as that needs no wider integers."""
     f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
     split = f
@@ -741,7 +712,7 @@ def _prepared(f: Function, bits: int) -> Function:
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 
-def _is_representable(f: Function) -> bool:
+def _is_representable(f: ir.Function) -> bool:
     """Whether every integer constant fits in 64 bits: loops split by a sign, `x >> 63`, divide by 2**63."""
     nodes = postorder([e for stmt in statements(f.body) for e in operands(stmt)])
     return all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
@@ -750,10 +721,10 @@ def _is_representable(f: Function) -> bool:
 class _CBody:
     """The parameters and the statements of a function at one width of indices."""
 
-    def __init__(self, f: Function, bits: int, label: str) -> None:
+    def __init__(self, f: ir.Function, bits: int, label: str) -> None:
         self.f = f
-        names = Identifiers((*KEYWORDS, *_called(f)))
-        self.syntax = CSyntax(names, bits, f.name)
+        names = emitter.Identifiers((*KEYWORDS, *_called(f)))
+        self.syntax = c_operands.CSyntax(names, bits, f.name)
         parameters = []
         for tensor in f.params:
             const = "" if tensor in f.outputs else "const "
@@ -772,14 +743,14 @@ class _CBody:
 
     def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
         """The lines that call the function of 32 bits for sizes that pass its test."""
-        before, (test,) = straight_line(self.syntax, [all_of(*fitting)])
+        before, (test,) = emitter.straight_line(self.syntax, [all_of(*fitting)])
         f, leaf = self.f, self.syntax.leaf
         args = [self.syntax.names.of(t, t.name) for t in f.params]
         args += [f"(int32_t){leaf(v)}" for v in f.sizes] + [str(leaf(p)) for p in f.scalars]
-        return [*before, f"if ({opened(test)}) return {inner}({', '.join(args)});"]
+        return [*before, f"if ({emitter.opened(test)}) return {inner}({', '.join(args)});"]
 
 
-def _called(f: Function) -> frozenset[str]:
+def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
@@ -819,7 +790,7 @@ static double next(void) {  /* the same numbers on every machine (Knuth's consta
 """
 
 
-def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
+def program_text(f: ir.Function, sizes: Mapping[str, int] | None = None) -> str:
     """A C program that fills the inputs, calls the function, and prints seconds a call and a checksum.
 
     The program takes the sizes as arguments, in the order of the function's; their defaults are those in `sizes`, else
@@ -832,9 +803,9 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     if f.scalars:
         raise InputError(f"{f.name} has the parameter {f.scalars[0].data[0]}: a program cannot know its value")
     file = c_file(f)
-    names = Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
+    names = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
     draw = names.fresh("next")
-    syntax = CSyntax(names, 64, f.name)
+    syntax = c_operands.CSyntax(names, 64, f.name)
     lines: list[str] = []
     for k, var in enumerate(f.sizes):
         value = (sizes or {}).get(var.name, SIZE)
@@ -862,16 +833,16 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
             lines.append(f"for (size_t i = 0; i < {count}; ++i) sum += (double){array}[i] * (double)(i % 7 + 1);")
     lines.append('printf("%.9f seconds a call, checksum %.9g, returned %d\\n", seconds, sum, ' + f"{code});")
     lines += [f"free({array});" for array in arrays]
-    body = "\n".join(indented((*lines, f"return {code};")))
+    body = "\n".join(emitter.indented((*lines, f"return {code};")))
     includes = "#include <stdio.h>\n#include <time.h>\n"
     fill = _FILL.replace("next", draw)
     return f"{file.text}\n{includes}\n{fill}\nint main(int argc, char **argv) {{\n{body}\n}}\n"
 
 
-def _count(tensor: Tensor, syntax: CSyntax, lines: list[str]) -> str:
+def _count(tensor: Tensor, syntax: c_operands.CSyntax, lines: list[str]) -> str:
     """The name of the number of elements of a parameter; its definition is appended to `lines`."""
-    before, texts = straight_line(syntax, tensor.extents)
-    factors = [f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)" for text in texts]
+    before, texts = emitter.straight_line(syntax, tensor.extents)
+    factors = [f"(size_t)({emitter.compared(text)} > 0 ? {emitter.compared(text)} : 0)" for text in texts]
     name = syntax.names.fresh(f"{tensor.name}_elements")
     lines += [*before, f"const size_t {name} = {' * '.join(factors) or '1'};"]
     return name

@@ -40,32 +40,7 @@ from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
-from lowering.codegen.c_words import (
-    LANGUAGE,
-    MACROS,
-    PREDICATES,
-    SIZE_HELPERS,
-    TYPES,
-    c_type,
-    float_constant,
-    function_name,
-    helper_text,
-    integer_constant,
-    library_function,
-    storage_type,
-    whole_text,
-)
-from lowering.codegen.emitter import (
-    INT64,
-    Identifiers,
-    WordSpans,
-    compared,
-    indented,
-    infix,
-    is_plain_shift,
-    opened,
-    straight_line,
-)
+from lowering.codegen import c_words, emitter
 from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
@@ -111,12 +86,12 @@ class CSyntax:
     undefined: identifier of the flag set by divisions by 0; empty until the first unproved divisor.
     """
 
-    def __init__(self, names: Identifiers, bits: int, where: str) -> None:
+    def __init__(self, names: emitter.Identifiers, bits: int, where: str) -> None:
         self.names, self.bits, self.where = names, bits, where
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
         self.scalars: set[Tensor] = set()
-        self.spans = WordSpans(bits)
+        self.spans = emitter.WordSpans(bits)
         self.scope: Scope | None = None
         self.undefined = ""
 
@@ -128,15 +103,15 @@ class CSyntax:
 
     def leaf(self, node: Any) -> str | None:
         if node.op is ops.CONST:
-            return integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
+            return c_words.integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
         if node.op is ops.BOOL or (node.op is NUMBER and node.dtype == "bool"):
             return "true" if node.data else "false"
         if node.op is NUMBER:
-            c_type(node.dtype, f"a constant in {self.where}")
-            return float_constant(node.data, node.dtype)
+            c_words.c_type(node.dtype, f"a constant in {self.where}")
+            return c_words.float_constant(node.data, node.dtype)
         if is_undef(node):
             dtype = "int32" if node.op is ops.LOAD else node.dtype
-            return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
+            return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else c_words.float_constant(0.0, dtype)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
         if node.op is PARAM:
@@ -146,7 +121,7 @@ class CSyntax:
     def element(self, tensor: Tensor, index: str) -> str:
         """The text of an element, by its flat index."""
         name = self.names.of(tensor, tensor.name)
-        return name if tensor in self.scalars else f"{name}[{opened(index)}]"
+        return name if tensor in self.scalars else f"{name}[{emitter.opened(index)}]"
 
     def operation(self, node: Any, args: list[str]) -> str:
         special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
@@ -163,11 +138,11 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if node.op in _PREFIX:
             return f"({_PREFIX[node.op]}{args[0]})"
-        return infix(args[0], _INFIX[node.op], args[1])
+        return emitter.infix(args[0], _INFIX[node.op], args[1])
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.local("t")
-        return name, [f"const {self.type_of(node)} {name} = {opened(text)};"]
+        return name, [f"const {self.type_of(node)} {name} = {emitter.opened(text)};"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         if isinstance(node, Expr):
@@ -176,11 +151,11 @@ class CSyntax:
         return name, [f"{self.type_of(node)} {name};"]
 
     def assign(self, name: str, text: str) -> str:
-        return f"{name} = {opened(text)};"
+        return f"{name} = {emitter.opened(text)};"
 
     def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
-        lines = [f"if ({opened(cond)}) {{", *indented(then)]
-        return [*lines, "} else {", *indented(orelse), "}"] if orelse else [*lines, "}"]
+        lines = [f"if ({emitter.opened(cond)}) {{", *emitter.indented(then)]
+        return [*lines, "} else {", *emitter.indented(orelse), "}"] if orelse else [*lines, "}"]
 
     def negated(self, text: str) -> str:
         return f"!{text}"
@@ -193,7 +168,9 @@ class CSyntax:
             return "bool"
         if isinstance(node, Value):
             return (
-                _word_type(node.dtype) if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
+                _word_type(node.dtype)
+                if dtypes.is_int(node.dtype)
+                else c_words.c_type(node.dtype, f"a value in {self.where}")
             )
         return f"{self.spans.word(node)}_t" if self.spans.is_wide(node) else self.index
 
@@ -216,9 +193,13 @@ class CSyntax:
             return args[0]
         if op is ops.CAST:
             dtype = dtypes.int_named(*node.data)
-            if dtype not in TYPES:
+            if dtype not in c_words.TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
-            return f"({TYPES[dtype]}){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({TYPES[dtype]}){args[0]}"
+            return (
+                f"({c_words.TYPES[dtype]}){args[0]}"
+                if dtypes.bits(dtype) == 64
+                else f"(int64_t)({c_words.TYPES[dtype]}){args[0]}"
+            )
         if self.spans.is_wide(node):
             word = self.spans.word_of_operands(node)
             if word == "int128":
@@ -240,7 +221,7 @@ class CSyntax:
             return self._call("sub", "int64", ["0", *args])
         if op in _WRAPPED_LEAST and self._may_overflow(node):
             return self._call(_WRAPPED_LEAST[op], "int64", args)
-        if op in _FAR_SHIFTS and not is_plain_shift(node, width):
+        if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, width):
             return self._call(_FAR_SHIFTS[op], f"int{width}", args)
         return self._call(_HELPERS[op], f"int{width}", args) if op in _HELPERS else None
 
@@ -253,13 +234,13 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op is ops.ABS:
             return args[0]
-        if op in _FAR_SHIFTS and not is_plain_shift(node, 64):
+        if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, 64):
             return self._call(f"u{_FAR_SHIFTS[op]}", "uint64", [args[0], self._amount(node.args[1], args[1])])
         if op in _UNSIGNED_CALLS:
             return self._call(_UNSIGNED_CALLS[op], "uint64", args)
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
-        return infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
+        return emitter.infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
 
     def _amount(self, node: Expr, text: str) -> str:
         """The text of a shift amount, checked unless proved nonnegative."""
@@ -289,7 +270,7 @@ class CSyntax:
     def _may_overflow(self, node: Expr) -> bool:
         """Whether a node may negate the least number of 64 bits, or divide it by -1."""
         spans = [self.spans.of(arg) for arg in node.args]
-        return spans[0][0] <= INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
+        return spans[0][0] <= emitter.INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
     def _loaded(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)
@@ -313,13 +294,13 @@ class CSyntax:
             element = self.element(node.data, args[0])
             return self._call("load", dtype, [element]) if dtype in dtypes.NARROW else element
         if op is CONVERT:
-            target = c_type(dtype, f"a value in {self.where}")
+            target = c_words.c_type(dtype, f"a value in {self.where}")
             if dtype in dtypes.NARROW:
                 return self._call("round", dtype, [self._unrounded(node.args[0], args[0])])
             if not dtypes.is_int(dtype):
                 return f"({target}){args[0]}"
-            definition = self.helpers["whole", dtype] = whole_text(dtype)
-            return f"{function_name(definition)}({opened(args[0])}, {self.flag})"
+            definition = self.helpers["whole", dtype] = c_words.whole_text(dtype)
+            return f"{c_words.function_name(definition)}({emitter.opened(args[0])}, {self.flag})"
         if op is CALL:
             return self._function(node, args)
         if op in _OF_CONSTANT and node.args[1].op is NUMBER and node.args[1].data == node.args[1].data:
@@ -330,8 +311,8 @@ class CSyntax:
         if op is ops.TRUNCDIV:
             return f"trunc{f}({self._rounded(f'{self._exact(args[0], dtype)} / {args[1]}', dtype)})"
         if op in INFIX and dtype in dtypes.NARROW:
-            return self._rounded(infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)
-        return f"{_LIBRARY[op]}{f}({', '.join(map(opened, args))})" if op in _LIBRARY else None
+            return self._rounded(emitter.infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)
+        return f"{_LIBRARY[op]}{f}({', '.join(map(emitter.opened, args))})" if op in _LIBRARY else None
 
     @staticmethod
     def _exact(text: str, dtype: str) -> str:
@@ -351,22 +332,22 @@ class CSyntax:
 
     def _function(self, node: Value, args: list[str]) -> str:
         name, dtype = node.data, node.dtype
-        inner = ", ".join(map(opened, args))
-        if name in PREDICATES:
-            return f"({PREDICATES[name]}({inner}) != 0)"
+        inner = ", ".join(map(emitter.opened, args))
+        if name in c_words.PREDICATES:
+            return f"({c_words.PREDICATES[name]}({inner}) != 0)"
         if name == "popcount":
             width = dtypes.bits(dtype)
             number = f"(int64_t){args[0]}"
-            mask = f" & {integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
+            mask = f" & {c_words.integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
             return self._call("popcount", "int64", [f"{number}{mask}"])
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
             args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
-            call = self._call(f"checked_{name}", word, [*args, integer_constant(limit, 64), self.flag])
-            return f"({_word_type(dtype)})({c_type(dtype, name)}){call}"
+            call = self._call(f"checked_{name}", word, [*args, c_words.integer_constant(limit, 64), self.flag])
+            return f"({_word_type(dtype)})({c_words.c_type(dtype, name)}){call}"
         if dtypes.is_float(dtype):
-            c_type(dtype, f"{name} in {self.where}")
+            c_words.c_type(dtype, f"{name} in {self.where}")
             if dtype in dtypes.NARROW:
                 return self._narrow_function(node, args)
             f = "f" if dtype == "float32" else ""
@@ -377,8 +358,8 @@ class CSyntax:
             if name == "exp10":
                 return f"pow{f}(10, {inner})"
             if name == "ldexp":
-                return f"({args[0]} * exp2{f}({opened(args[1])}))"
-            library = library_function(name, dtype)
+                return f"({args[0]} * exp2{f}({emitter.opened(args[1])}))"
+            library = c_words.library_function(name, dtype)
             if library is not None:
                 return f"{library}({inner})"
         return self._extern(node, inner)
@@ -386,7 +367,7 @@ class CSyntax:
     def _narrow_function(self, node: Value, args: list[str]) -> str:
         """A function of narrow floats: that of doubles, each step rounded."""
         name, dtype = node.data, node.dtype
-        first = opened(args[0])
+        first = emitter.opened(args[0])
         if name == "sigmoid":
             grown = self._rounded(f"1 + (double){self._rounded(f'exp(-{args[0]})', dtype)}", dtype)
             return self._rounded(f"1 / (double){grown}", dtype)
@@ -395,29 +376,31 @@ class CSyntax:
         if name == "exp10":
             return self._rounded(f"pow(10, {first})", dtype)
         if name == "ldexp":
-            return self._rounded(f"(double){args[0]} * {self._rounded(f'exp2({opened(args[1])})', dtype)}", dtype)
+            return self._rounded(
+                f"(double){args[0]} * {self._rounded(f'exp2({emitter.opened(args[1])})', dtype)}", dtype
+            )
         if name == "nextafter":
             for helper in ("load", "store"):
                 self._call(helper, dtype, [])
             return self._call("next", dtype, args)
-        library = library_function(name, "float64")
+        library = c_words.library_function(name, "float64")
         if library is None:
             raise InputError(f"{self.where} calls {name} of {dtype}, which C does not have")
-        return self._rounded(f"{library}({', '.join(map(opened, args))})", dtype)
+        return self._rounded(f"{library}({', '.join(map(emitter.opened, args))})", dtype)
 
     def _extern(self, node: Value, inner: str) -> str:
         is_name = re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is not None
-        if not is_name or node.data in (*LANGUAGE, *MACROS, "main"):
+        if not is_name or node.data in (*c_words.LANGUAGE, *c_words.MACROS, "main"):
             raise InputError(f"{self.where} calls {node.data}, which is no name in C")
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"
         is_narrow = dtypes.is_int(node.dtype) and dtypes.bits(node.dtype) < 64
-        cast = f"(int64_t)({c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
+        cast = f"(int64_t)({c_words.c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
         return f"{cast}{node.data}({inner})"
 
     def _call(self, helper: str, dtype: str, args: list[str]) -> str:
-        definition = self.helpers[helper, dtype] = helper_text(helper, dtype)
-        return f"{function_name(definition)}({', '.join(map(opened, args))})"
+        definition = self.helpers[helper, dtype] = c_words.helper_text(helper, dtype)
+        return f"{c_words.function_name(definition)}({', '.join(map(emitter.opened, args))})"
 
 
 def _word_type(dtype: str) -> str:
@@ -636,7 +619,9 @@ class CStorage:
             return None
         tensor: Tensor = stmt.tensor
         name = self.syntax.names.of(tensor, tensor.name)
-        return f"{storage_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
+        return (
+            f"{c_words.storage_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
+        )
 
     def address(self, stmt: Allocate) -> str | None:
         """The address of an allocation in an arena; `None` if it lies elsewhere."""
@@ -645,7 +630,7 @@ class CStorage:
             return None
         offset = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
         base = self._bases[arena]
-        ctype = storage_type(stmt.tensor.dtype, stmt.tensor.name)
+        ctype = c_words.storage_type(stmt.tensor.dtype, stmt.tensor.name)
         return f"({ctype} *){base if offset == '0' else f'({base} + {offset})'}"
 
     def _arena(self, stmt: Allocate) -> Arena | None:
@@ -669,7 +654,7 @@ class CStorage:
         return lines, end
 
     def _bytes(self, size: Size) -> tuple[list[str], str]:
-        lines, texts = straight_line(self.syntax, size.extents)
+        lines, texts = emitter.straight_line(self.syntax, size.extents)
         return lines, self.size(str(size.width), size.extents, texts)
 
     def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
@@ -686,7 +671,7 @@ class CStorage:
         return whole
 
     def _call(self, helper: str, *args: str) -> str:
-        self.syntax.helpers[helper, "size"] = SIZE_HELPERS[helper]
+        self.syntax.helpers[helper, "size"] = c_words.SIZE_HELPERS[helper]
         return f"{helper}({', '.join(args)})"
 
 
@@ -695,4 +680,4 @@ def count(extent: Expr, text: str) -> str:
     number = constant_value(extent)
     if number is not None:
         return str(max(0, number))
-    return f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)"
+    return f"(size_t)({emitter.compared(text)} > 0 ? {emitter.compared(text)} : 0)"

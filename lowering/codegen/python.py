@@ -23,17 +23,7 @@ from bound.tir.walk import loaded_tensor
 from intset.expr import ops, printer
 from intset.expr.node import Expr, Node
 from intset.expr.ops import Op
-from lowering.codegen.emitter import (
-    Emission,
-    EmissionRules,
-    Emitter,
-    Identifiers,
-    WordSpans,
-    as_stored,
-    indented,
-    is_plain_shift,
-    opened,
-)
+from lowering.codegen import emitter
 from lowering.nest.driver import Descent, SynthesisRule
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, ShapeOf, Store
 from lowering.nest.text import text
@@ -74,9 +64,9 @@ class PythonSyntax:
     tracked: tensors with a byte of state for each element.
     """
 
-    def __init__(self, names: Identifiers, checked: bool, constant: Callable[[Any], str]) -> None:
+    def __init__(self, names: emitter.Identifiers, checked: bool, constant: Callable[[Any], str]) -> None:
         self.names, self.checked, self.constant = names, checked, constant
-        self.spans = WordSpans(_INDEX_BITS)
+        self.spans = emitter.WordSpans(_INDEX_BITS)
         self.storage: dict[Tensor, tuple[str, ...]] = {}
         self.padding: dict[Tensor, str] = {}
         self.tracked: frozenset[Tensor] = frozenset()
@@ -105,7 +95,7 @@ class PythonSyntax:
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.fresh("t")
-        return name, [f"{name} = {opened(text)}"]
+        return name, [f"{name} = {emitter.opened(text)}"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         if isinstance(node, Expr):
@@ -113,11 +103,11 @@ class PythonSyntax:
         return self.names.fresh("t"), []
 
     def assign(self, name: str, text: str) -> str:
-        return f"{name} = {opened(text)}"
+        return f"{name} = {emitter.opened(text)}"
 
     def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
-        lines = [f"if {opened(cond)}:", *indented(then)]
-        return [*lines, "else:", *indented(orelse)] if orelse else lines
+        lines = [f"if {emitter.opened(cond)}:", *emitter.indented(then)]
+        return [*lines, "else:", *emitter.indented(orelse)] if orelse else lines
 
     def negated(self, text: str) -> str:
         return f"not {text}"
@@ -133,7 +123,7 @@ class PythonSyntax:
         op = node.op
         calls = _FLOAT_CALLS if isinstance(node, Value) else _CALLS
         if op in calls:
-            return f"{calls[op]}({', '.join(map(opened, args))})"
+            return f"{calls[op]}({', '.join(map(emitter.opened, args))})"
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
         if op is ops.SELECT:
@@ -145,8 +135,8 @@ class PythonSyntax:
         tensor = loaded_tensor(node)
         if tensor is not None:
             return self.load(tensor, args)
-        if op in _FAR_SHIFTS and not is_plain_shift(node, 32):
-            return f"{_FAR_SHIFTS[op]}({', '.join(map(opened, args))})"
+        if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, 32):
+            return f"{_FAR_SHIFTS[op]}({', '.join(map(emitter.opened, args))})"
         if op is ops.CAST:
             return wrapped(args[0], *node.data)
         if op is ops.LOAD and isinstance(node.data, ShapeOf):
@@ -160,9 +150,9 @@ class PythonSyntax:
         if op is READ:
             return self.load(node.data, args)
         if op in _FLOORS:
-            return f"{_FLOORS[op]}{_suffix(node.dtype)}({', '.join(map(opened, args))})"
+            return f"{_FLOORS[op]}{_suffix(node.dtype)}({', '.join(map(emitter.opened, args))})"
         if op is ops.TRUNCDIV:
-            return f"truncated({_rounded(f'divide({opened(args[0])}, {opened(args[1])})', node.dtype)})"
+            return f"truncated({_rounded(f'divide({emitter.opened(args[0])}, {emitter.opened(args[1])})', node.dtype)})"
         if op is CALL:
             return self._call(node, args)
         if op is CONVERT:
@@ -174,7 +164,7 @@ class PythonSyntax:
         name, dtype = node.data, node.dtype
         if name == "popcount":
             return f"({args[0]} & {(1 << dtypes.bits(dtype)) - 1}).bit_count()"
-        inner = ", ".join(map(opened, args))
+        inner = ", ".join(map(emitter.opened, args))
         if name in TRAPPING:
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
             return wrapped(f"checked_{name}({inner}, {limit})", dtypes.bits(dtype), dtypes.signed(dtype))
@@ -189,11 +179,11 @@ class PythonSyntax:
         source: Any = node.args[0]
         if dtypes.is_int(node.dtype):
             low, high = dtypes.int_range(node.dtype)
-            return f"whole({opened(arg)}, {low}, {high})"
+            return f"whole({emitter.opened(arg)}, {low}, {high})"
         if isinstance(source, Value) and dtypes.is_float(source.dtype):
             is_exact = node.dtype == "float64" or (node.dtype == "float32" and source.dtype in dtypes.NARROW)
             return arg if is_exact else _rounded(arg, node.dtype)
-        return f"to_{node.dtype}({opened(arg)})"
+        return f"to_{node.dtype}({emitter.opened(arg)})"
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -239,7 +229,7 @@ class PythonSyntax:
             index = tested = f"({absolute} - {start})" if start else absolute
             if self.checked and not index.isidentifier() and not index.isdigit():
                 name = self.names.fresh("x")
-                index, tested = name, f"({name} := {opened(index)})"
+                index, tested = name, f"({name} := {emitter.opened(index)})"
             if self.checked:
                 checks.append(f"0 <= {tested} < {base}_n{k}")
             relative.append(index)
@@ -262,11 +252,11 @@ class UnknownSyntax(PythonSyntax):
 
     def operation(self, node: Operand, args: list[str]) -> str:
         if node.op is ops.AND:
-            return f"both({opened(args[0])}, lambda: {args[1]})"
+            return f"both({emitter.opened(args[0])}, lambda: {args[1]})"
         if node.op is ops.OR:
-            return f"either({opened(args[0])}, lambda: {args[1]})"
+            return f"either({emitter.opened(args[0])}, lambda: {args[1]})"
         if node.op is ops.NOT:
-            return f"negated({opened(args[0])})"
+            return f"negated({emitter.opened(args[0])})"
         if node.op is ops.SELECT:
             return f"({args[1]} if {self.decided(args[0])} else {args[2]})"
         if node.op is CALL and node.data == "popcount":
@@ -280,10 +270,10 @@ class UnknownSyntax(PythonSyntax):
         return f"negated({text})"
 
     def decided(self, cond: str) -> str:
-        return f"decided({opened(cond)})"
+        return f"decided({emitter.opened(cond)})"
 
     def access(self, tensor: Tensor, indices: list[str]) -> tuple[str, str, str]:
-        return super().access(tensor, [i if i.isdigit() else f"known({opened(i)})" for i in indices])
+        return super().access(tensor, [i if i.isdigit() else f"known({emitter.opened(i)})" for i in indices])
 
     def element(self, tensor: Tensor, index: str) -> str:
         text = super().element(tensor, index)
@@ -311,7 +301,7 @@ def _suffix(dtype: str) -> str:
 
 def _rounded(text: str, dtype: str) -> str:
     """A Python float rounded to a float type."""
-    return text if dtype == "float64" else f"round_{dtype}({opened(text)})"
+    return text if dtype == "float64" else f"round_{dtype}({emitter.opened(text)})"
 
 
 def stored_text(value: Any, text: str, dtype: str) -> str:
@@ -365,7 +355,7 @@ class Blocks(Descent):
         return Blocks(self.count + 1)
 
 
-class PythonNest(Emitter[Blocks]):
+class PythonNest(emitter.Emitter[Blocks]):
     """The source of a function `kernel(shapes, storage, values, states)`.
 
     `shapes` and `storage` hold the extents and a flat view of each parameter, `values` the sizes and scalars in the
@@ -383,7 +373,7 @@ class PythonNest(Emitter[Blocks]):
     def __init__(self, f: Function, checked: bool) -> None:
         self.f = f
         self.checked = checked
-        self.names = Identifiers(_RESERVED)
+        self.names = emitter.Identifiers(_RESERVED)
         self.constants: dict[str, Any] = {}
         self.is_unknown = checked and any(has_undef(*operands(stmt)) for stmt in statements(f.body))
         self.syntax = (UnknownSyntax if self.is_unknown else PythonSyntax)(self.names, checked, self.constant)
@@ -392,7 +382,7 @@ class PythonNest(Emitter[Blocks]):
         self._visible: list[str] = []  # the names that an outlined function takes
 
     @property
-    def rules(self) -> EmissionRules[Blocks]:
+    def rules(self) -> emitter.EmissionRules[Blocks]:
         return {
             Seq: self.sequence,
             For: self._outlining(self.loop),
@@ -413,7 +403,10 @@ class PythonNest(Emitter[Blocks]):
         for tensor in self.f.params:
             lines += self._parameter(tensor)
         lines += self.emitted(self.f.body, Blocks())
-        return "\n".join(["def kernel(shapes, storage, values, states):", *indented(lines), *self._functions]) + "\n"
+        return (
+            "\n".join(["def kernel(shapes, storage, values, states):", *emitter.indented(lines), *self._functions])
+            + "\n"
+        )
 
     def constant(self, thing: Any) -> str:
         """The name of an object in the source."""
@@ -444,7 +437,7 @@ class PythonNest(Emitter[Blocks]):
         indices = ", ".join(str(self.syntax.leaf(v)) for v in padding.indices)
         before, (cond,) = self.operands(Blocks(), padding.cond)
         self._visible.append(name)
-        return [f"def {name}({indices}):", *indented([*before, f"return {self.syntax.decided(cond)}"])]
+        return [f"def {name}({indices}):", *emitter.indented([*before, f"return {self.syntax.decided(cond)}"])]
 
     def _extents(self, tensor: Tensor, extents: list[str]) -> list[str]:
         """The lines that define extents `_n` and strides `_s`, the last dimension first."""
@@ -472,7 +465,7 @@ class PythonNest(Emitter[Blocks]):
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def sequence(self, stmt: Seq, blocks: Blocks) -> Emission[Blocks]:
+    def sequence(self, stmt: Seq, blocks: Blocks) -> emitter.Emission[Blocks]:
         visible = len(self._visible)
         lines: list[str] = []
         for inner in stmt.stmts:
@@ -480,22 +473,22 @@ class PythonNest(Emitter[Blocks]):
         del self._visible[visible:]
         return lines or ["pass"]
 
-    def _outlining(self, rule: Callable[[Any, Blocks], Emission[Blocks]]) -> SynthesisRule[Blocks, list[str]]:
+    def _outlining(self, rule: Callable[[Any, Blocks], emitter.Emission[Blocks]]) -> SynthesisRule[Blocks, list[str]]:
         """Wrap a rule so that statements at the nesting limit are outlined."""
 
-        def apply(stmt: For | If, blocks: Blocks) -> Emission[Blocks]:
+        def apply(stmt: For | If, blocks: Blocks) -> emitter.Emission[Blocks]:
             emission = rule(stmt, blocks)
             if not blocks.count or blocks.count % MAX_BLOCKS:
                 return (yield from emission)
             name = self.names.fresh("block")
             arguments = ", ".join(dict.fromkeys(self._visible))
             body = yield from emission
-            self._functions += [f"def {name}({arguments}):", *indented(body)]
+            self._functions += [f"def {name}({arguments}):", *emitter.indented(body)]
             return [f"{name}({arguments})"]
 
         return apply
 
-    def loop(self, loop: For, blocks: Blocks) -> Emission[Blocks]:
+    def loop(self, loop: For, blocks: Blocks) -> emitter.Emission[Blocks]:
         low, extent = range_ends(loop.range)
         lines, (start, count, *initial) = self.operands(blocks, low, extent, *(c.first for c in loop.carried))
         name = str(self.syntax.leaf(loop.var))
@@ -509,7 +502,7 @@ class PythonNest(Emitter[Blocks]):
             before, following = self.operands(blocks, *(c.following for c in loop.carried))
             body = [*body, *before, f"{', '.join(carried)}, = {', '.join(following)},"]
         head = f"range({count})" if start == "0" else f"range({start}, {start} + {count})"
-        return [*lines, f"for {name} in {head}:", *indented(body)]
+        return [*lines, f"for {name} in {head}:", *emitter.indented(body)]
 
     # -- simple statements --------------------------------------------------------------------------------------
 
@@ -541,7 +534,7 @@ class PythonNest(Emitter[Blocks]):
         lines = [f"if not ({check}): outside({tensor.name!r}, 'read', {message})"] if check else []
         lines.append(f"permit({self.syntax.base(tensor)}_w, {index})")
         reached = " or ".join(texts[: len(guards)])
-        return [*before, *([f"if not ({reached}):", *indented(lines)] if guards else lines)]
+        return [*before, *([f"if not ({reached}):", *emitter.indented(lines)] if guards else lines)]
 
     def call(self, stmt: Evaluate, blocks: Blocks) -> list[str]:
         before, args = self.operands(blocks, *operands(stmt))
@@ -557,7 +550,7 @@ class PythonNest(Emitter[Blocks]):
 
     def store(self, stmt: Store, blocks: Blocks) -> list[str]:
         tensor, dtype = stmt.tensor, stmt.tensor.dtype
-        lines, (value, *indices) = self.operands(blocks, as_stored(stmt.value, dtype), *stmt.indices)
+        lines, (value, *indices) = self.operands(blocks, emitter.as_stored(stmt.value, dtype), *stmt.indices)
         index, check, message = self.syntax.access(tensor, indices)
         if dtypes.is_int(dtype) and not (isinstance(stmt.value, Expr) and stmt.value.is_const):
             value = wrapped(value, dtypes.bits(dtype), dtypes.signed(dtype))

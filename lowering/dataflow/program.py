@@ -20,24 +20,8 @@ from intset.expr import ops
 from intset.expr.build import opaque
 from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, Var, as_expr
+from lowering.nest import ir
 from lowering.nest.driver import Descent, walked
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Carry,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    Padding,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-    is_empty,
-)
 from lowering.nest.printer import PrintedLine, function_lines, statement_lines
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends, replaced
@@ -93,7 +77,7 @@ def expanded(operand: Part, names: NamedOperands) -> Part:
     """An operand with names replaced by their values, and shapes of parameters by their declared extents."""
     values: dict[Operand, Operand] = dict(names.items())
     for node in nodes(operand):
-        if isinstance(node, Expr) and isinstance(node.data, ShapeOf) and node.args[0].is_const:
+        if isinstance(node, Expr) and isinstance(node.data, ir.ShapeOf) and node.args[0].is_const:
             values[node] = node.data.tensor.extents[node.args[0].data]
     return replaced(operand, values) if values else operand
 
@@ -289,7 +273,7 @@ class TensorStorage:
     position: the number of items of `loop` in front of the `allocate`.
     """
 
-    def __init__(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> None:
+    def __init__(self, tensor: Tensor, loop: LoopNode | None, padding: ir.Padding | None) -> None:
         self.tensor, self.loop, self.padding = tensor, loop, padding
         self.position = 0 if loop is None else len(loop.items)
 
@@ -310,7 +294,7 @@ class StmtSite(Descent):
     """
 
     __slots__ = ("_body", "guard", "loop", "names", "path", "reads", "stmt", "writes")
-    stmt: Stmt
+    stmt: ir.Stmt
 
     def __init__(self, path: Path, loop: LoopNode, guard: AccessGuard, names: NamedOperands) -> None:
         self.path, self.loop, self.guard, self.names = path, loop, guard, names
@@ -327,7 +311,7 @@ class StmtSite(Descent):
     def item(self, k: int) -> StmtSite:
         return StmtSite((*self.path, k), self.loop, self.guard, self.names)
 
-    def inside(self, loop: For) -> StmtSite:
+    def inside(self, loop: ir.For) -> StmtSite:
         if self._body is None:
             low, extent = (expanded(e, self.names) for e in range_ends(loop.range))
             within = self.guard.joined(guard_of((loop.var >= low) & (loop.var < low + extent)))
@@ -338,24 +322,24 @@ class StmtSite(Descent):
             self._body = StmtSite((*self.path, 0), node, within, names)
         return self._body
 
-    def then(self, branch: If) -> StmtSite:
+    def then(self, branch: ir.If) -> StmtSite:
         return self._branch(0, branch, True)
 
-    def otherwise(self, branch: If) -> StmtSite:
+    def otherwise(self, branch: ir.If) -> StmtSite:
         return self._branch(1, branch, False)
 
-    def _branch(self, k: int, branch: If, holds: bool) -> StmtSite:
+    def _branch(self, k: int, branch: ir.If, holds: bool) -> StmtSite:
         guard = self.guard.joined(guard_of(self.expanded(branch.cond), holds))
         return StmtSite((*self.path, k), self.loop, guard, self.names)
 
-    def after(self, old: Stmt, new: Stmt) -> StmtSite:
-        if isinstance(old, Assert):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> StmtSite:
+        if isinstance(old, ir.Assert):
             return StmtSite(self.path, self.loop, self.guard.joined(guard_of(self.expanded(old.cond))), self.names)
-        if isinstance(old, Let):
+        if isinstance(old, ir.Let):
             return StmtSite(self.path, self.loop, self.guard, {**self.names, old.var: _named(old, self.names)})
         return self
 
-    def at_end_of(self, loop: For) -> StmtSite:
+    def at_end_of(self, loop: ir.For) -> StmtSite:
         """The end of an iteration of a loop at this site, where the next values of carried variables are computed."""
         body = self.inside(loop)
         end = StmtSite(self.path, body.loop, body.guard, body.names)
@@ -419,7 +403,7 @@ class Program:
     Invariant: `sites` maps each statement path, except paths of sequences, to one site.
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self.f = f
         self.root = LoopNode(None, None, (), None)
         self.storages: list[TensorStorage] = []
@@ -429,7 +413,7 @@ class Program:
         self.bounds: dict[TensorStorage, list[AssumedBound]] = {}
         self._in_sight = {t: self._new_storage(t, None, f.padding.get(t)) for t in f.params}
         for stmt, site in walked(f.body, StmtSite((), self.root, ALWAYS, {})):
-            if not isinstance(stmt, Seq) or is_empty(stmt):
+            if not isinstance(stmt, ir.Seq) or ir.is_empty(stmt):
                 site.stmt = stmt
                 self.sites[site.path] = site
                 self._note(stmt, site)
@@ -453,28 +437,28 @@ class Program:
 
     # -- accesses -----------------------------------------------------------------------------------------------
 
-    def _new_storage(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> TensorStorage:
+    def _new_storage(self, tensor: Tensor, loop: LoopNode | None, padding: ir.Padding | None) -> TensorStorage:
         storage = TensorStorage(tensor, loop, padding)
         self.storages.append(storage)
         self.reads[storage], self.writes[storage] = [], []
         return storage
 
-    def _note(self, stmt: Stmt, site: StmtSite) -> None:
+    def _note(self, stmt: ir.Stmt, site: StmtSite) -> None:
         """Note the accesses of a statement itself."""
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             self._note_reads(site, *range_ends(stmt.range), *(c.first for c in stmt.carried))
             self._note_carried(stmt, site)
-        elif isinstance(stmt, Store):
+        elif isinstance(stmt, ir.Store):
             self._note_reads(site, *stmt.indices, stmt.value)
             indices = indices_of([site.expanded(e) for e in stmt.indices])
             self._note_write(site, stmt.tensor, indices, ALWAYS, "store", site.expanded(stmt.value))
-        elif isinstance(stmt, Evaluate):
+        elif isinstance(stmt, ir.Evaluate):
             for tensor in stmt.reads:
                 self._note_read(tensor, ReadAccess(site, self._in_sight[tensor], (None,) * tensor.ndim, (ALWAYS,)))
             self._note_reads(site, *operands(stmt))
             for tensor in stmt.writes:
                 self._note_write(site, tensor, (None,) * tensor.ndim, SOMETIMES, "call", None)
-        elif isinstance(stmt, Assume):
+        elif isinstance(stmt, ir.Assume):
             if not has_undef(stmt.cond):  # else it permits a read, and is none
                 self._note_reads(site, stmt.cond)
             cond = site.expanded(stmt.cond)
@@ -483,10 +467,10 @@ class Program:
             self._note_bounds(site, cond)
         else:
             self._note_reads(site, *operands(stmt))
-            if isinstance(stmt, Allocate):
+            if isinstance(stmt, ir.Allocate):
                 self._in_sight[stmt.tensor] = self._new_storage(stmt.tensor, site.loop, stmt.padding)
 
-    def _note_carried(self, stmt: For, site: StmtSite) -> None:
+    def _note_carried(self, stmt: ir.For, site: StmtSite) -> None:
         """Note the reads for the next values of carried variables, behind each iteration."""
         for carry in stmt.carried:
             end = site.at_end_of(stmt)
@@ -542,7 +526,7 @@ def _append(write: WriteAccess) -> None:
         loop.writes.setdefault(write.storage, []).append(write)
 
 
-def _named(stmt: Let, names: NamedOperands) -> Operand:
+def _named(stmt: ir.Let, names: NamedOperands) -> Operand:
     """The value of a name, if no later store changes it; otherwise an unknown of its own."""
     value = expanded(stmt.value, names)
     if not any(loaded_tensor(node) is not None or is_undef(node) for node in nodes(value)):
@@ -550,7 +534,7 @@ def _named(stmt: Let, names: NamedOperands) -> Operand:
     return opaque(stmt.var.name) if isinstance(stmt.var, Var) else stmt.var
 
 
-def _carried(carry: Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
+def _carried(carry: ir.Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
     """The value of a carried variable that moves by a constant step; otherwise an unknown of its own."""
     first, following = expanded(carry.first, names), carry.following
     if following.op is ops.ADD and following.args[0] is carry.var and not opaque_terms(first):

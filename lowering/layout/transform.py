@@ -48,38 +48,10 @@ from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
+from lowering.nest import ir, tensors
 from lowering.nest.driver import Cursor, Descent, cursor_of, cursors, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    Padding,
-    Requirement,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-    flat,
-    seq,
-)
 from lowering.nest.names import IDENTIFIER
 from lowering.nest.scope import Scope, proves
-from lowering.nest.tensors import (
-    Indices,
-    allocation_of,
-    element_accesses,
-    is_outside,
-    padding_of,
-    redirected,
-    storage_of,
-    tensor_named,
-    tensors_of,
-)
 from lowering.nest.walk import map_operands, operands, statements
 from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -111,36 +83,38 @@ class Contents(NamedTuple):
         return [(cond, value) for cond, value in cases if cond is not truth(False)]
 
 
-def storing_nest(contents: Contents, scope: Scope) -> Stmt:
+def storing_nest(contents: Contents, scope: Scope) -> ir.Stmt:
     """A nest over the whole storage that stores the contents; empty if no element is selected."""
 
-    def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> Stmt:
-        stmt = Store(contents.tensor, axes, value)
-        return stmt if cond is truth(True) else If(cond, stmt)
+    def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
+        stmt = ir.Store(contents.tensor, axes, value)
+        return stmt if cond is truth(True) else ir.If(cond, stmt)
 
     return _nest(contents, scope, store)
 
 
-def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> Stmt:
+def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> ir.Stmt:
     """A nest over the whole storage that assumes the contents; empty if no element is selected."""
 
-    def assume(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> Stmt:
+    def assume(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
         equal = equals(contents.tensor, axes, value)
         if cond is not truth(True):
             negation = inside.ctx.simplify(logical_not(cond))
             assert isinstance(negation, Cond)
             equal = build.logical(ops.OR, mirrored(negation), equal)
-        return Assume(equal, proved)
+        return ir.Assume(equal, proved)
 
     return _nest(contents, scope, assume)
 
 
-def _nest(contents: Contents, scope: Scope, statement: Callable[[tuple[Var, ...], Cond, Operand, Scope], Stmt]) -> Stmt:
+def _nest(
+    contents: Contents, scope: Scope, statement: Callable[[tuple[Var, ...], Cond, Operand, Scope], ir.Stmt]
+) -> ir.Stmt:
     axes = axes_of(contents.tensor)
     inside = inside_loops(axes, contents.shape, scope)
     cases = contents.cases(axes, inside)
     body = [statement(axes, cond, shortened(value, inside.where(cond)), inside) for cond, value in cases]
-    return loops_over(axes, contents.shape, seq(*body)) if body else Seq()
+    return loops_over(axes, contents.shape, ir.seq(*body)) if body else ir.Seq()
 
 
 def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
@@ -181,23 +155,23 @@ def index_variables(dims: int, scope: Scope) -> tuple[Var, ...]:
 def inside_loops(axes: Sequence[Var], shape: Sequence[Expr], scope: Scope) -> Scope:
     """The scope inside loops over a storage."""
     for axis, extent in zip(axes, shape, strict=True):
-        scope = scope.inside(For(axis, Range(0, extent), Seq()))
+        scope = scope.inside(ir.For(axis, Range(0, extent), ir.Seq()))
     return scope
 
 
-def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: Stmt) -> Stmt:
+def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: ir.Stmt) -> ir.Stmt:
     """Loops over a whole storage, in order."""
     for axis, extent in zip(reversed(axes), reversed(shape), strict=True):
-        body = For(axis, Range(0, extent), body)
+        body = ir.For(axis, Range(0, extent), body)
     return body
 
 
-IndicesOf = Callable[[Indices, Scope], Indices]
+IndicesOf = Callable[[tensors.Indices, Scope], tensors.Indices]
 
 
 def probed(
-    f: Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], cond: Truth | None = None
-) -> tuple[Function, Let]:
+    f: ir.Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], cond: Truth | None = None
+) -> tuple[ir.Function, ir.Let]:
     """Append a nest that only reads an element; its reaching definitions are the contents at the end of a function.
 
     Parameters
@@ -205,9 +179,9 @@ def probed(
     load: the read, over `axes`, which are loops from 0 to `extents`.
     cond: restricts the values of the axes.
     """
-    probe = Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
-    body: Stmt = probe if cond is None else If(cond, probe)
-    return f.with_body(seq(f.body, loops_over(axes, extents, body))), probe
+    probe = ir.Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
+    body: ir.Stmt = probe if cond is None else ir.If(cond, probe)
+    return f.with_body(ir.seq(f.body, loops_over(axes, extents, body))), probe
 
 
 def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:
@@ -215,7 +189,7 @@ def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int]
     return PlaceholderOp(name or tensor.name, shape, tensor.dtype, values).outputs[0]
 
 
-def relocatable(f: Function, name: str, caller: str) -> Tensor:
+def relocatable(f: ir.Function, name: str, caller: str) -> Tensor:
     """The tensor of a name, if no host call accesses it: a host call fixes the layout of its arguments.
 
     Raises
@@ -223,11 +197,11 @@ def relocatable(f: Function, name: str, caller: str) -> Tensor:
     LayoutError: `f` is no `Function` (the message names `caller`); or a host call accesses the tensor.
     InputError: the name is unknown or ambiguous.
     """
-    if not isinstance(f, Function):
+    if not isinstance(f, ir.Function):
         raise LayoutError(f"{caller} takes a Function, not {shown(f)}")
-    tensor = tensor_named(f, name)
+    tensor = tensors.tensor_named(f, name)
     for stmt in statements(f.body):
-        if isinstance(stmt, Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
+        if isinstance(stmt, ir.Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
             raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
     return tensor
 
@@ -235,39 +209,41 @@ def relocatable(f: Function, name: str, caller: str) -> Tensor:
 # -- positions ----------------------------------------------------------------------------------------------------
 
 
-def scope_of_storage(f: Function, tensor: Tensor) -> Scope:
+def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
     """The scope at the allocation of a local tensor; for a parameter, the scope behind the leading checks."""
-    allocation = allocation_of(f, tensor)
+    allocation = tensors.allocation_of(f, tensor)
     if allocation is not None:
         return cursor_of(f, allocation).scope
     scope = Cursor.root(f).scope
-    stmts = flat(f.body)
+    stmts = ir.flat(f.body)
     for stmt in stmts[: leading_checks(stmts)]:
         scope = scope.after(stmt)
     return scope
 
 
-def leading_checks(stmts: Sequence[Stmt]) -> int:
+def leading_checks(stmts: Sequence[ir.Stmt]) -> int:
     """The number of leading statements that only name values, assert or assume."""
-    checks = (Assert, Assume, For, If, Let, Seq)
+    checks = (ir.Assert, ir.Assume, ir.For, ir.If, ir.Let, ir.Seq)
     k = 0
     while (
         k < len(stmts)
-        and not isinstance(stmts[k], (If, Seq))
+        and not isinstance(stmts[k], (ir.If, ir.Seq))
         and all(isinstance(s, checks) for s in statements(stmts[k]))
     ):
         k += 1
     return k
 
 
-def with_assumption(body: Stmt, nest: Stmt) -> Stmt:
+def with_assumption(body: ir.Stmt, nest: ir.Stmt) -> ir.Stmt:
     """A body with a nest behind its leading checks."""
-    stmts = flat(body)
+    stmts = ir.flat(body)
     k = leading_checks(stmts)
-    return seq(*stmts[:k], nest, *stmts[k:])
+    return ir.seq(*stmts[:k], nest, *stmts[k:])
 
 
-def in_lifetime(body: Stmt, allocation: Allocate | None, change: Callable[[Sequence[Stmt]], Sequence[Stmt]]) -> Stmt:
+def in_lifetime(
+    body: ir.Stmt, allocation: ir.Allocate | None, change: Callable[[Sequence[ir.Stmt]], Sequence[ir.Stmt]]
+) -> ir.Stmt:
     """The body with `change` applied to the statements behind an allocation, to the end of its sequence.
 
     Parameters
@@ -275,31 +251,31 @@ def in_lifetime(body: Stmt, allocation: Allocate | None, change: Callable[[Seque
     allocation: `None` for a parameter, whose lifetime is the body.
     """
     if allocation is None:
-        return seq(*change(flat(body)))
+        return ir.seq(*change(ir.flat(body)))
 
-    def on_block(block: Seq, _: Descent) -> Stmt:
+    def on_block(block: ir.Seq, _: Descent) -> ir.Stmt:
         if allocation not in block.stmts:
             return block
         k = block.stmts.index(allocation) + 1
-        return seq(*block.stmts[:k], *change(block.stmts[k:]))
+        return ir.seq(*block.stmts[:k], *change(block.stmts[k:]))
 
-    return rewritten(body, Descent(), leave={Seq: (on_block,)})
+    return rewritten(body, Descent(), leave={ir.Seq: (on_block,)})
 
 
-def stores_to(root: Stmt, tensor: Tensor) -> bool:
+def stores_to(root: ir.Stmt, tensor: Tensor) -> bool:
     """Whether a statement inside stores to the tensor."""
-    return any(isinstance(stmt, Store) and stmt.tensor is tensor for stmt in statements(root))
+    return any(isinstance(stmt, ir.Store) and stmt.tensor is tensor for stmt in statements(root))
 
 
 # -- accesses -----------------------------------------------------------------------------------------------------
 
 
-def same_indices(indices: Indices, scope: Scope) -> Indices:
+def same_indices(indices: tensors.Indices, scope: Scope) -> tensors.Indices:
     """Identity, for storage of equal shape."""
     return indices
 
 
-def with_accesses(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> Stmt:
+def with_accesses(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> ir.Stmt:
     """The body of a function with all accesses of `old` redirected to `new`.
 
     Parameters
@@ -307,43 +283,43 @@ def with_accesses(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf =
     indices_of: maps old indices to new ones, in the scope of the access.
     """
 
-    def redirect(stmt: Stmt, cursor: Cursor) -> Stmt:
-        def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+    def redirect(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
+        def move(tensor: Tensor, indices: tensors.Indices) -> tuple[Tensor, tensors.Indices] | None:
             return (new, indices_of(indices, cursor.scope)) if tensor is old else None
 
         if shape_terms(stmt, old):
             stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
-        return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
+        return tensors.redirected(stmt, move) if any(a.tensor is old for a in tensors.element_accesses(stmt)) else stmt
 
-    return rewritten(f.body, Cursor.root(f), enter={Stmt: (redirect,)})
+    return rewritten(f.body, Cursor.root(f), enter={ir.Stmt: (redirect,)})
 
 
-def with_requirements(f: Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> Function:
+def with_requirements(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> ir.Function:
     """The function with all accesses of `old` in its requirements redirected to `new`."""
 
-    def with_new(requirement: Requirement) -> Requirement:
+    def with_new(requirement: ir.Requirement) -> ir.Requirement:
         nest = with_accesses(f.with_body(requirement.nest), old, new, indices_of)
-        return Requirement(next(s.cond for s in statements(nest) if isinstance(s, Assume)), nest)
+        return ir.Requirement(next(s.cond for s in statements(nest) if isinstance(s, ir.Assume)), nest)
 
     return replace(f, requires=tuple(map(with_new, f.requires)))
 
 
-def shape_terms(stmt: Stmt, tensor: Tensor) -> dict[Operand, Operand]:
+def shape_terms(stmt: ir.Stmt, tensor: Tensor) -> dict[Operand, Operand]:
     """The extents of a tensor, by the terms that read them from the shape of the bound array."""
-    loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ShapeOf))
+    loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf))
     return {node: tensor.extents[node.args[0].data] for node in loads if node.data.tensor is tensor}
 
 
-def without_shape_checks(body: Stmt, tensor: Tensor) -> Stmt:
+def without_shape_checks(body: ir.Stmt, tensor: Tensor) -> ir.Stmt:
     """Remove assertions about the shape of a tensor's array."""
 
-    def drop_check(stmt: Assert, _: Descent) -> Stmt:
-        return Seq() if shape_terms(stmt, tensor) else stmt
+    def drop_check(stmt: ir.Assert, _: Descent) -> ir.Stmt:
+        return ir.Seq() if shape_terms(stmt, tensor) else stmt
 
-    return rewritten(body, Descent(), enter={Assert: (drop_check,)})
+    return rewritten(body, Descent(), enter={ir.Assert: (drop_check,)})
 
 
-def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Function:
+def with_parameter(f: ir.Function, old: Tensor, new: Tensor, body: ir.Stmt) -> ir.Function:
     """The function with one parameter replaced, and another body."""
 
     def swapped(t: Tensor) -> Tensor:
@@ -359,7 +335,9 @@ def with_parameter(f: Function, old: Tensor, new: Tensor, body: Stmt) -> Functio
     )
 
 
-def transform_layout(f: Function, name: str, map: IndexMap | LayoutFunction, pad_value: object = None) -> Function:
+def transform_layout(
+    f: ir.Function, name: str, map: IndexMap | LayoutFunction, pad_value: object = None
+) -> ir.Function:
     """Move a tensor of a function to another layout.
 
     Guarantee: every access follows the map; loops stay as they are; padding of an earlier layout keeps its values.
@@ -413,12 +391,12 @@ def transform_layout(f: Function, name: str, map: IndexMap | LayoutFunction, pad
 class _Transform:
     """One change of layout."""
 
-    def __init__(self, f: Function, old: Tensor, map: Any, pad_value: Any) -> None:
+    def __init__(self, f: ir.Function, old: Tensor, map: Any, pad_value: Any) -> None:
         self.f, self.old = f, old
-        self.allocation = allocation_of(f, old)
+        self.allocation = tensors.allocation_of(f, old)
         self.scope = scope_of_storage(f, old)
         self.what = f"the layout of {old.name} in {f.name}"
-        self.lows = [low for low, _ in storage_of(f, old)]
+        self.lows = [low for low, _ in tensors.storage_of(f, old)]
         self.map = self._checked_map(map)
         self.from_zero = self.map.from_zero()
         self.shape = tuple(as_expr(e) for e in self.from_zero.new_shape)
@@ -429,10 +407,10 @@ class _Transform:
         self.filling = filling_of(pad_value, self.subject, self.ctx)
         self.new = _with_value_range(new, old, self.filling)
         self.contents = Contents(self.new, self.shape, self.map, self._is_padding, self.filling)
-        self.stored_fillings: list[Stmt] = []
+        self.stored_fillings: list[ir.Stmt] = []
 
     def _checked_map(self, map: Any) -> IndexMap:
-        extents = [extent for _, extent in storage_of(self.f, self.old)]
+        extents = [extent for _, extent in tensors.storage_of(self.f, self.old)]
         if isinstance(map, IndexMap):
             m = _in_sizes_of(self.f, map, self.what)
             if len(m.shape) != len(extents):
@@ -455,29 +433,29 @@ class _Transform:
     def _is_padding(self, indices: Sequence[Expr]) -> Cond:
         return self.map.padding(*indices)
 
-    def _untouchable(self) -> Padding | None:
+    def _untouchable(self) -> ir.Padding | None:
         """Padding without a value, and elements that were untouchable in the old storage."""
         variables = index_variables(len(self.shape), self.scope)
         inside = inside_loops(variables, self.shape, self.scope)
         indices = map_indices(self.map, variables)
         padding = self.map.padding(*indices)
         disjuncts = [logical_and(padding, logical_not(self.filling.has_value(indices)))]
-        before = padding_of(self.f, self.old)
+        before = tensors.padding_of(self.f, self.old)
         if before is not None:
             old = zip((as_expr(x) for x in self.map.inverse()(*indices)), self.lows, strict=True)
             old_indices = [x if constant_value(low) == 0 else x + low for x, low in old]
             disjuncts.append(logical_and(logical_not(padding), before.at(old_indices)))
         cond = narrowed(logical_or(*disjuncts), inside)
-        return None if cond is truth(False) else Padding(variables, cond)
+        return None if cond is truth(False) else ir.Padding(variables, cond)
 
     # -- the function -------------------------------------------------------------------------------------------
 
-    def result(self) -> Function:
+    def result(self) -> ir.Function:
         untouchable = self._untouchable()
 
         def is_element(indices: Sequence[Expr]) -> Cond:
             inside = logical_not(self.map.padding(*map_indices(self.map, indices)))
-            return logical_and(inside, is_outside(untouchable, indices))
+            return logical_and(inside, tensors.is_outside(untouchable, indices))
 
         check_reads(self.filling, self.subject, is_element, self.ctx)
         f = self.f.with_body(without_shape_checks(self.f.body, self.old))
@@ -491,7 +469,7 @@ class _Transform:
             _check_written(g, self.stored_fillings, self.subject.what)
         return g
 
-    def _parameter(self, body: Stmt, untouchable: Padding | None) -> Function:
+    def _parameter(self, body: ir.Stmt, untouchable: ir.Padding | None) -> ir.Function:
         if self.old in self.f.outputs:
             body = in_lifetime(body, None, self._with_fillings)
         else:
@@ -500,30 +478,30 @@ class _Transform:
         others = {t: padding for t, padding in g.padding.items() if t is not self.new}
         return replace(g, padding=others if untouchable is None else {**others, self.new: untouchable})
 
-    def _local(self, body: Stmt, untouchable: Padding | None) -> Function:
+    def _local(self, body: ir.Stmt, untouchable: ir.Padding | None) -> ir.Function:
         assert self.allocation is not None
         ranges = tuple(Range(0, extent) for extent in self.shape)
         new = replace(self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouchable)
 
-        def swap(stmt: Allocate, _: Descent) -> Stmt:
+        def swap(stmt: ir.Allocate, _: Descent) -> ir.Stmt:
             return new if stmt.tensor is self.old else stmt
 
-        body = rewritten(body, Descent(), enter={Allocate: (swap,)})
+        body = rewritten(body, Descent(), enter={ir.Allocate: (swap,)})
         return self.f.with_body(in_lifetime(body, new, self._with_fillings))
 
     def _storage_indices(self, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
         counted = [e - low if constant_value(low) != 0 else e for e, low in zip(indices, self.lows, strict=True)]
         return tuple(shortened(as_expr(e), scope) for e in self.from_zero(*counted))
 
-    def _with_fillings(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+    def _with_fillings(self, stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
         """Insert a nest that fills the padding behind each statement that stores to the tensor."""
-        filled: list[Stmt] = []
+        filled: list[ir.Stmt] = []
         for stmt in stmts:
             filled.append(stmt)
             if stores_to(stmt, self.new):
                 nest = storing_nest(self.contents, self.scope)
                 self.stored_fillings.append(nest)
-                filled += flat(nest)
+                filled += ir.flat(nest)
         return filled
 
 
@@ -541,9 +519,9 @@ def _with_value_range(new: Tensor, old: Tensor, filling: Filling) -> Tensor:
     return tensor_like(new, new.extents, (low, high))  # constants do not refer to the tensor that this replaces
 
 
-def _check_written(g: Function, fillings: Sequence[Stmt], what: str) -> None:
+def _check_written(g: ir.Function, fillings: Sequence[ir.Stmt], what: str) -> None:
     """Raise `LayoutError` if a padding's value may read an unwritten element."""
-    own = {id(stmt) for nest in fillings for stmt in statements(nest) if isinstance(stmt, Store)}
+    own = {id(stmt) for nest in fillings for stmt in statements(nest) if isinstance(stmt, ir.Store)}
     values = ReachingValues(g)
     for cursor in cursors(g):
         for node, sources in values.sources(cursor).items() if id(cursor.stmt) in own else ():
@@ -558,7 +536,7 @@ def _check_written(g: Function, fillings: Sequence[Stmt], what: str) -> None:
 # -- declared layouts ---------------------------------------------------------------------------------------------
 
 
-def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
+def with_layouts(f: ir.Function, layouts: Mapping[str, IndexMap]) -> ir.Function:
     """Declare the layouts of tensors in a function that was written for them.
 
     Parameters
@@ -583,20 +561,20 @@ def with_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> Function:
     >>> bool(g.layouts["A"].padding(3, 2))
     True
     """
-    if not isinstance(f, Function):
+    if not isinstance(f, ir.Function):
         raise LayoutError(f"with_layouts takes a Function, not {shown(f)}")
     if not isinstance(layouts, Mapping):
         raise LayoutError(f"with_layouts takes maps by the names of tensors, not {shown(layouts)}")
     return replace(f, layouts={**f.layouts, **{name: _declared(f, name, m) for name, m in layouts.items()}})
 
 
-def _declared(f: Function, name: str, m: Any) -> IndexMap:
-    tensor = tensor_named(f, name)
+def _declared(f: ir.Function, name: str, m: Any) -> IndexMap:
+    tensor = tensors.tensor_named(f, name)
     if not isinstance(m, IndexMap):
         raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {shown(m)}")
     layout = _in_sizes_of(f, m, f"the layout of {name}")
     _check_injective(layout, f"the layout of {name} in {f.name}")
-    storage = [extent for _, extent in storage_of(f, tensor)]
+    storage = [extent for _, extent in tensors.storage_of(f, tensor)]
     if len(storage) != len(layout.ranges):
         raise LayoutError(f"{name} of {f.name} has {len(storage)} dimensions, its layout has {len(layout.ranges)}")
     for k, (extent, new) in enumerate(zip(storage, layout.new_shape, strict=True)):
@@ -605,7 +583,7 @@ def _declared(f: Function, name: str, m: Any) -> IndexMap:
     return layout
 
 
-def _in_sizes_of(f: Function, m: IndexMap, what: str) -> IndexMap:
+def _in_sizes_of(f: ir.Function, m: IndexMap, what: str) -> IndexMap:
     """The map with each size replaced by the function's size of the same name; `LayoutError` if there is none."""
     own = {v.name: v for v in f.sizes}
     known = {*f.sizes, *f.ctx.ranges}
@@ -634,7 +612,7 @@ def _are_equal(ctx: Context, a: Expr | int, b: Expr | int) -> bool:
 _AXES = tuple(PlainVar(f"y{k}") for k in range(32))
 
 
-def cache_read(f: Function, name: str, local: str | None = None) -> Function:
+def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Function:
     """Copy an input into a local tensor at the start, and read the copy instead.
 
     `transform_layout` can then change the copy's layout alone: `transform_layout(cache_read(f, "A"), "AC", ...)`.
@@ -678,7 +656,7 @@ def cache_read(f: Function, name: str, local: str | None = None) -> Function:
     return _with_copy(f, outer, inner, [allocation, copy_in], [])
 
 
-def cache_write(f: Function, name: str, local: str | None = None) -> Function:
+def cache_write(f: ir.Function, name: str, local: str | None = None) -> ir.Function:
     """Compute an output in a local tensor, and copy the stored elements to the output at the end.
 
     If the function reads the output's initial contents, all elements are copied in at the start and out at the end.
@@ -700,7 +678,7 @@ def cache_write(f: Function, name: str, local: str | None = None) -> Function:
     if outer not in f.outputs:
         raise LayoutError(f"{f.name} does not store to {name}: cache_read makes a copy of what it reads")
     inner, allocation = _local_copy(f, outer, local)
-    before: list[Stmt] = [allocation]
+    before: list[ir.Stmt] = [allocation]
     if _reads_initial_contents(f, outer):
         copied = _is_touchable(f, outer)
         before.append(_copy_nest(f, inner, outer, copied))
@@ -709,16 +687,16 @@ def cache_write(f: Function, name: str, local: str | None = None) -> Function:
     return _with_copy(f, outer, inner, before, [_copy_nest(f, outer, inner, copied)])
 
 
-def _parameter(f: Function, name: str, caller: str) -> Tensor:
+def _parameter(f: ir.Function, name: str, caller: str) -> Tensor:
     tensor = relocatable(f, name, caller)
     if tensor not in f.params:
         raise LayoutError(f"{name} is no parameter of {f.name}: its layout changes nothing outside")
     return tensor
 
 
-def _local_copy(f: Function, outer: Tensor, local: Any) -> tuple[Tensor, Allocate]:
+def _local_copy(f: ir.Function, outer: Tensor, local: Any) -> tuple[Tensor, ir.Allocate]:
     """A local tensor like a parameter, and its allocation."""
-    used = {t.name for t in tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
+    used = {t.name for t in tensors.tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
     label = f"{outer.name}C" if local is None else local
     if not isinstance(label, str) or not IDENTIFIER.fullmatch(label):
         raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
@@ -732,35 +710,37 @@ def _local_copy(f: Function, outer: Tensor, local: Any) -> tuple[Tensor, Allocat
     padding = f.padding.get(outer)
     if padding is not None:
         new = tuple(PlainVar(v.name) for v in padding.indices)
-        padding = Padding(new, padding.at(new))
-    return inner, Allocate(inner, tuple(Range(0, e) for e in outer.extents), padding=padding)
+        padding = ir.Padding(new, padding.at(new))
+    return inner, ir.Allocate(inner, tuple(Range(0, e) for e in outer.extents), padding=padding)
 
 
-def _with_copy(f: Function, outer: Tensor, inner: Tensor, before: list[Stmt], after: list[Stmt]) -> Function:
+def _with_copy(
+    f: ir.Function, outer: Tensor, inner: Tensor, before: list[ir.Stmt], after: list[ir.Stmt]
+) -> ir.Function:
     """The function that accesses `inner` instead of `outer`, with statements before (behind its checks) and after."""
-    k = leading_checks(flat(f.body))
-    body = flat(with_accesses(f, outer, inner))
-    g = f.with_body(seq(*flat(f.body)[:k], *before, *body[k:], *after))
+    k = leading_checks(ir.flat(f.body))
+    body = ir.flat(with_accesses(f, outer, inner))
+    g = f.with_body(ir.seq(*ir.flat(f.body)[:k], *before, *body[k:], *after))
     layout = f.layouts.get(outer.name)
     return g if layout is None else replace(g, layouts={**f.layouts, inner.name: layout})
 
 
-def _is_touchable(f: Function, outer: Tensor) -> Cond:
+def _is_touchable(f: ir.Function, outer: Tensor) -> Cond:
     """The condition on `_AXES` that an element may be accessed."""
-    return is_outside(f.padding.get(outer), _AXES[: outer.ndim])
+    return tensors.is_outside(f.padding.get(outer), _AXES[: outer.ndim])
 
 
-def _copy_nest(f: Function, target: Tensor, source: Tensor, where: Cond) -> Stmt:
+def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> ir.Stmt:
     """A nest that copies the elements for which a condition on `_AXES` holds."""
     outer = source if source in f.params else target
     axes = axes_of(outer)
     inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
     cond = narrowed(substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
-    body: Stmt = Store(target, axes, element(source, axes))
-    return loops_over(axes, source.extents, body if cond is truth(True) else If(cond, body))
+    body: ir.Stmt = ir.Store(target, axes, element(source, axes))
+    return loops_over(axes, source.extents, body if cond is truth(True) else ir.If(cond, body))
 
 
-def _reads_initial_contents(f: Function, tensor: Tensor) -> bool:
+def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
     """Whether the function may read the tensor's initial contents."""
     values = ReachingValues(f)
     for cursor in cursors(f):
@@ -772,7 +752,7 @@ def _reads_initial_contents(f: Function, tensor: Tensor) -> bool:
     return False
 
 
-def _is_stored(f: Function, tensor: Tensor) -> Cond:
+def _is_stored(f: ir.Function, tensor: Tensor) -> Cond:
     """The condition on `_AXES` that the function stores to an element."""
     _, written = dataflow(f).touched(tensor.name)
     if not written.is_exact:

@@ -30,25 +30,10 @@ from lowering.nest.ir import Allocate, Assume, Function, If, Let, Store, checked
 from lowering.nest.scope import scope_of
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
 from lowering.nest.walk import operands, statements, tensors_read
+from lowering.padding import states
 from lowering.padding.anti_unification import generalized, piecewise
 from lowering.padding.concrete import ConcreteRun, exceeds_budget
 from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
-from lowering.padding.states import (
-    NOTHING,
-    READABLE,
-    UNDEF,
-    UNTOUCHED,
-    Grid,
-    Packed,
-    PadState,
-    PadValue,
-    Place,
-    State,
-    applied,
-    number_value,
-    packed_of,
-    without_registers,
-)
 from lowering.padding.symbolic import ContractDataflow
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
@@ -72,15 +57,15 @@ class Contract(Configured):
         self,
         f: Function,
         layouts: Mapping[str, IndexMap],
-        needs: Mapping[str, PadState],
-        gives: Mapping[str, PadState],
+        needs: Mapping[str, states.PadState],
+        gives: Mapping[str, states.PadState],
         reads: tuple[str, ...] = (),
     ) -> None:
         checked_function(f, "a contract")
         self.f, self.layouts, self.reads = f, dict(mapped(layouts, "layouts")), listed(reads, "reads")
         self.needs, self.gives = dict(mapped(needs, "needs")), dict(mapped(gives, "gives"))
 
-    def promises(self, pads: Mapping[str, PadState | int | float | bool | None]) -> dict[str, PadState]:
+    def promises(self, pads: Mapping[str, states.PadState | int | float | bool | None]) -> dict[str, states.PadState]:
         """Substitute known input paddings into `gives`.
 
         Parameters
@@ -91,14 +76,14 @@ class Contract(Configured):
         ------
         InputError: a key names no packed parameter, or a padding is neither state nor number.
         """
-        given: dict[Tensor, PadState] = {}
+        given: dict[Tensor, states.PadState] = {}
         for name, state in mapped(pads, "pads", "a mapping from names to what a padding holds").items():
             tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
             if tensor is None:
                 raise InputError(f"{shown(name)} is no packed parameter of {self.f.name}")
             given[tensor] = _state(state, tensor.dtype)
         types = {t.name: t.dtype for t in self.f.params}
-        return {name: applied(state, given, types[name]) for name, state in self.gives.items()}
+        return {name: states.applied(state, given, types[name]) for name, state in self.gives.items()}
 
     def __repr__(self) -> str:
         needs = ", ".join(f"{name}: {state}" for name, state in self.needs.items())
@@ -147,7 +132,7 @@ def contract(f: Function, layouts: Mapping[str, IndexMap] | None = None) -> Cont
     known = {**{name: m for name, m in f.layouts.items() if name in names}, **(layouts or {})}
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
         return _by_dataflow(f, with_layouts(f, known).layouts, known)
-    packed = packed_of(f, known)
+    packed = states.packed_of(f, known)
     if exceeds_budget(f):
         return _by_dataflow(f, known, known)
     try:
@@ -177,18 +162,18 @@ def _by_dataflow(f: Function, layouts: Mapping[str, IndexMap], known: Mapping[st
     return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives, symbolic.reads())
 
 
-def _state(given: PadState | int | float | bool | None, dtype: str) -> PadState:
+def _state(given: states.PadState | int | float | bool | None, dtype: str) -> states.PadState:
     if given is None:
-        return UNTOUCHED
-    if isinstance(given, (State, PadValue)):
+        return states.UNTOUCHED
+    if isinstance(given, (states.State, states.PadValue)):
         return given
     try:
-        return number_value(given, dtype)
+        return states.number_value(given, dtype)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"a padding must be a state or a number of type {dtype}, not {shown(given)}") from None
 
 
-def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, run: ConcreteRun) -> None:
+def _refuse_dependent(f: Function, tensor: Tensor, packed: states.Packed | None, run: ConcreteRun) -> None:
     """Raise `LayoutError` if a logical element depends on padding without a fixed value."""
     for place, content in run.memory[tensor].items():
         if is_number(content) or (packed is not None and packed.grid.is_padding(place)):
@@ -202,7 +187,7 @@ def _refuse_dependent(f: Function, tensor: Tensor, packed: Packed | None, run: C
             )
 
 
-def _need(packed: Packed, run: ConcreteRun) -> PadState:
+def _need(packed: states.Packed, run: ConcreteRun) -> states.PadState:
     tensor, padding = packed.tensor, packed.grid.padding
     fixed = {place: run.fixed[tensor, place] for place in padding if (tensor, place) in run.fixed}
     for place, number in fixed.items():
@@ -215,21 +200,23 @@ def _need(packed: Packed, run: ConcreteRun) -> PadState:
             raise LayoutError(f"the padding of {tensor.name} assumed by {run.f.name} is no function of its indices")
         return value
     keys = {**run.read, **run.permitted}
-    return READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else NOTHING
+    return (
+        states.READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else states.NOTHING
+    )
 
 
-def _given(packed: Packed, run: ConcreteRun) -> PadState:
+def _given(packed: states.Packed, run: ConcreteRun) -> states.PadState:
     stored = run.memory[packed.tensor]
     padding = packed.grid.padding
     contents = [stored.get(place) for place in padding]
     if any(c is None or (isinstance(c, Data) and not c.written) for c in contents):
-        return UNTOUCHED
+        return states.UNTOUCHED
     if not contents or any(isinstance(c, Data) for c in contents):
-        return UNDEF
-    return _as_value(contents, padding, packed.tensor.dtype) or UNDEF
+        return states.UNDEF
+    return _as_value(contents, padding, packed.tensor.dtype) or states.UNDEF
 
 
-def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> PadValue | None:
+def _as_value(contents: Sequence[Any], places: Sequence[states.Place], dtype: str) -> states.PadValue | None:
     values = [as_operand(c, dtype) if is_number(c) else c for c in contents]
     value = generalized(values, places)
     if value is None:
@@ -237,9 +224,9 @@ def _as_value(contents: Sequence[Any], places: Sequence[Place], dtype: str) -> P
     if value is None:
         return None
     if not isinstance(value, Expr):
-        return PadValue(value)
-    short = Context().simplify(without_registers(value, dtypes.bits(dtype)))
-    return PadValue(as_operand(as_element(int(short.data), dtype), dtype) if short.is_const else short)
+        return states.PadValue(value)
+    short = Context().simplify(states.without_registers(value, dtypes.bits(dtype)))
+    return states.PadValue(as_operand(as_element(int(short.data), dtype), dtype) if short.is_const else short)
 
 
 class Port(NamedTuple):
@@ -257,8 +244,8 @@ class Port(NamedTuple):
     name: str
     shape: tuple[int, ...]
     dtype: str
-    grid: Grid | None
-    state: PadState
+    grid: states.Grid | None
+    state: states.PadState
     tensor: Tensor
 
     @property
@@ -315,12 +302,12 @@ def option_of(f: Any) -> CallOption:
     c = contract(f)
     if output.name in c.reads:
         raise InputError(f"{f.name} reads its output {output.name} before it writes it: a graph passes nothing in it")
-    inputs = tuple(_port(f, t, c.layouts.get(t.name), c.needs.get(t.name, NOTHING)) for t in f.inputs)
-    return CallOption(f, inputs, _port(f, output, c.layouts.get(output.name), c.gives.get(output.name, UNDEF)))
+    inputs = tuple(_port(f, t, c.layouts.get(t.name), c.needs.get(t.name, states.NOTHING)) for t in f.inputs)
+    return CallOption(f, inputs, _port(f, output, c.layouts.get(output.name), c.gives.get(output.name, states.UNDEF)))
 
 
-def _port(f: Function, tensor: Tensor, layout: Any, state: PadState) -> Port:
-    grid = None if layout is None else Grid(layout)
+def _port(f: Function, tensor: Tensor, layout: Any, state: states.PadState) -> Port:
+    grid = None if layout is None else states.Grid(layout)
     if grid is not None:
         if not grid.layout.injective:
             raise LayoutError(f"the layout of {tensor.name} in {f.name} is not one to one")
@@ -390,7 +377,7 @@ def _promises_more(free: Function, kept: Function, layouts: Mapping[str, IndexMa
     gives = contract(free).gives
     if not gives.keys() <= layouts.keys():
         return gives != contract(kept).gives
-    return any(gives.get(t.name, UNTOUCHED) is not UNTOUCHED for t in kept.padding)
+    return any(gives.get(t.name, states.UNTOUCHED) is not states.UNTOUCHED for t in kept.padding)
 
 
 def _may_free_a_guard(f: Function, values: Mapping[str, Any]) -> bool:

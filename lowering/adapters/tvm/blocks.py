@@ -44,25 +44,8 @@ from lowering.adapters.tvm.reading import (
     with_guarded_initializations,
 )
 from lowering.adapters.tvm.writing import INDEX, PrimFuncWriter, TirStmt, TirTerm
+from lowering.nest import ir
 from lowering.nest.driver import Cursor, synthesized
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    BlockLabel,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    flat,
-    seq,
-)
 from lowering.nest.scope import Scope, proves
 from lowering.nest.tensors import Indices, element_accesses
 from lowering.nest.walk import bound_in, free_variables, range_ends, replaced, statements, touched, transform, variables
@@ -99,11 +82,11 @@ class BlockIterations(NamedTuple):
 
     axes: tuple[BlockAxis, ...]
     predicate: tuple[Cond, ...]
-    init: Stmt | None
-    body: Stmt
+    init: ir.Stmt | None
+    body: ir.Stmt
 
 
-def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> BlockIterations:
+def iterations(loops: Sequence[ir.For], scope: Scope, stmt: ir.Stmt) -> BlockIterations:
     """The block of a statement inside loops whose ranges do not depend on one another.
 
     Indices of stores that fuse or split loops become iteration variables, so that a split loop is one variable again;
@@ -115,8 +98,8 @@ def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> BlockIteration
     """
     whole = guarded(stmt)
     guards, inner = (list(conjuncts(whole.cond)), whole.stmts) if whole is not None else ([], [stmt])
-    start = guarded(inner[0]) if len(inner) > 1 and isinstance(inner[0], If) else None
-    stores = [part for one in inner for part in statements(one) if isinstance(part, Store)]
+    start = guarded(inner[0]) if len(inner) > 1 and isinstance(inner[0], ir.If) else None
+    stores = [part for one in inner for part in statements(one) if isinstance(part, ir.Store)]
     wanted = list(stores[0].indices) if len({store.indices for store in stores}) == 1 else []
     if start is not None:
         wanted += [e for c in conjuncts(start.cond) if c.op is ops.EQ for e in c.args if isinstance(e, Expr)]
@@ -127,11 +110,11 @@ def iterations(loops: Sequence[For], scope: Scope, stmt: Stmt) -> BlockIteration
     if start is not None and not kept:
         init = _initialization(parts[0], parts[1:], axes)
         parts = parts if init is None else parts[1:]
-    body = values.in_block(If(logical_and(*kept), seq(*inner))) if kept else seq(*parts)
+    body = values.in_block(ir.If(logical_and(*kept), ir.seq(*inner))) if kept else ir.seq(*parts)
     return BlockIterations(tuple(_with_kinds(axes, body, scope)), tuple(predicate), init, body)
 
 
-def _usable(indices: Sequence[Expr], loops: Sequence[For], stmt: Stmt) -> list[Expr]:
+def _usable(indices: Sequence[Expr], loops: Sequence[ir.For], stmt: ir.Stmt) -> list[Expr]:
     """Indices over the loops around, without constant offsets; each once."""
     own, inside = {loop.var for loop in loops}, bound_in(stmt)
     found: dict[Expr, None] = {}
@@ -168,7 +151,7 @@ class _AxisValues:
     iteration of the loops.
     """
 
-    def __init__(self, loops: Sequence[For], scope: Scope, wanted: Sequence[Expr]) -> None:
+    def __init__(self, loops: Sequence[ir.For], scope: Scope, wanted: Sequence[Expr]) -> None:
         own = {loop.var: loop.range for loop in loops}
         self._scope, self._own = scope, own
         fused = {v for e in wanted if e not in own for v in variables(e) if v in own}
@@ -213,7 +196,7 @@ class _AxisValues:
             return Range(end, self._scope.ctx.simplify(low + extent - end))
         return None
 
-    def in_block(self, stmt: Stmt) -> Stmt:
+    def in_block(self, stmt: ir.Stmt) -> ir.Stmt:
         """Replace variables of loops by those of the block."""
         new = transform(stmt, lambda e: replaced(e, self._names))
         free = set(free_variables(new))
@@ -224,25 +207,25 @@ class _AxisValues:
         return transform(new, lambda e: replaced(e, {v: inverse[v] for v in left}))
 
 
-def _initialization(first: Stmt, body: Sequence[Stmt], axes: Sequence[BlockAxis]) -> Stmt | None:
+def _initialization(first: ir.Stmt, body: Sequence[ir.Stmt], axes: Sequence[BlockAxis]) -> ir.Stmt | None:
     """The initialization of a reduction, if it runs in the first iteration alone and stores what the body updates."""
-    start, updates = guarded(first), flat(seq(*body))
-    reduced = _reduced(seq(*body), axes)
+    start, updates = guarded(first), ir.flat(ir.seq(*body))
+    reduced = _reduced(ir.seq(*body), axes)
     if start is None or not reduced or not is_initialization(start.stmts):
         return None
     ends = {axis.var.eq(range_ends(axis.domain)[0]): range_ends(axis.domain)[1] for axis in reduced}
     found = set(conjuncts(start.cond))
     if not found <= set(ends) or any(cond not in found and extent is not const(1) for cond, extent in ends.items()):
         return None
-    stored = [{(s.tensor, s.indices) for s in part if isinstance(s, Store)} for part in (start.stmts, updates)]
-    return seq(*start.stmts) if stored[0] == stored[1] else None
+    stored = [{(s.tensor, s.indices) for s in part if isinstance(s, ir.Store)} for part in (start.stmts, updates)]
+    return ir.seq(*start.stmts) if stored[0] == stored[1] else None
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------------
 
 
-def _with_kinds(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> list[BlockAxis]:
-    if any(isinstance(stmt, Evaluate) for stmt in statements(body)):
+def _with_kinds(axes: Sequence[BlockAxis], body: ir.Stmt, scope: Scope) -> list[BlockAxis]:
+    if any(isinstance(stmt, ir.Evaluate) for stmt in statements(body)):
         return list(axes)
     reduced = {axis.var for axis in _reduced(body, axes)}
     independent = _independent(axes, body, scope)
@@ -250,15 +233,15 @@ def _with_kinds(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> list[Blo
     return [axis._replace(kind=kinds.get(axis.var, AxisKind.OPAQUE)) for axis in axes]
 
 
-def _reduced(body: Stmt, axes: Sequence[BlockAxis]) -> list[BlockAxis]:
+def _reduced(body: ir.Stmt, axes: Sequence[BlockAxis]) -> list[BlockAxis]:
     """The axes of a commutative update: an element combined with values that do not read its tensor."""
-    if not isinstance(body, Store) or not _combines(body):
+    if not isinstance(body, ir.Store) or not _combines(body):
         return []
     used = set(variables(*body.indices))
     return [axis for axis in axes if axis.var not in used]
 
 
-def _combines(store: Store) -> bool:
+def _combines(store: ir.Store) -> bool:
     """Whether a store combines its element with values that do not read its tensor, by a commutative operation."""
     value: Operand = store.value
     if isinstance(value, Expr) and value.op is ops.CAST and value.data[0] >= dtypes.bits(store.tensor.dtype):
@@ -278,9 +261,9 @@ def _combines(store: Store) -> bool:
 _COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.AND, ops.OR))
 
 
-def _independent(axes: Sequence[BlockAxis], body: Stmt, scope: Scope) -> set[Var]:
+def _independent(axes: Sequence[BlockAxis], body: ir.Stmt, scope: Scope) -> set[Var]:
     """The axes of which different values touch different elements of every tensor that the body writes."""
-    made = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Allocate)}
+    made = {stmt.tensor for stmt in statements(body) if isinstance(stmt, ir.Allocate)}
     places: dict[Tensor, dict[Indices, None]] = {}
     accesses = [access for stmt in statements(body) for access in element_accesses(stmt) if access.tensor not in made]
     for access in accesses:
@@ -313,10 +296,10 @@ def _tells(axes: Sequence[BlockAxis], indices: Indices, scope: Scope) -> bool:
 
 
 _READS_AND_WRITES = 3
-_SEQUENTIAL = (LoopKind.SERIAL, LoopKind.UNROLLED)
+_SEQUENTIAL = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
 
 
-def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> PrimFunc:
+def to_tvm(f: ir.Function, like: PrimFunc | None = None, blocks: bool = True) -> PrimFunc:
     """A nest as a function of TVM, which TVM schedules and compiles.
 
     Each store is a block over the loops around it, named after its tensor. Indices that fuse split loops become
@@ -338,7 +321,7 @@ def to_tvm(f: Function, like: PrimFunc | None = None, blocks: bool = True) -> Pr
     ------
     InputError: a statement or operation unsupported by TVM, named in the message.
     """
-    checked_function(f, "to_tvm")
+    ir.checked_function(f, "to_tvm")
     if like is not None and not isinstance(like, tirx.PrimFunc):
         raise InputError(f"like must be a PrimFunc of TVM, not {shown(like)}")
     return (BlockWriter if of_kind(bool, blocks, "blocks", "True or False") else PrimFuncWriter)(f, like).function()
@@ -356,16 +339,16 @@ class BlockCursor(Cursor):
     """
 
     __slots__ = ("around", "is_inside", "opened", "storage")
-    around: tuple[For, ...]
+    around: tuple[ir.For, ...]
     is_inside: bool
-    opened: Stmt | None
+    opened: ir.Stmt | None
     storage: list[TirTerm]
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.around, self.is_inside, self.opened, self.storage = (), False, None, []
 
-    def inside(self, loop: For) -> BlockCursor:
+    def inside(self, loop: ir.For) -> BlockCursor:
         return super().inside(loop).moved(around=(*self.around, loop))
 
 
@@ -374,7 +357,7 @@ class BlockWriter(PrimFuncWriter):
 
     _widens = True
 
-    def __init__(self, f: Function, like: PrimFunc | None) -> None:
+    def __init__(self, f: ir.Function, like: PrimFunc | None) -> None:
         super().__init__(with_guarded_initializations(inline_values(f)), like)
         self._allocated: list[TirTerm] = []
         self._labels: dict[str, int] = {"root": 1}
@@ -389,30 +372,30 @@ class BlockWriter(PrimFuncWriter):
         func = self._named(tirx.PrimFunc(params, SBlockRealize([], True, root)), has_blocks=True)
         return tvm.get_global_func("script.Complete")(func, [], True)
 
-    def _rules(self) -> dict[type[Stmt], Callable[[Any, Any], Any]]:
+    def _rules(self) -> dict[type[ir.Stmt], Callable[[Any, Any], Any]]:
         rules = super()._rules()
-        kinds: tuple[type[Stmt], ...] = (Store, If, Let, Assert, Assume, Evaluate)
+        kinds: tuple[type[ir.Stmt], ...] = (ir.Store, ir.If, ir.Let, ir.Assert, ir.Assume, ir.Evaluate)
         outside = {kind: self._or_block(rules[kind]) for kind in kinds}
-        return {**rules, **outside, For: self._loop, Seq: self._sequence, Allocate: self._allocation}
+        return {**rules, **outside, ir.For: self._loop, ir.Seq: self._sequence, ir.Allocate: self._allocation}
 
     def _or_block(self, rule: Callable[[Any, Any], Any]) -> Callable[[Any, BlockCursor], Any]:
         """A rule that opens a block around a statement, unless the cursor is already inside one."""
         return lambda stmt, here: rule(stmt, here) if here.is_inside or here.opened is stmt else self._block(stmt, here)
 
-    def _loop(self, stmt: For, here: BlockCursor) -> TirStmt:
+    def _loop(self, stmt: ir.For, here: BlockCursor) -> TirStmt:
         ends = range_ends(stmt.range)
         own = {loop.var for loop in here.around}
         if here.opened is not stmt and (own & set(variables(*ends)) or opaque_terms(*ends)):
             return self._block(stmt, here)
         return self._for(stmt, here)
 
-    def _sequence(self, stmt: Seq, here: BlockCursor) -> TirStmt:
+    def _sequence(self, stmt: ir.Seq, here: BlockCursor) -> TirStmt:
         parts, waiting = [], list(stmt.stmts)
         is_divided = not here.is_inside and here.opened is not stmt
         while waiting:
             count = self._together(waiting, here) if is_divided else 1
-            together, waiting = seq(*waiting[:count]), waiting[count:]
-            own = here if is_divided or isinstance(together, For) else here.moved(opened=together)
+            together, waiting = ir.seq(*waiting[:count]), waiting[count:]
+            own = here if is_divided or isinstance(together, ir.For) else here.moved(opened=together)
             if count > 1:
                 part = yield from self._block(together, own)
             else:
@@ -422,42 +405,42 @@ class BlockWriter(PrimFuncWriter):
             return parts[0]
         return tir.SeqStmt(parts) if parts else tir.Evaluate(0)
 
-    def _together(self, stmts: Sequence[Stmt], here: BlockCursor) -> int:
+    def _together(self, stmts: Sequence[ir.Stmt], here: BlockCursor) -> int:
         """How many statements at the front stand in one block."""
         first = stmts[0]
-        if isinstance(first, Let) or (isinstance(first, Allocate) and not self._is_common(first, here)):
+        if isinstance(first, ir.Let) or (isinstance(first, ir.Allocate) and not self._is_common(first, here)):
             return len(stmts)  # its name reaches to the end
         start = guarded(first)
-        if not isinstance(first, If) or start is None or not is_initialization(start.stmts):
+        if not isinstance(first, ir.If) or start is None or not is_initialization(start.stmts):
             return 1
-        missing = {s.tensor for s in start.stmts if isinstance(s, Store)}
+        missing = {s.tensor for s in start.stmts if isinstance(s, ir.Store)}
         for k, stmt in enumerate(stmts[1:], 1):
-            if isinstance(stmt, Let):
+            if isinstance(stmt, ir.Let):
                 return len(stmts)
-            if not isinstance(stmt, Store):
+            if not isinstance(stmt, ir.Store):
                 return 1
             missing.discard(stmt.tensor)
             if not missing:
                 return k + 1
         return 1
 
-    def _is_common(self, stmt: Allocate, here: BlockCursor) -> bool:
+    def _is_common(self, stmt: ir.Allocate, here: BlockCursor) -> bool:
         """Whether the function allocates it: fixed extents inside sequential loops."""
         return self._is_fixed(stmt) and all(loop.kind in _SEQUENTIAL for loop in here.loops)
 
-    def _is_fixed(self, stmt: Allocate) -> bool:
+    def _is_fixed(self, stmt: ir.Allocate) -> bool:
         """Whether extents of a storage depend on sizes alone."""
         ends = [e for r in stmt.ranges for e in range_ends(r)[1:]]
         return set(variables(*ends)) <= self._sizes and not opaque_terms(*ends)
 
-    def _allocation(self, stmt: Allocate, here: BlockCursor) -> TirTerm:
+    def _allocation(self, stmt: ir.Allocate, here: BlockCursor) -> TirTerm:
         made = self._allocate(stmt, here)
         if not self._is_fixed(stmt):
             return made
         (self._allocated if self._is_common(stmt, here) else here.storage).append(made.buffer)
         return None
 
-    def _block(self, stmt: Stmt, here: BlockCursor) -> TirStmt:
+    def _block(self, stmt: ir.Stmt, here: BlockCursor) -> TirStmt:
         found = iterations(here.around, here.scope, stmt)
         name = self._label(stmt)
         values = [self._terms(axis.value) for axis in found.axes]
@@ -467,8 +450,8 @@ class BlockWriter(PrimFuncWriter):
             low, extent = (self._terms(end) for end in range_ends(axis.domain))
             var = self._bound(axis.var, tirx.Var(axis.var.name, INDEX))
             iter_vars.append(tirx.IterVar(tvm.ir.Range.from_min_extent(low, extent), var, int(axis.kind)))
-            scope = scope.inside(For(axis.var, axis.domain, seq()))
-        is_leaf = not any(isinstance(part, For) for part in statements(found.body))
+            scope = scope.inside(ir.For(axis.var, axis.domain, ir.seq()))
+        is_leaf = not any(isinstance(part, ir.For) for part in statements(found.body))
         inside = here.moved(scope=scope, around=(), is_inside=is_leaf, opened=found.body, storage=[])
         init = None
         if found.init is not None:
@@ -482,22 +465,22 @@ class BlockWriter(PrimFuncWriter):
         block = SBlock(iter_vars, reads, writes, name, body, init, inside.storage, annotations=marks)
         return SBlockRealize(values, functools.reduce(tirx.And, predicate) if predicate else True, block)
 
-    def _regions(self, stmt: Stmt) -> tuple[list[TirTerm], list[TirTerm]]:
+    def _regions(self, stmt: ir.Stmt) -> tuple[list[TirTerm], list[TirTerm]]:
         """The tensors that a block reads and writes, whole, if it passes pointers to them; else TVM infers regions."""
-        calls = [part for part in statements(stmt) if isinstance(part, Evaluate)]
+        calls = [part for part in statements(stmt) if isinstance(part, ir.Evaluate)]
         if all(isinstance(part.call, ForeignCall) and part.call.is_plain for part in calls):
             return [], []
         tensors = dict.fromkeys((*touched(stmt), *(t for part in calls for t in (*part.reads, *part.writes))))
         regions = {t: _whole(self._buffers[t]) for t in tensors if t in self._buffers}
         return list(regions.values()), [regions[t] for t in written_tensors(stmt) if t in regions]
 
-    def _label(self, stmt: Stmt) -> str:
+    def _label(self, stmt: ir.Stmt) -> str:
         """A name that no other block has: that of the former block, else the first tensor that a block stores."""
-        stores = [part.tensor.name for part in statements(stmt) if isinstance(part, Store)]
-        calls = [part.call.name for part in statements(stmt) if isinstance(part, Evaluate)]
+        stores = [part.tensor.name for part in statements(stmt) if isinstance(part, ir.Store)]
+        calls = [part.call.name for part in statements(stmt) if isinstance(part, ir.Evaluate)]
         labels = _labels(stmt)
         first = labels[-1].name if labels else [*stores, *calls, type(stmt).__name__.lower()][0]
-        stem = f"{first}_o" if any(isinstance(part, For) for part in statements(stmt)) else first
+        stem = f"{first}_o" if any(isinstance(part, ir.For) for part in statements(stmt)) else first
         count = self._labels[stem] = self._labels.get(stem, 0) + 1
         return stem if count == 1 else f"{stem}_{count - 1}"
 
@@ -507,7 +490,7 @@ def _whole(buffer: TirTerm) -> TirTerm:
     return tirx.BufferRegion(buffer, [tvm.ir.Range.from_min_extent(tirx.IntImm(e.ty, 0), e) for e in buffer.ty.shape])
 
 
-def _labels(stmt: Stmt) -> tuple[BlockLabel, ...]:
+def _labels(stmt: ir.Stmt) -> tuple[ir.BlockLabel, ...]:
     """The former labels of the statements in a block, initialization first."""
-    parts = [part.block for part in statements(stmt) if isinstance(part, (Store, Evaluate))]
+    parts = [part.block for part in statements(stmt) if isinstance(part, (ir.Store, ir.Evaluate))]
     return tuple(dict.fromkeys(label for label in parts if label is not None))

@@ -32,54 +32,39 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm.foreign import ForeignCall, restored
 from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
+from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-    with_fields,
-)
 from lowering.nest.scope import proves
 from lowering.nest.undef import Undef, is_undef
 from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, substitute
 
-_ON_THREADS = (LoopKind.THREAD, LoopKind.VTHREAD)
+_ON_THREADS = (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
 
 
-def with_launched_threads(f: Function) -> Function:
+def with_launched_threads(f: ir.Function) -> ir.Function:
     """The function with loops on threads that count from 0.
 
     A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
     extent.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={For: (_from_zero, _on_launched)}))
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched)}))
 
 
-def _from_zero(loop: For, here: Cursor) -> Stmt:
+def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
     low, extent = range_ends(loop.range)
     if loop.kind not in _ON_THREADS or low is const(0):
         return loop
     var = Var(loop.var.name)
     ctx = here.ctx
 
-    def moved(stmt: Stmt) -> Stmt:
+    def moved(stmt: ir.Stmt) -> ir.Stmt:
         new = map_operands(stmt, lambda e: replaced(e, {loop.var: low + var}))
         return new if new is stmt else map_operands(new, lambda e: ctx.simplify(e) if isinstance(e, Expr) else e)
 
-    return with_fields(loop, var=var, range=Range(0, extent), body=rebuilt(loop.body, moved))
+    return ir.with_fields(loop, var=var, range=Range(0, extent), body=rebuilt(loop.body, moved))
 
 
-def _on_launched(loop: For, here: Cursor) -> Stmt:
+def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
     _, extent = range_ends(loop.range)
     launched = next((outer for outer in here.loops if outer.thread == loop.thread), None)
     if loop.kind not in _ON_THREADS or launched is None:
@@ -88,13 +73,13 @@ def _on_launched(loop: For, here: Cursor) -> Stmt:
     if threads is extent or proves(here.scope, threads.eq(extent)):
         return loop
     if proves(here.scope, threads >= extent):
-        return with_fields(loop, range=Range(0, threads), body=If(loop.var < extent, loop.body))
+        return ir.with_fields(loop, range=Range(0, threads), body=ir.If(loop.var < extent, loop.body))
     outer, inner = Var(f"{loop.var.name}_outer"), Var(loop.var.name)
     index = outer * threads + inner
     body = substitute(loop.body, {loop.var: index})
-    within = body if proves(here.scope, (extent % threads).eq(0)) else If(index < extent, body)
-    return For(
-        outer, Range(0, ceildiv(extent, threads)), with_fields(loop, var=inner, range=Range(0, threads), body=within)
+    within = body if proves(here.scope, (extent % threads).eq(0)) else ir.If(index < extent, body)
+    return ir.For(
+        outer, Range(0, ceildiv(extent, threads)), ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
     )
 
 
@@ -104,12 +89,12 @@ TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
 INDEX: Final = "int64"
 _SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
 _KINDS: Final = {
-    LoopKind.SERIAL: tirx.ForKind.SERIAL,
-    LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
-    LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
-    LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
-    LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
-    LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
+    ir.LoopKind.SERIAL: tirx.ForKind.SERIAL,
+    ir.LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
+    ir.LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
+    ir.LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
+    ir.LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
+    ir.LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
 }
 _THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
 
@@ -119,7 +104,7 @@ class PrimFuncWriter:
 
     _widens = False  # whether parameters get extents of the type of indices
 
-    def __init__(self, f: Function, like: PrimFunc | None) -> None:
+    def __init__(self, f: ir.Function, like: PrimFunc | None) -> None:
         self.f, self.like = with_launched_threads(f), like
         self._variables: dict[Any, TirTerm] = {}
         self._buffers: dict[Tensor, TirTerm] = {}
@@ -231,7 +216,7 @@ class PrimFuncWriter:
             return e.args
         if isinstance(e.data, IntFunction):
             return (replaced(e.data.body, dict(zip(e.data.params, e.args, strict=True))),)
-        if isinstance(e.data, ShapeOf) and e.args[0].is_const:
+        if isinstance(e.data, ir.ShapeOf) and e.args[0].is_const:
             return (e.data.tensor.extents[e.args[0].data],)
         return e.args
 
@@ -247,7 +232,7 @@ class PrimFuncWriter:
             return _index(self._element(e.data.tensor, args))
         if isinstance(e.data, Undef):
             return _undef(INDEX)
-        if isinstance(e.data, (IntFunction, ShapeOf)):
+        if isinstance(e.data, (IntFunction, ir.ShapeOf)):
             return _index(args[0])
         return _refused(e)
 
@@ -270,20 +255,20 @@ class PrimFuncWriter:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def _rules(self) -> dict[type[Stmt], Callable[[Any, Descent], Any]]:
+    def _rules(self) -> dict[type[ir.Stmt], Callable[[Any, Descent], Any]]:
         return {
-            Seq: self._seq,
-            For: self._for,
-            If: self._if,
-            Store: self._store,
-            Let: self._let,
-            Allocate: self._allocate,
-            Assert: self._assert,
-            Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
-            Evaluate: self._call,
+            ir.Seq: self._seq,
+            ir.For: self._for,
+            ir.If: self._if,
+            ir.Store: self._store,
+            ir.Let: self._let,
+            ir.Allocate: self._allocate,
+            ir.Assert: self._assert,
+            ir.Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
+            ir.Evaluate: self._call,
         }
 
-    def _seq(self, stmt: Seq, descent: Descent) -> TirStmt:
+    def _seq(self, stmt: ir.Seq, descent: Descent) -> TirStmt:
         parts = []
         for inner in stmt.stmts:
             parts.append((yield inner, descent))  # noqa: PERF401  # a comprehension cannot yield
@@ -291,7 +276,7 @@ class PrimFuncWriter:
             return parts[0]
         return tir.SeqStmt(parts) if parts else tir.Evaluate(_integer(0))
 
-    def _for(self, stmt: For, descent: Descent) -> TirStmt:
+    def _for(self, stmt: ir.For, descent: Descent) -> TirStmt:
         if stmt.carried:
             raise InputError(
                 f"the loop over {stmt.var.name} carries variables: convert the nest before strength_reduce"
@@ -299,30 +284,30 @@ class PrimFuncWriter:
         low, extent = (self._terms(end) for end in range_ends(stmt.range))
         var = self._bound(stmt.var, tirx.Var(stmt.var.name, INDEX))
         binding = None
-        if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
+        if stmt.kind in (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD):
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding, dict(stmt.annotations))
 
-    def _if(self, stmt: If, descent: Descent) -> TirStmt:
+    def _if(self, stmt: ir.If, descent: Descent) -> TirStmt:
         then = yield stmt.then, descent.then(stmt)
         orelse = None
         if stmt.orelse is not None:
             orelse = yield stmt.orelse, descent.otherwise(stmt)
         return tir.IfThenElse(self._terms(stmt.cond), then, orelse)
 
-    def _store(self, stmt: Store, _: Descent) -> TirTerm:
+    def _store(self, stmt: ir.Store, _: Descent) -> TirTerm:
         dtype = stmt.tensor.dtype
         value = _undef(dtype) if is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
         indices = [self._terms(e) for e in stmt.indices]
         return tir.BufferStore(self._buffer(stmt.tensor), value, self._places(stmt.tensor, indices))
 
-    def _let(self, stmt: Let, _: Descent) -> TirTerm:
+    def _let(self, stmt: ir.Let, _: Descent) -> TirTerm:
         value = self._terms(stmt.value)
         name = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
         return tir.Bind(self._bound(stmt.var, tirx.Var(name, value.ty)), value)
 
-    def _allocate(self, stmt: Allocate, _: Descent) -> TirTerm:
+    def _allocate(self, stmt: ir.Allocate, _: Descent) -> TirTerm:
         ends = [range_ends(r) for r in stmt.ranges]
         if stmt.tensor in self._buffers:
             self._terms = self._converter()
@@ -331,7 +316,7 @@ class PrimFuncWriter:
         self._buffers[stmt.tensor] = buffer
         return tir.AllocBuffer(buffer)
 
-    def _call(self, stmt: Evaluate, _: Descent) -> TirTerm:
+    def _call(self, stmt: ir.Evaluate, _: Descent) -> TirTerm:
         """A statement that came from TVM, with present variables and buffers."""
         call = stmt.call
         if not isinstance(call, ForeignCall):
@@ -344,7 +329,7 @@ class PrimFuncWriter:
                 raise InputError(f"{call.name}, a statement of TVM, knows {tensor.name} in its former storage")
         return restored(call, terms, map(self._buffer, tensors))
 
-    def _assert(self, stmt: Assert, _: Descent) -> TirTerm:
+    def _assert(self, stmt: ir.Assert, _: Descent) -> TirTerm:
         made = tvm.get_global_func("tirx.AssertStmt")
         kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
         return made(self._terms(stmt.cond), kind, [message], None)
