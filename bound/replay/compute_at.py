@@ -670,12 +670,7 @@ RECOMPUTE: Final = "recompute"
 
 
 def compute_at(
-    schedule: Schedule,
-    producer: Tensor,
-    consumer: Tensor,
-    pos: int,
-    mode: str = STANDARD,
-    repair: str | None = None,
+    schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str = STANDARD, repair: str | None = None
 ) -> Outcome:
     """Compute `producer` inside the first `pos` loops of `consumer`, which depends on it directly or indirectly.
 

@@ -190,11 +190,7 @@ class TupleReducer(Protocol):
     """Reduces several values together over axes."""
 
     def __call__(
-        self,
-        expr: Sequence[ValueLike],
-        axis: Axes,
-        where: Truth | None = None,
-        init: Sequence[ValueLike] | None = None,
+        self, expr: Sequence[ValueLike], axis: Axes, where: Truth | None = None, init: Sequence[ValueLike] | None = None
     ) -> tuple[Operand, ...]: ...
 
 

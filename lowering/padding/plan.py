@@ -324,11 +324,7 @@ class Execution:
     """
 
     def __init__(
-        self,
-        arrays: dict[int, Any],
-        grids: Mapping[int, Grid | None],
-        undef: Draw | None,
-        functions: Functions | None,
+        self, arrays: dict[int, Any], grids: Mapping[int, Grid | None], undef: Draw | None, functions: Functions | None
     ) -> None:
         self.arrays, self._grids = arrays, grids
         self._undef, self._functions = undef, functions

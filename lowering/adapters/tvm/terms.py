@@ -112,11 +112,7 @@ def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Conver
     operands: the operands of a term.
     """
     return Converter(
-        {**_ROWS, **rows},
-        opaque=lambda term, *_: _refused(term),
-        kind=type,
-        operands=operands,
-        identity=_address,
+        {**_ROWS, **rows}, opaque=lambda term, *_: _refused(term), kind=type, operands=operands, identity=_address
     )
 
 

@@ -379,10 +379,7 @@ def _is_eager(e: Any) -> bool:
 
 
 _PARTIAL: Final = frozenset(
-    (
-        *(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR),
-        *(READ, CALL),
-    )
+    (*(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR), *(READ, CALL))
 )
 
 
