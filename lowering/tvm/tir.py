@@ -40,9 +40,7 @@ generic = SimpleNamespace(
 )
 
 
-def const(  # type: ignore[no-redef]  # the star import brings the one without vectors
-    value: Any, dtype: str | None = None, span: object = None
-) -> Any:
+def const(value: Any, dtype: str | None = None, span: object = None) -> Any:
     """A constant; of a type such as "float32x4", one in every lane."""
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)
