@@ -11,8 +11,7 @@ from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
-from bound.scripted import ScriptText
-from bound.tensor import Tensor
+from bound.tensor import ScriptText, Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.printer import shown

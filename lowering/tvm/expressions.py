@@ -13,8 +13,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.operation import buffer_tensor
-from bound.scripted import ScriptText
-from bound.tensor import Tensor
+from bound.tensor import ScriptText, Tensor
 from bound.tir import build
 from bound.tir.build import (
     ExternCall,
