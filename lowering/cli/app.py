@@ -221,67 +221,6 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
-_MANUAL = """
-Bounds, regions, proofs and division lowering for tensor compilers.
-
-Every command takes one or more FILEs. A FILE is
-
-\b
-  script.py    a Python script that builds schedules in the tensor-expression
-               language (from bound import te, tir): a Schedule at module
-               level (s = te.create_schedule(...)), a function schedule()
-               that returns one, or a list CASES of such functions.
-  corpus.json  a corpus: a list of rows, each with index expressions or
-               conditions of an operator, the loops around them, and the
-               true answers.
-
-Answers go to stdout, as tables or, with --json, as JSON. Progress and errors go to stderr.
-
-\b
-Examples:
-  What each stage of a convolution needs, computes and allocates:
-    intset bounds examples/resnet_conv3x3.py
-  The same for a softmax, with its size fixed:
-    intset bounds --at n=1024 examples/softmax_dynamic.py
-  The loop nest of a schedule, and its C:
-    intset lower examples/resnet_conv3x3.py
-    intset lower --emit c examples/matmul_cached.py
-  The domains, held against the truth on real operators:
-    intset compare benchmarks/data/index_expressions.json
-  Why an answer is what it is:
-    intset explain examples/flatten_symbolic.py
-  A picture of what a stage requires, computes and allocates:
-    intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
-  The configurations of a space, and what is measured at each:
-    intset space examples/conv_tilings.py
-    intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
-
-\b
-Domains:
-  auto              the cheapest certified answer (the default)
-  interval          ends alone, symbolic where sizes are
-  stride            intervals with strides, exact on tiled loops
-  modular           congruences
-  interval*modular  their reduced product; 'a*b' is one for any two
-  isl               exact Presburger sets
-  points            enumeration of small boxes
-
-Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain' in the table
-[tool.intset] of pyproject.toml, sets the default.
-
-An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside, 'lower'
-refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head of the function,
-what depends on data a check before the access.
-
-\b
-Exit status:
-  0    done
-  1    compare found a wrong answer; with --strict, explore a failure
-  2    bad input, named in one line on stderr
-  130  interrupted
-"""
-
-
 def _report(
     files: Sequence[Path],
     as_json: bool,
@@ -313,10 +252,67 @@ _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagon
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Commands, help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
+@click.group(cls=Commands, context_settings=_SETTINGS, no_args_is_help=True)
 @click.version_option(library_version(), prog_name="intset", message=f"%(prog)s %(version)s (core: {core})")
 def app() -> None:
-    pass
+    """Bounds, regions, proofs and division lowering for tensor compilers.
+
+    Every command takes one or more FILEs. A FILE is
+
+    \b
+      script.py    a Python script that builds schedules in the tensor-expression
+                   language (from bound import te, tir): a Schedule at module
+                   level (s = te.create_schedule(...)), a function schedule()
+                   that returns one, or a list CASES of such functions.
+      corpus.json  a corpus: a list of rows, each with index expressions or
+                   conditions of an operator, the loops around them, and the
+                   true answers.
+
+    Answers go to stdout, as tables or, with --json, as JSON. Progress and errors go to stderr.
+
+    \b
+    Examples:
+      What each stage of a convolution needs, computes and allocates:
+        intset bounds examples/resnet_conv3x3.py
+      The same for a softmax, with its size fixed:
+        intset bounds --at n=1024 examples/softmax_dynamic.py
+      The loop nest of a schedule, and its C:
+        intset lower examples/resnet_conv3x3.py
+        intset lower --emit c examples/matmul_cached.py
+      The domains, held against the truth on real operators:
+        intset compare benchmarks/data/index_expressions.json
+      Why an answer is what it is:
+        intset explain examples/flatten_symbolic.py
+      A picture of what a stage requires, computes and allocates:
+        intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
+      The configurations of a space, and what is measured at each:
+        intset space examples/conv_tilings.py
+        intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
+
+    \b
+    Domains:
+      auto              the cheapest certified answer (the default)
+      interval          ends alone, symbolic where sizes are
+      stride            intervals with strides, exact on tiled loops
+      modular           congruences
+      interval*modular  their reduced product; 'a*b' is one for any two
+      isl               exact Presburger sets
+      points            enumeration of small boxes
+
+    Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain' in the table
+    [tool.intset] of pyproject.toml, sets the default.
+
+    An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside,
+    'lower' refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head
+    of the function, what depends on data a check before the access.
+
+    \b
+    Exit status:
+      0    done
+      1    compare found a wrong answer; with --strict, explore a failure
+      2    bad input, named in one line on stderr
+      130  interrupted
+    """
 
 
 @app.command()
