@@ -128,6 +128,9 @@ class Operation:
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         """Return an operation that reads the values of `new` instead of its keys; itself if it reads none."""
+        return self._with_inputs(new) if any(tensor in new for tensor in self.input_tensors) else self
+
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         return self
 
     def __copy__(self) -> Self:

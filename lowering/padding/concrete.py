@@ -63,7 +63,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
     def visit(nodes: tuple[Operand, ...], axis: int | None) -> Recursion[Operand | None]:
         key = (*nodes, axis)
         if key not in known:
-            known[key] = yield build(nodes, axis)
+            known[key] = yield generalized_node(nodes, axis)
             integers = [node for node in nodes if isinstance(node, Expr)]
             for op, split in _PARTS if known[key] is None and len(integers) == len(nodes) else ():
                 parts = [split(node) for node in integers]
@@ -77,7 +77,7 @@ def generalized(values: Sequence[Operand], places: Places) -> Operand | None:
                     break
         return known[key]
 
-    def build(nodes: tuple[Operand, ...], axis: int | None) -> Recursion[Operand | None]:
+    def generalized_node(nodes: tuple[Operand, ...], axis: int | None) -> Recursion[Operand | None]:
         first = nodes[0]
         if all(isinstance(node, Expr) and node.is_const for node in nodes):
             return _fitted([int(node.data) for node in nodes], places, axis)
