@@ -36,7 +36,7 @@ from intset.expr.dag import postorder
 from intset.expr.dialects import MLIR, written
 from intset.expr.node import Node
 from intset.expr.ops import Op
-from lowering.cli import tables
+from lowering.cli import reports
 from lowering.cli.inputs import Problem, read_rows
 
 TARGET: Final = 3.0
@@ -489,7 +489,7 @@ def main() -> int:
             for met in ("MISSED" if way in missed[name] else "",)
         ]
         columns = ("adapter", "way", "expressions", "median", "of totals", "worst", f"target {TARGET:.0f}")
-        tables.table("conversion / by hand", columns, rows, right=(2, 3, 4, 5))
+        reports.table("conversion / by hand", columns, rows, right=(2, 3, 4, 5))
         print("not installed, skipped:", ", ".join(missing) or "none")
     return int(any(missed.values()))
 

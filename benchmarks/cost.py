@@ -30,7 +30,7 @@ from typing import Any
 import intset
 from benchmarks.reference import Reference
 from intset import Context, Range, Var
-from lowering.cli import tables
+from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, Problem, read_rows
 
 ROOT = Path(__file__).parent.parent
@@ -246,14 +246,14 @@ def report(repeat: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    tables.table(
+    reports.table(
         f"time per bounds query; {found['expressions']} expressions, best of {found['repetitions']} repetitions",
         ("variant", "median us", "p95 us"),
         [(name, f"{row['median']:.0f}", f"{row['p95']:.0f}") for name, row in found["microseconds"].items()],
         right=(1, 2),
     )
     kinds = ("of_medians", "median_of_ratios", "of_totals", "target")
-    tables.table(
+    reports.table(
         "ratios",
         ("ratio", *(kind.replace("_", " ") for kind in kinds), "met"),
         [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bound.arrays import ArrayEvaluator
+from benchmarks.arrays import ArrayEvaluator
 from intset import Cond, Expr, InputError, IntSet, Range, Var
 from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Node

@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks.reference import Reference
 from intset import Cond, Context, Expr, InputError, IntSet, IntSetError, Range, Var, evaluate
 from intset.domains.sets.base import Bounds, ShapeSet
+from intset.errors import EvaluationError
+from intset.expr.dag import conjuncts, free_vars
+from intset.expr.node import as_expr
 from intset.expr.printer import shown
 from lowering.cli.inputs import CorpusRow, Problem
 
@@ -426,13 +429,33 @@ def _score_condition(
         if proof is None or proof.status != "refuted":
             continue
         point = proof.counterexample
-        if point is None or not problem.admits(point) or evaluate(asked, point) is not False:
+        if point is None or not admits(problem, point) or evaluate(asked, point) is not False:
             violations.append(f"the counterexample {point} of {asked} is none")
     found = _verdict(direct.status, opposite.status if opposite is not None else None, negated)
     if found != "unknown" and truth is not None and found != truth:
         violations.append(f"found {found}, but the truth is {truth}")
     by = (direct.by, opposite.by if opposite is not None else "")
     return PredicateScore(problem.row.number, problem.row.op, text, truth, found, by, seconds, tuple(violations))
+
+
+def admits(problem: Problem, point: Mapping[Any, int]) -> bool:
+    """Whether `point` is a point of the row: variables in their ranges, sizes at least 1, conditions true.
+
+    Variables that `point` leaves out, and conditions on such variables alone, play no role.
+    """
+    values: dict[Var, int] = {var: point[var] for var in problem.env.values() if var in point}
+    values |= {size: 1 for size in problem.sizes if size not in values}
+    if any(values[size] < 1 for size in problem.sizes):
+        return False
+    try:
+        for var, limits in problem.ranges.items():
+            low, extent = (evaluate(as_expr(end), values) for end in (limits.min, limits.extent))
+            if extent < 1 or not low <= values.get(var, low) < low + extent:
+                return False
+        parts = [part for condition in problem.conditions for part in conjuncts(condition)]
+        return all(evaluate(part, values) for part in parts if any(var in point for var in free_vars(part)))
+    except (InputError, EvaluationError):
+        return False
 
 
 def _verdict(direct: str, opposite: str | None, negated: bool) -> str:

@@ -10,7 +10,7 @@ import json
 
 import intset
 from intset.testing import sweep
-from lowering.cli import tables
+from lowering.cli import reports
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     arguments = parser.parse_args()
-    found = sweep(arguments.count, arguments.seed, intset.domain_names(), tables.track)
+    found = sweep(arguments.count, arguments.seed, intset.domain_names(), reports.track)
     if arguments.json:
         print(json.dumps(found, indent=1))
         return 1 if found["wrong"] else 0

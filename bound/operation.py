@@ -6,7 +6,7 @@ Invariant: operations are immutable. Inlining, caching and `rfactor` replace an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 from bound.itervar import IterType, IterVar
 from bound.tensor import Operation, Tensor, TensorSlice, as_index, element
 from bound.tir import build, walk
-from bound.tir.build import dtype_of
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range
 from bound.tir.value import OPERATORS, REDUCE, Operand, Value
 from intset.errors import InputError
@@ -100,9 +99,7 @@ class ComputeOp(Operation):
     def range_of(self, index: int, is_finished: bool = True) -> tuple[int, int] | None:
         return computed_range(self.body[index], self.root_iter_vars, self.outputs[index].dtype, is_finished)
 
-    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ComputeOp:
-        if not any(tensor in new for tensor in self.input_tensors):
-            return self
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> ComputeOp:
         return self.with_body(tuple(redirected(value, new) for value in self.body))
 
     def with_body(self, body: tuple[Operand, ...]) -> ComputeOp:
@@ -141,9 +138,7 @@ class ExternOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys(self.inputs))
 
-    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ExternOp:
-        if not any(tensor in new for tensor in self.inputs):
-            return self
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> ExternOp:
         inputs = tuple(new.get(tensor, tensor) for tensor in self.inputs)
         shapes, types = tuple(t.extents for t in self.outputs), tuple(t.dtype for t in self.outputs)
         return ExternOp(self.name, inputs, shapes, types, self.body, self.buffers, self.tag, self.attrs)
@@ -199,9 +194,7 @@ class ScanOp(Operation):
         """TVM's name for `spatial_axis`."""
         return self.spatial_axis
 
-    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> ScanOp:
-        if not any(tensor in new for tensor in self.input_tensors):
-            return self
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> ScanOp:
         init, update = (tuple(new.get(t, t) for t in tensors) for tensors in (self.init, self.update))
         states, inputs, axes = self.state_placeholder, self.inputs, self.spatial_axis
         return ScanOp(self.name, self.scan_axis, init, update, states, inputs, self.tag, self.attrs, axes)
@@ -428,14 +421,13 @@ class TensorComputeOp(Operation):
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         return (*self.axis, *self.reduce_axis)
 
-    def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> TensorComputeOp:
-        if not any(tensor in new for tensor in self.input_tensors):
-            return self
-        old = self.call
-        regions = tuple(tuple(_redirected_range(r, new) for r in region) for region in old.regions)
-        tensors = tuple(new.get(t, t) for t in old.tensors)
-        scalars = tuple(redirected(s, new) for s in old.scalars)
-        call = TensorIntrinCall(old.intrin, tensors, regions, old.reduce_axis, scalars)
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> TensorComputeOp:
+        call = replace(
+            self.call,
+            regions=tuple(tuple(_redirected_range(r, new) for r in region) for region in self.call.regions),
+            tensors=tuple(new.get(t, t) for t in self.call.tensors),
+            scalars=tuple(redirected(s, new) for s in self.call.scalars),
+        )
         return TensorComputeOp(self.name, self.axis, self.schedulable, call, self.tag, self.attrs)
 
 

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bound import schedule as schedules
 from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, infer_bound
-from bound.itervar import IterVar
-from bound.schedule import (
-    AttachType,
-    AutoInlineBroadcast,
-    AutoInlineElemWise,
-    AutoInlineInjective,
-    Fuse,
-    IterVarAttr,
-    IterVarRelation,
-    Rebase,
-    Schedule,
-    ScheduleError,
-    Singleton,
-    Split,
-    Stage,
-    Tail,
-    create_schedule,
-)
+from bound.schedule import *
 
 
 def InferBound(schedule: Schedule) -> BoundsMap:
@@ -36,23 +20,5 @@ def ScheduleOps(schedule: Schedule, bounds: BoundsMap, debug_keep_trivial_loop: 
     return NEST_FUNCTIONS.schedule_ops(schedule, bounds, debug_keep_trivial_loop)
 
 
-__all__ = [
-    "AttachType",
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "Fuse",
-    "InferBound",
-    "IterVar",
-    "IterVarAttr",
-    "IterVarRelation",
-    "Rebase",
-    "Schedule",
-    "ScheduleError",
-    "ScheduleOps",
-    "Singleton",
-    "Split",
-    "Stage",
-    "Tail",
-    "create_schedule",
-]
+__all__ = ["InferBound", "ScheduleOps"]
+__all__ += schedules.__all__

@@ -1,4 +1,4 @@
-"""`Operation`, a node of the dataflow graph; `Tensor`, one of its outputs, and indexing."""
+"""`Operation`, a node of the dataflow graph; `Tensor`, one of its outputs, and indexing; texts of scripts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,73 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias,
 
 from bound import dtypes
 from bound.itervar import IterVar
-from bound.scripted import scripted
-from bound.tir.opaque import TensorElement, unfinished_element
-from bound.tir.value import OPERATORS, READ, Number, Operand, Truth, Value, ValueLike, make
+from bound.tir.value import (
+    OPERATORS,
+    READ,
+    Number,
+    Operand,
+    TensorElement,
+    Truth,
+    Value,
+    ValueLike,
+    make,
+    unfinished_element,
+)
 from intset.errors import InputError
 from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
 from intset.expr.node import Cond, Expr, Guest, as_expr
 from intset.expr.printer import shown
 from intset.infinity import Infinity
+
+
+class ScriptText(str):
+    """A text in a program: TVM's `StringImm`.
+
+    Attributes
+    ----------
+    value: the text itself.
+    """
+
+    __slots__ = ()
+    dtype = "handle"
+
+    @property
+    def value(self) -> str:
+        return str(self)
+
+    def astype(self, dtype: str) -> NoReturn:
+        """Refuse: a text has no other type."""
+        raise InputError(f"the text {self!r} cannot be cast to {dtype}")
+
+
+class Whole(int):
+    """A number among the attributes of an operation.
+
+    Attributes
+    ----------
+    value: the number itself.
+    """
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+def scripted(x: object) -> object:
+    """Plain texts and numbers with the field `value`, in lists and dictionaries too; anything else as it is."""
+    if isinstance(x, Mapping):
+        return {key: scripted(part) for key, part in x.items()}
+    if isinstance(x, list):
+        return [scripted(part) for part in x]
+    if type(x) is tuple:
+        return tuple(scripted(part) for part in x)
+    return ScriptText(x) if type(x) is str else Whole(x) if type(x) is int else x
+
+
+__all__ = ["ScriptText", "Whole", "scripted"]
 
 
 class Operation:
@@ -70,6 +128,9 @@ class Operation:
 
     def replace_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         """Return an operation that reads the values of `new` instead of its keys; itself if it reads none."""
+        return self._with_inputs(new) if any(tensor in new for tensor in self.input_tensors) else self
+
+    def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> Operation:
         return self
 
     def __copy__(self) -> Self:

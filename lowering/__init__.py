@@ -11,10 +11,8 @@ from lowering.errors import AccessError, CheckError, CompilerError, ExplorationE
 from lowering.explore import Exploration, Footprints, Lowering, Measure, ModelledCost, Timing, explore
 from lowering.interpreter import run
 from lowering.layout import IndexMap, Layout
-from lowering.layout.cache import cache_read, cache_write
-from lowering.layout.constraint import add_constraint
 from lowering.layout.padding_value import element
-from lowering.layout.transform import transform_layout, with_layouts
+from lowering.layout.transform import add_constraint, cache_read, cache_write, transform_layout, with_layouts
 from lowering.lower import lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest

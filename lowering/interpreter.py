@@ -16,7 +16,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_int
 from intset.expr.ops import wrap
 from intset.expr.printer import shown
-from lowering.codegen.python_nest import PythonNest
+from lowering.codegen.python import PythonNest
 from lowering.codegen.python_runtime import (
     Unknown,
     environment,

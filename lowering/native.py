@@ -31,8 +31,7 @@ from intset.expr.dag import postorder, substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Var, const, truth
 from intset.expr.printer import shown
-from lowering.codegen.c import CFile, c_file
-from lowering.codegen.c_nest import divides_by_0
+from lowering.codegen.c import CFile, c_file, divides_by_0
 from lowering.errors import CheckError, CompilerError
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Assert, Assume, Function, If, Seq, ShapeOf, Stmt

@@ -11,7 +11,7 @@ from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.expr.node import Node
 from intset.notebook import Cell, code, conditions, escaped, fragment, note, pre, table
 from lowering.division.lower import Lowered
-from lowering.explore.results import Exploration
+from lowering.explore.dataset import Exploration
 from lowering.layout.index_map import IndexMap
 from lowering.nest.ir import Function, Stmt
 from lowering.nest.printer import PrintedLine, function_lines, stmt_lines

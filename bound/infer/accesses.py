@@ -18,9 +18,8 @@ from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanO
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together
-from bound.tir.opaque import IntFunction
 from bound.tir.reduce import condition, initial, reduction_of
-from bound.tir.value import REDUCE, Operand, Truth, Value
+from bound.tir.value import REDUCE, IntFunction, Operand, Truth, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.dag import conjuncts, opaque_terms, postorder_by

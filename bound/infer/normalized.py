@@ -23,13 +23,13 @@ from bound.errors import InputError, ScheduleError
 from bound.infer.accesses import TensorAccess
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation
-from bound.replay.domain import BROADCAST
+from bound.replay.legality import ScheduleSnapshot
 from bound.replay.loops import ExtendedLoops, Leaf, SharedLoop, SharedNest
-from bound.replay.snapshot import ScheduleSnapshot
+from bound.replay.transform_replay import BROADCAST
 from bound.schedule import AttachType, Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments
-from bound.schedule.normalize import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.schedule.relations import with_ancestors, with_descendants
+from bound.schedule.schedule import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.context import Context

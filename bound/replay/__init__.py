@@ -16,38 +16,40 @@
 Modules, in the order of their imports
 --------------------------------------
 
-    domain             TensorDomain: a tensor's axes from root to loop; AxisMap: root axes of a producer and a consumer
-    transform_replay   replayPasC, replayCasP, matched positions
-    dependencies       dependency chains, use chains, common consumers
-    loops              SharedNest, the nest that positions imply, as a value; Reason, Repair, ReplayError
-    loop_extents       equal extents of shared loops; stages extended to longer loops
-    legality           the nest built and checked
-    snapshot           ScheduleSnapshot: state that a call changes before it writes back
-    positions          the spanning tree, propagation of loops and positions; the largest legal positions
-    compute_at         the calls, their repairs, and clones
+    transform_replay   TensorDomain, a tensor's axes from root to loop; dependency chains; replayPasC, replayCasP
+    loops              SharedNest, the nest that positions imply, and its extents; Reason, Repair, ReplayError
+    legality           the nest built and checked; ScheduleSnapshot, state that a call changes before it writes back
+    compute_at         the spanning tree, propagation of loops and positions; the calls, their repairs, and clones
 
 A position counts leading loops of the tensor that it belongs to. Converting it between a producer and a consumer skips
 reductions of the producer, and consumer loops without a producer axis.
 """
 
-from bound.replay.compute_at import Outcome, compute_at, inline_all_at, inline_at, inline_most
-from bound.replay.dependencies import (
+from bound.replay.compute_at import (
+    Edge,
+    Outcome,
+    compute_at,
+    inline_all_at,
+    inline_at,
+    inline_most,
+    propagate,
+    spanning_tree,
+)
+from bound.replay.loops import Reason, Repair, ReplayError
+from bound.replay.transform_replay import (
+    Replayed,
+    TensorDomain,
     common_consumer,
     common_consumers,
     consumers,
     dependency_chains,
-    producers,
-    use_chains,
-)
-from bound.replay.domain import TensorDomain, domain
-from bound.replay.loops import Reason, Repair, ReplayError
-from bound.replay.positions import Edge, propagate, spanning_tree
-from bound.replay.transform_replay import (
-    Replayed,
+    domain,
     matched_consumer_position,
     matched_producer_position,
+    producers,
     replay_consumer_as_producer,
     replay_producer_as_consumer,
+    use_chains,
 )
 
 __all__ = [

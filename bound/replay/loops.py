@@ -1,4 +1,6 @@
-"""The nest that stages form when they share leading loops, as a value, and the reasons why loops cannot be shared.
+"""The nest that stages form when they share leading loops, as a value; its extents; why loops cannot be shared.
+
+The nest that stages form when they share leading loops, as a value, and the reasons why loops cannot be shared.
 
 A *leaf* is the k-th loop of an operation, `(op, k)`. A stage with compute-at position p shares its first p loops with
 all of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1
@@ -10,23 +12,43 @@ under its consumers `T2` and `T3`, all over `(i, j)`:
       for j: T3[i, j] = T1[i, j] ..
 
 `legality` builds and checks the nest.
+
+Extents of shared loops: each loop runs over the same values for all of its stages.
+
+*Extension* puts a stage into a loop longer than its own. Example: `T4[i]` and `T7[i, j]` share the loop `i.j.fused` in
+which a common producer is computed. `T7` defines the loop; `T4` gets the added axis `j`, unused by its formula, and
+recomputes its element for each `j`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.operation import Operation
-from bound.replay.domain import TensorDomain, has_one
-from bound.replay.transform_replay import Matching
-from bound.schedule import IterVarAttr, IterVarRelation, Schedule
-from bound.schedule.relations import with_ancestors
+from bound.operation import ComputeOp, Operation
+from bound.replay.transform_replay import (
+    BROADCAST,
+    FORMS,
+    Matching,
+    TensorDomain,
+    TransformHistory,
+    equal_sizes,
+    has_one,
+    history,
+    is_same_transform,
+    same_extent,
+)
+from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
+from bound.schedule import Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Singleton, Split, Tail
+from bound.schedule.relations import pass_down_domain, with_ancestors
 from bound.tensor import Tensor
+from intset.expr.node import Expr
+from intset.expr.range import Range
 
 REDUCTION: Final = "reduction"
 MISMATCH: Final = "mismatch"
@@ -307,3 +329,251 @@ class SharedNest:
             way.append(step)
             step = before.get(step)
         return way[::-1]
+
+
+def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
+    """Check that a shared loop has equal extents for all of its stages; record `strict` and `extended` loops in the
+    nest.
+    """
+    numbers, outputs = _ExtentNumbering(nest), set(nest.outputs)
+    for op in sorted(nest.chain, key=lambda op: -1 if (home := nest.home[op]) is None else home.depth):
+        positions = [k for k in range(nest.shared.get(op, 0)) if (op, k) in nest.loop_of]
+        loose = next((leaf for k in positions if not _is_strict(nest, numbers, leaf := (op, k))), None)
+        nest.strict[op] = op not in nest.fixed and loose is None
+        if positions and not nest.strict[op]:
+            leaf = loose or (op, positions[-1])
+            last = nest.owner(nest.loop_of[leaf])
+            nest.strict[op] = nest.strict[last[0]] and _lengthened(nest, numbers, op, last[0])
+            if op in outputs and not nest.strict[op]:
+                # all of it would be computed each time: no reader says which part belongs to one iteration
+                yield Conflict(MISMATCH, (leaf, last))
+    for loop in dict.fromkeys(nest.loop_of.values()):
+        owners = [leaf for leaf in loop.leaves if nest.owns(leaf)]
+        real = [leaf for leaf in owners if nest.kind(leaf) != BROADCAST]
+        for first, second in pairwise(owners):
+            if not (nest.strict[first[0]] and nest.strict[second[0]]):
+                yield Conflict(MISMATCH, (first, second))
+        last = nest.owner(loop)
+        for leaf in real:
+            if numbers.of(leaf) != numbers.of(last) and not _lengthened(nest, numbers, leaf[0], last[0]):
+                yield Conflict(MISMATCH, (leaf, last))
+
+
+def _lengthened(nest: SharedNest, numbers: _ExtentNumbering, op: Operation, other: Operation) -> bool:
+    """Return whether two operations have equal loops in the nest; extends those of `op` if needed."""
+    if op not in nest.extended:
+        for loop in nest.chain[op]:
+            leaf = loop.leaf_of(other)
+            if leaf is None or numbers.of(leaf) != numbers.of(nest.owner(loop)):
+                return False
+        extended = extend_loops(nest, op, other)
+        if extended is None or not numbers.agree(extended, op, other):
+            return False
+        nest.extended[op] = extended
+    return True
+
+
+def _is_strict(nest: SharedNest, numbers: _ExtentNumbering, leaf: Leaf) -> bool:
+    """Return whether the loop of a leaf equals the leaf's own loop."""
+    if nest.kind(leaf) == BROADCAST:
+        return True
+    owner = nest.owner(nest.loop_of[leaf])
+    return nest.strict[owner[0]] and numbers.of(leaf) == numbers.of(owner)
+
+
+class _ExtentNumbering:
+    """Value numbering of loops by how they derive from extents.
+
+    Invariant: leaves with equal numbers run over the same values. Axes of extent 1 fused into a loop do not change its
+    number.
+    """
+
+    def __init__(self, nest: SharedNest) -> None:
+        self.nest = nest
+        self._numbers: dict[object, int] = {}
+        self._extents: dict[frozenset[tuple[Expr, int]], dict[int, int]] = {}  # by the terms of their forms
+        self._symbolic: list[tuple[frozenset[tuple[Expr, int]], Expr, int]] = []
+        self._of: dict[Operation, dict[IterVar, int]] = {}
+
+    def of(self, leaf: Leaf) -> int:
+        """Return the number of a leaf."""
+        op, position = leaf
+        if op not in self._of:
+            self._of[op] = self._marked(self.nest.domains[op])
+        return self._of[op][self.nest.domains[op].loop[position]]
+
+    def agree(self, extended: ExtendedLoops, op: Operation, other: Operation) -> bool:
+        """Return whether extended loops equal those of the other operation."""
+        domain, model = self.nest.domains[op], self.nest.domains[other]
+        theirs = self._marked(model)
+        longer = TensorDomain(op, (*domain.root, *extended.added), extended.loop, extended.relations)
+        own = self._marked(longer, {iv: theirs[axis] for iv, axis in extended.added.items()})
+        return all(
+            own[extended.loop[loop.positions[op]]] == theirs[model.loop[loop.positions[other]]]
+            for loop in self.nest.chain[op]
+        )
+
+    def _marked(self, domain: TensorDomain, start: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
+        numbers = dict(start or {})
+        for iv in domain.root:
+            if iv not in numbers:
+                numbers[iv] = self._number(("axis", self._extent(iv)))
+        for relation in domain.relations:
+            self._mark(relation, domain, numbers)
+        return numbers
+
+    def _mark(self, relation: IterVarRelation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
+        if isinstance(relation, Split):
+            how = (numbers[relation.parent], relation.factor, relation.nparts, relation.tail)
+            for child, part in zip(relation.children, ("outer", "inner"), strict=True):
+                numbers[child] = self._number((part, *how))
+            return
+        real = [iv for iv in relation.parents if domain.kinds[iv] != BROADCAST] or relation.parents[:1]
+        own = [numbers[iv] for iv in real]
+        numbers[relation.children[0]] = own[0] if len(own) == 1 else self._number(("fuse", *own))
+
+    def _extent(self, iv: IterVar) -> int:
+        """Return the number of an extent. Linear forms with equal terms are compared by constants, others by proof."""
+        assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
+        form = FORMS.form(iv.dom.extent)
+        terms = frozenset(form.terms.items())
+        same_terms = self._extents.setdefault(terms, {})
+        if form.const not in same_terms:
+            others = () if form.is_const else (end for end in self._symbolic if end[0] != terms)
+            equal = next((number for _, extent, number in others if equal_sizes(extent, iv.dom.extent)), None)
+            same_terms[form.const] = self._number(("extent", terms, form.const)) if equal is None else equal
+            if not form.is_const:
+                self._symbolic.append((terms, iv.dom.extent, same_terms[form.const]))
+        return same_terms[form.const]
+
+    def _number(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+_WHOLE_TILES: Final = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # what they compute depends on where the axis ends
+
+
+def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedLoops | None:
+    """Rebuild the loops of `op` like those of `other`, with which it shares its first loops.
+
+    Returns `None` if a transform cannot be repeated, or recomputation changes the result.
+    """
+    chain = nest.chain[op]
+    if not isinstance(op, ComputeOp) or op in nest.fixed:
+        return None
+    if any(other not in loop.positions for loop in chain) or _accumulates(nest, op):
+        return None
+    roots = _roots(nest, (other, chain[0].positions[other]), (op, chain[0].positions[op]))
+    model, own = nest.domains[other], nest.domains[op]
+    same = {iv: axis for iv, axis in roots.items() if same_extent(iv, axis)}
+    shared = {model.loop[loop.positions[other]]: own.loop[loop.positions[op]] for loop in chain}
+    return _LoopExtension(own, model, same).result(shared)
+
+
+def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
+    """Return whether recomputing an element would add to it twice: a data loop stands inside of a reduction."""
+    kinds = nest.domains[op].kinds
+    seen = False
+    for iv in nest.domains[op].loop:
+        if seen and kinds[iv] != REDUCTION_AXIS:
+            return True
+        seen = seen or kinds[iv] == REDUCTION_AXIS
+    return any(nest.kind((op, loop.positions[op])) == REDUCTION_AXIS for loop in nest.chain[op])
+
+
+def _roots(nest: SharedNest, start: Leaf, end: Leaf) -> dict[IterVar, IterVar]:
+    """Map roots of one operation to roots of another, along the path of paired leaves between them."""
+    mapping = {iv: iv for iv in nest.domains[start[0]].root}
+    way = nest.between(start, end)
+    for (here, _), (there, _) in pairwise(way):
+        up = nest.match.get((there, here))
+        step = up.axes.to_producer if up is not None else nest.match[here, there].axes.to_reader
+        mapping = {iv: step[axis] for iv, axis in mapping.items() if axis in step}
+    return mapping
+
+
+@dataclass(eq=False)
+class _LoopExtension:
+    """Applies the relations of `model` to `own`, as far as shared loops need them.
+
+    Attributes
+    ----------
+    roots: maps roots of the model to equal roots of `own`.
+    at: maps axes of the model to equal axes of `own`, before `own` fused them with axes of extent 1.
+    new: maps axes of the model to the axes that replace them.
+    added: new axes, each mapped to the axis of the model that it copies.
+    """
+
+    own: TensorDomain
+    model: TensorDomain
+    roots: Mapping[IterVar, IterVar]
+    at: dict[IterVar, IterVar] = field(default_factory=dict)
+    new: dict[IterVar, IterVar] = field(default_factory=dict)
+    added: dict[IterVar, IterVar] = field(default_factory=dict)
+
+    def result(self, shared: Mapping[IterVar, IterVar]) -> ExtendedLoops | None:
+        """Return the extended loops; `shared` maps loops of the model to the equal loops of `own`."""
+        needed = with_ancestors(self.model.relations, shared)
+        mapped = set(self.roots.values())
+        only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
+        steps = history(self.own.relations, only_here)
+        self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
+        self.new = dict(self.at)
+        relations: list[IterVarRelation] = []
+        for relation in self.model.relations:
+            if any(iv in needed for iv in relation.children) and any(iv in self.at for iv in relation.parents):
+                repeated = self._done(relation, steps)
+                if repeated is None:
+                    return None
+                relations.append(repeated)
+        instead: dict[IterVar, IterVar] = {}
+        for iv, leaf in shared.items():
+            if iv not in self.at or steps.forwarded(self.at[iv])[0] is not leaf:
+                return None
+            instead[leaf] = self.new[iv]
+        gone = with_ancestors(self.own.relations, shared.values())
+        kept = [r for r in self.own.relations if not any(iv in gone for iv in r.children)]
+        return self._complete([*relations, *kept], instead, steps)
+
+    def _done(self, relation: IterVarRelation, steps: TransformHistory) -> IterVarRelation | None:
+        """Repeat one relation of the model; `None` if that is impossible."""
+        if isinstance(relation, (Rebase, Singleton)):
+            return None
+        inside = [iv for iv in relation.parents if iv in self.at]
+        if isinstance(relation, Fuse) and len(inside) == 1:
+            self.at[relation.fused] = self.at[inside[0]]
+            fused = self.new[relation.fused] = relation.fused.part(f"{self.new[inside[0]].name}.fused")
+            ends = [self.new[iv] if iv in self.new else self._axis(iv) for iv in (relation.outer, relation.inner)]
+            return Fuse(ends[0], ends[1], fused)
+        starts = [steps.forwarded(self.at[iv])[0] for iv in inside]
+        same = steps.step(starts[0])
+        if same is None or not is_same_transform(relation, same, starts):
+            return None
+        for iv, own in zip(relation.children, same.children, strict=True):
+            self.at[iv] = self.new[iv] = own
+        return None if isinstance(relation, Split) and relation.tail in _WHOLE_TILES else relation.renamed(self.new)
+
+    def _axis(self, iv: IterVar) -> IterVar:
+        """Add an axis with the extent of an axis of the model."""
+        roots = {root: root.dom for root in self.model.root if root.dom is not None}
+        extent = pass_down_domain(self.model.relations, roots)[iv].extent
+        copy = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
+        self.added[copy] = iv
+        return copy
+
+    def _complete(
+        self, relations: Sequence[IterVarRelation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
+    ) -> ExtendedLoops | None:
+        """Return the extended loops if the relations lead from all axes to the loops."""
+        alive = dict.fromkeys((*self.own.root, *self.added))
+        for relation in relations:
+            if any(iv not in alive for iv in relation.parents):
+                return None
+            for iv in relation.parents:
+                del alive[iv]
+            alive.update(dict.fromkeys(relation.children))
+        loop = [instead.get(iv, iv) for iv in self.own.loop]
+        left = [iv for iv in alive if iv not in set(loop)]
+        if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):
+            return None
+        return ExtendedLoops(tuple(relations), self.added, (*loop, *left))

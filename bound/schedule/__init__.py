@@ -5,9 +5,14 @@ from __future__ import annotations
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.schedule.attach import AttachType
-from bound.schedule.normalize import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from bound.schedule.relations import Fuse, IterVarRelation, Rebase, Singleton, Split, Tail
-from bound.schedule.schedule import Schedule, create_schedule
+from bound.schedule.schedule import (
+    AutoInlineBroadcast,
+    AutoInlineElemWise,
+    AutoInlineInjective,
+    Schedule,
+    create_schedule,
+)
 from bound.schedule.stage import IterVarAttr, Stage
 
 __all__ = [

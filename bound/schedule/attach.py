@@ -79,6 +79,9 @@ class Placing:
 
         def whole_own(self, call: str) -> None: ...
 
+    def _refusal(self, why: str) -> ScheduleError:
+        return ScheduleError(f"stage {self.name}: {why}")
+
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         """Compute the stage inside the loop `scope` of `parent`, as far as one iteration needs it.
 
@@ -106,12 +109,12 @@ class Placing:
         """
         self._attachable("compute_inline")
         if not isinstance(self._op, ComputeOp):
-            raise ScheduleError(f"stage {self.name}: only an operation made by te.compute can be inlined")
+            raise self._refusal("only an operation made by te.compute can be inlined")
         if self._op.reduction is not None:
             axis = self._op.reduce_axis[0].name
-            raise ScheduleError(f"stage {self.name}: a reduction cannot be inlined (it runs over {axis})")
+            raise self._refusal(f"a reduction cannot be inlined (it runs over {axis})")
         if self.is_output:
-            raise ScheduleError(f"stage {self.name}: an output of the schedule cannot be inlined")
+            raise self._refusal("an output of the schedule cannot be inlined")
         self._detach(AttachType.INLINE)
 
     def store_at(self, parent: Stage, scope: IterVar) -> None:
@@ -156,12 +159,12 @@ class Placing:
         self._storable("rolling_buffer")
         target = self.attach_stage
         if self.attach_type is not AttachType.SCOPE or target is None:
-            raise ScheduleError(f"stage {self.name}: rolling_buffer follows compute_at")
+            raise self._refusal("rolling_buffer follows compute_at")
         leaves = target.leaf_iter_vars
         around = leaves[: target.position_of(self.attach_ivar, "rolling_buffer") + 1]
         at_once = [k for k, leaf in enumerate(around) if _runs_at_once(target, leaf) is not None]
         if at_once and at_once[-1] == len(around) - 1:
-            raise ScheduleError(f"stage {self.name}: rolling_buffer over {around[-1].name}, which is no serial loop")
+            raise self._refusal(f"rolling_buffer over {around[-1].name}, which is no serial loop")
         if at_once:
             self.store_at(target, around[at_once[-1]])
         else:
@@ -219,16 +222,16 @@ class Placing:
     def _attachable(self, call: str) -> None:
         self.whole_own(call)
         if self.attach_type is AttachType.SCAN_UPDATE:
-            raise ScheduleError(f"stage {self.name}: {call} is not for the updates of a scan")
+            raise self._refusal(f"{call} is not for the updates of a scan")
 
     def _storable(self, call: str) -> None:
         self.not_output(call)
         if not isinstance(self._op, ComputeOp):
-            raise ScheduleError(f"stage {self.name}: {call} is for operations made by te.compute")
+            raise self._refusal(f"{call} is for operations made by te.compute")
         if self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
-            raise ScheduleError(f"stage {self.name}: {call} of a stage that is inlined, of which nothing is stored")
+            raise self._refusal(f"{call} of a stage that is inlined, of which nothing is stored")
         if self.double_buffered:
-            raise ScheduleError(f"stage {self.name}: {call} of a stage with double_buffer, which is filled anew")
+            raise self._refusal(f"{call} of a stage with double_buffer, which is filled anew")
 
     def _detach(self, kind: AttachType) -> None:
         self.attach_type = kind
@@ -238,7 +241,7 @@ class Placing:
     def not_output(self, call: str) -> None:
         """Raise `ScheduleError` for an output of the schedule."""
         if self.is_output:
-            raise ScheduleError(f"stage {self.name}: {call} is not for an output of the schedule")
+            raise self._refusal(f"{call} is not for an output of the schedule")
 
     def _inside_of(self, parent: object, scope: IterVar, call: str) -> tuple[Stage, IterVar]:
         """Return the loop as a leaf of a consumer of this stage.
@@ -248,11 +251,11 @@ class Placing:
         ScheduleError: no stage that owns the loop (`Schedule.owners`) depends on this one.
         """
         if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
-            raise ScheduleError(f"stage {self.name}: {call} needs a stage of the same schedule, not {shown(parent)}")
+            raise self._refusal(f"{call} needs a stage of the same schedule, not {shown(parent)}")
         at, this = _stage(parent), _stage(self)
         at.position_of(scope, f"{call} of {self.name}")
         if self.group is not None and not is_inside(at, self.group):
-            raise ScheduleError(f"stage {self.name}: it cannot leave its group to be {_DONE[call]} at {at.name}")
+            raise self._refusal(f"it cannot leave its group to be {_DONE[call]} at {at.name}")
         for owner in self.schedule.owners(at, scope):
             if self.schedule.is_consumer(owner[0], this):
                 return owner
@@ -291,10 +294,7 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
     if stage.store_type is None:
         return ()
     if not around:
-        raise ScheduleError(
-            f"stage {stage.name}: it is stored {_place(stage)}, but computed at the root: "
-            "compute_at places it in a loop"
-        )
+        raise stage._refusal(f"it is stored {_place(stage)}, but computed at the root: compute_at places it in a loop")
     is_one = stage.schedule.is_one_loop
     position = next((k for k, (_, leaf) in enumerate(around) if is_one(leaf, stage.store_ivar)), None)
     if position is None and stage.store_type is AttachType.SCOPE:
@@ -302,22 +302,20 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
         owners = stage.schedule.owners(target, axis)
         further_in = [leaf for at, own in owners for leaf in at.leaf_iter_vars[at.position_of(own, "compute_at") + 1 :]]
         if any(is_one(leaf, stage.store_ivar) for leaf in further_in):
-            raise ScheduleError(
-                f"stage {stage.name}: it is stored {_place(stage)}, "
-                f"which is inside {axis.name} of {target.name}, where it is computed"
+            raise stage._refusal(
+                f"it is stored {_place(stage)}, which is inside {axis.name} of {target.name}, where it is computed"
             )
         if not is_all:
             return ()
-        raise ScheduleError(
-            f"stage {stage.name}: it is stored {_place(stage)}, "
-            f"which is not around {axis.name} of {target.name}, where it is computed"
+        raise stage._refusal(
+            f"it is stored {_place(stage)}, which is not around {axis.name} of {target.name}, where it is computed"
         )
     between = around[:position]
     for at, leaf in between:
         reason = _runs_at_once(at, leaf)
         if reason is not None:
-            raise ScheduleError(
-                f"stage {stage.name}: it is stored {_place(stage)} to keep what iterations of "
+            raise stage._refusal(
+                f"it is stored {_place(stage)} to keep what iterations of "
                 f"{leaf.name} of {at.name} compute, but that loop {reason}"
             )
     return between
@@ -399,10 +397,8 @@ def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath
             return tuple((target, leaf) for leaf in reversed(leaves[: k + 1]))
     name = "" if axis is None else axis.name
     if target.attach_type is AttachType.INLINED_ALREADY:
-        raise ScheduleError(f"stage {stage.name}: it is computed at {name} of {target.name}, which is inlined")
-    raise ScheduleError(
-        f"stage {stage.name}: it is computed at {name} of {target.name}, which is no loop of {target.name} any more"
-    )
+        raise stage._refusal(f"it is computed at {name} of {target.name}, which is inlined")
+    raise stage._refusal(f"it is computed at {name} of {target.name}, which is no loop of {target.name} any more")
 
 
 def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:

@@ -1,19 +1,29 @@
-"""Rewrites of a schedule that insert stages: `cache_read`, `cache_write`, `rfactor`.
+"""Rewrites of the dataflow of a schedule: `cache_read`, `cache_write`, `rfactor`, `transform_layout`.
+
+Dataflow of a schedule: order and reachability of operations, replacement of operations, and groups of stages.
+
+Rewrites of a schedule that insert stages: `cache_read`, `cache_write`, `rfactor`.
 
 Each one inserts a stage, replaces operations, and redirects consumers (`dataflow.redirect`). Example: `cache_write` of
 `C` in "local" makes a stage `C.local` with the loops of `C`; `C` becomes a copy of it with fresh axes.
+
+`Stage.transform_layout`: another order of a tensor's elements, in its operation and wherever it is read.
+
+Example: with `lambda i: [i // 4, i % 4]` the tensor `B[i]` becomes `B[i0, i1]`, computed in loops over `i0` and `i1`,
+and its readers read `B[i // 4, i % 4]`. Bounds, caches and loop nests see an ordinary operation.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, TensorComputeOp
-from bound.schedule.attach import AttachType, check_scope
-from bound.schedule.dataflow import insert_after, insert_before, redirect, replace_op
+from bound.operation import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
+from bound.schedule.attach import AttachType, check_scope, is_inside
 from bound.schedule.relations import (
     IterVarRelation,
     Ranges,
@@ -26,16 +36,187 @@ from bound.schedule.relations import (
 from bound.schedule.simple import add, extent, low, number
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element
-from bound.tir import build
+from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_condition
 from bound.tir.value import REDUCE, Operand, Value, make
-from bound.tir.walk import substitute
-from intset.expr.node import Cond, Expr, as_expr, as_int, truth
+from intset.context import Context
+from intset.expr.arguments import a_function
+from intset.expr.build import logical_not
+from intset.expr.dag import postorder_by
+from intset.expr.node import Cond, Expr, Var, as_expr, as_int, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.itermap.itermap import IterMap, iter_map
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
+
+
+def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> list[Operation]:
+    """List the operations that `outputs` depend on, producers first, in the order in which inputs are read.
+
+    Parameters
+    ----------
+    until: tensors whose producers are not visited.
+    """
+
+    def inputs(op: Operation) -> list[Operation]:
+        return [] if any(tensor in until for tensor in op.outputs) else [tensor.op for tensor in op.input_tensors]
+
+    return postorder_by(outputs, inputs)
+
+
+class Reach:
+    """Reachability between operations, as one bit mask per operation. Built in linear time."""
+
+    def __init__(self, ordered: Sequence[Operation]) -> None:
+        self._number = {op: k for k, op in enumerate(ordered)}
+        self._mask = dict.fromkeys(ordered, 0)
+        for op in reversed(ordered):
+            below = self._mask[op] | 1 << self._number[op]
+            for tensor in op.input_tensors:
+                if tensor.op in self._mask:
+                    self._mask[tensor.op] |= below
+
+    def reaches(self, producer: Operation, consumer: Operation) -> bool:
+        """Return whether `consumer` depends on `producer`, directly or indirectly."""
+        return bool(self._mask[producer] >> self._number[consumer] & 1)
+
+
+def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> list[Operation]:
+    """List the operations on paths from `inputs` to `outputs`, producers first.
+
+    The operations of `outputs` are always included, those of `inputs` only if `include_inputs`.
+    """
+    start = set(inputs)
+    inside: dict[Operation, bool] = {}
+    for op in post_order((tensor.op for tensor in outputs), start):
+        uses = any(tensor in start or inside.get(tensor.op, False) for tensor in op.input_tensors)
+        is_input = any(tensor in start for tensor in op.outputs)
+        inside[op] = include_inputs if is_input else uses
+    # The outputs themselves belong to the group even when they read none of the inputs.
+    output_ops = {tensor.op for tensor in outputs}
+    return [op for op, inner in inside.items() if inner or op in output_ops]
+
+
+def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
+    """Replace the operation of a stage; returns the map from old to new tensors."""
+    old = stage.op
+    stage._op = op
+    schedule.stage_map[op] = stage
+    return dict(zip(old.outputs, op.outputs, strict=True))
+
+
+def redirect(
+    schedule: Schedule,
+    stages: Sequence[Stage],
+    new: dict[Tensor, Tensor],
+    own: Mapping[Stage, Mapping[Tensor, Tensor]] | None = None,
+) -> None:
+    """Make `stages`, given in dataflow order, read the values of `new` instead of its keys.
+
+    A changed stage becomes a new operation, whose tensors are added to `new`, so its consumers change as well.
+
+    Invariant: each stage is replaced at most once; `new` never leads to a tensor that was replaced in turn.
+
+    Parameters
+    ----------
+    own: further replacements for single stages.
+    """
+    for stage in stages:
+        if not stage.is_group:
+            here = None if own is None else own.get(stage)
+            op = stage.op.replace_inputs(new if here is None else {**new, **here})
+            if op is not stage.op:
+                new.update(replace_op(schedule, stage, op))
+    schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)
+    schedule.dataflow_changed()
+
+
+def insert_before(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
+    """Insert a stage directly before `stage`, in the same group."""
+    return _insert(schedule, _place(schedule, stage), stage.group, op)
+
+
+def insert_after(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
+    """Insert a stage directly after `stage`, in the same group."""
+    return _insert(schedule, _place(schedule, stage) + 1, stage.group, op)
+
+
+def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) -> Stage:
+    new = Stage(schedule, op)
+    new.group = group
+    schedule.stages.insert(index, new)
+    schedule.stage_map[op] = new
+    schedule.dataflow_changed()
+    return new
+
+
+def _place(schedule: Schedule, stage: Stage) -> int:
+    return next(k for k, other in enumerate(schedule.stages) if other is stage)
+
+
+def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
+    """Group the stages between `inputs` and `outputs`.
+
+    Invariant: groups nest. Attachments that would leave the new group are dropped; their stages move to its root.
+
+    Raises
+    ------
+    ScheduleError: the group is empty, or would overlap an earlier one.
+    """
+    members = [schedule.stage_map[op] for op in between(outputs, inputs, include_inputs)]
+    if not members:
+        raise ScheduleError("create_group: there is no stage between the inputs and the outputs")
+    parent = _common_group(members)
+    children = list(dict.fromkeys(_child_of(stage, parent) for stage in members))
+    for stage in members:
+        stage.whole_own("create_group")
+    inside = set(members)
+    for child in children:
+        if not child.is_group:
+            continue
+        stranger = next((s for s in schedule.stages if is_inside(s, child) and s not in inside), None)
+        if stranger is not None:
+            raise ScheduleError(f"create_group: an earlier group also holds {stranger.name}, the new one does not")
+    group = Stage(schedule, None)
+    group.group = parent
+    for child in children:
+        child.group = group
+    for stage in members:
+        if stage.attach_type is AttachType.SCOPE and not is_inside(stage.attach_stage, group):
+            stage.compute_root()
+        elif stage.store_type is AttachType.SCOPE and not is_inside(stage.store_stage, group):
+            stage.store_type = stage.store_stage = stage.store_ivar = None
+    schedule.groups.append(group)
+    return group
+
+
+def _ancestors(stage: Stage) -> list[Stage]:
+    """List the groups around a stage, innermost first."""
+    groups = []
+    outer = stage.group
+    while outer is not None:
+        groups.append(outer)
+        outer = outer.group
+    return groups
+
+
+def _common_group(stages: Sequence[Stage]) -> Stage | None:
+    common = _ancestors(stages[0])
+    for stage in stages[1:]:
+        around = set(_ancestors(stage))
+        common = [group for group in common if group in around]
+    return common[0] if common else None
+
+
+def _child_of(stage: Stage, parent: Stage | None) -> Stage:
+    """Return the stage, or the group around it, directly inside `parent`."""
+    child = stage
+    while child.group is not parent:
+        assert child.group is not None
+        child = child.group
+    return child
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
@@ -122,7 +303,7 @@ def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar
     root_values = pass_up_index(stage.relations, ranges, values)
     guards = split_guards(stage.relations, ranges, root_values)
     mapping = {iv: root_values[iv] for iv in op.axis}
-    bodies = tuple(guarded(substitute(value, mapping), guards) for value in op.body)
+    bodies = tuple(guarded(walk.substitute(value, mapping), guards) for value in op.body)
     return ComputeOp(name, axis, bodies, op.tag, op.attrs)
 
 
@@ -145,10 +326,12 @@ def _computing_tiles(
     mapping = {iv: values[iv] for iv in op.axis[: op.schedulable]}
     inner = tuple(IterVar(iv.dom, iv.name, iv.iter_type) for iv in op.axis[op.schedulable :])
     regions = tuple(
-        tuple(Range(substitute(as_expr(r.min), mapping), substitute(as_expr(r.extent), mapping)) for r in region)
+        tuple(
+            Range(walk.substitute(as_expr(r.min), mapping), walk.substitute(as_expr(r.extent), mapping)) for r in region
+        )
         for region in op.call.regions
     )
-    scalars = tuple(substitute(scalar, mapping) for scalar in op.call.scalars)
+    scalars = tuple(walk.substitute(scalar, mapping) for scalar in op.call.scalars)
     call = replace(op.call, regions=regions, scalars=scalars)
     return TensorComputeOp(name, (*axis, *inner), len(axis), call, op.tag, op.attrs)
 
@@ -252,8 +435,8 @@ def _partial(
     reduced = (*untouched, *(new for iv, new in axes.items() if iv is not axis))
     first = op.body[0]
     assert isinstance(first, Value) and op.reduction is not None
-    where = build.together(substitute(condition(first), mapping), *guards)
-    terms = tuple(substitute(source, mapping) for source in sources(first))
+    where = build.together(walk.substitute(condition(first), mapping), *guards)
+    terms = tuple(walk.substitute(source, mapping) for source in sources(first))
     body = _reductions(op.reduction.combiner, terms, where, reduced, op)
     new_axis = (*op.axis[:dimension], axes[axis], *op.axis[dimension:])
     return ComputeOp(f"{op.name}.rf", new_axis, body, op.tag, op.attrs), axes
@@ -284,10 +467,10 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> 
     renamed = dict(zip(op.axis, outer, strict=True))
     starts = first.args[op.reduction.arity + 1 :]
     if starts:
-        moved = tuple(substitute(s, renamed) for s in starts)
+        moved = tuple(walk.substitute(s, renamed) for s in starts)
         body = [make(REDUCE, (*b.args, *moved), b.dtype, b.data) for b in body if isinstance(b, Value)]
     if not op.reduction.combiner.is_closed:
-        body = [substitute(b, renamed) for b in body]
+        body = [walk.substitute(b, renamed) for b in body]
     return ComputeOp(f"{op.name}.repl", outer, tuple(body), op.tag, op.attrs)
 
 
@@ -301,3 +484,113 @@ def _keep_untouched(stage: Stage, new: Stage, touched: set[IterVar], axes: dict[
     new.all_iter_vars += [child for r in kept for child in r.children]
     new.leaf_iter_vars = order
     new.iter_var_attrs = {iv: replace(a) for iv, a in stage.iter_var_attrs.items() if iv not in touched}
+
+
+AXIS_SEPARATOR: Final = "axis_separator"  # between groups of indices that a device addresses apart
+
+
+def transform_layout(stage: Stage, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
+    """See `Stage.transform_layout`."""
+    op, schedule = stage.op, stage.schedule
+    if not isinstance(op, (ComputeOp, PlaceholderOp)):
+        raise ScheduleError(f"stage {op.name}: transform_layout is for placeholders and operations made by te.compute")
+    refuse_attached(schedule, stage, "transform_layout")
+    stage.whole_own("transform_layout")
+    if stage.relations:
+        raise ScheduleError(f"stage {op.name}: transform_layout makes new loops, so it precedes split, fuse and tile")
+    old = tuple(op.axis if isinstance(op, ComputeOp) else op.dims)
+    exprs = _called(op, a_function(fn, "the layout"), old)
+    about = Context({iv: iv.dom for iv in old if iv.dom is not None})
+    moved = iter_map(about, old, exprs, None)
+    if not moved.injective:
+        raise ScheduleError(
+            f"stage {op.name}: transform_layout needs a place for every element: {moved.why_no_inverse()}"
+        )
+    lows = [r.min for r in moved.ranges]
+    if any(not isinstance(low, Expr) or not low.is_const for low in lows):
+        raise ScheduleError(
+            f"stage {op.name}: transform_layout to {', '.join(map(str, exprs))}: an index has no known end"
+        )
+    places = tuple(e if int(low) == 0 else e - int(low) for e, low in zip(exprs, lows, strict=True))
+    axes = tuple(
+        IterVar(Range(0, r.extent), e.name if isinstance(e, Var) else f"axis{k}")
+        for k, (e, r) in enumerate(zip(exprs, moved.ranges, strict=True))
+    )
+    new = _placeholder(op, axes) if isinstance(op, PlaceholderOp) else _computed(op, axes, moved, lows, pad_value)
+    for before, after in zip(op.outputs, new.outputs, strict=True):
+        after.value_range = before.value_range
+    _read_anew(stage, op, new, old, places)
+    return list(axes)
+
+
+def _called(op: Operation, fn: Callable[..., Any], old: Sequence[IterVar]) -> tuple[Expr, ...]:
+    """The new indices; names after `*indices` are the last of the old ones."""
+    last = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    count = len(old) - len(last)
+    try:
+        answer = fn(*old[:count], **dict(zip(last, old[count:], strict=True)))
+    except TypeError as error:
+        raise InputError(f"the layout of {op.name} takes its {len(old)} indices: {error}") from error
+    indices = answer if isinstance(answer, (list, tuple)) else [answer]
+    found = tuple(as_expr(e, f"an index of the layout of {op.name}") for e in indices if not isinstance(e, str))
+    if not found:
+        raise InputError(f"the layout of {op.name} gives no index")
+    return found
+
+
+def _placeholder(op: PlaceholderOp, axes: Sequence[IterVar]) -> PlaceholderOp:
+    shape = tuple(as_expr(iv.dom.extent) for iv in axes if iv.dom is not None)
+    return PlaceholderOp(op.name, shape, op.output(0).dtype, None, op.tag)
+
+
+def _computed(
+    op: ComputeOp, axes: tuple[IterVar, ...], moved: IterMap, lows: Sequence[Any], pad_value: object
+) -> ComputeOp:
+    """The operation over the new indices; places without an element hold the value of the padding."""
+    places = [iv + int(low) if int(low) else iv for iv, low in zip(axes, lows, strict=True)]
+    values = moved.inverse(places)
+    padding = moved.padding_at(places)
+    body = tuple(walk.substitute(value, values) for value in op.body)
+    if padding is not truth(False):
+        body = tuple(_padded(op, value, logical_not(padding), axes, pad_value) for value in body)
+    return ComputeOp(op.name, axes, body, op.tag, op.attrs)
+
+
+def _padded(op: ComputeOp, value: Operand, is_element: Cond, axes: Sequence[IterVar], pad_value: object) -> Operand:
+    if pad_value is None:
+        return guarded(value, [is_element])
+    if isinstance(value, Value) and value.op is REDUCE:
+        raise ScheduleError(f"stage {op.name}: the padding of a reduction has the value of an empty one, not pad_value")
+    given: Any = pad_value(*axes) if callable(pad_value) else pad_value
+    return build.select(is_element, value, build.cast(build.dtype_of(value), build.operand(given)))
+
+
+def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVar], places: Sequence[Expr]) -> None:
+    """Replace the operation of a stage, and the indices wherever its tensors are read."""
+    schedule = stage.schedule
+    after = dict(zip(op.outputs, new.outputs, strict=True))
+    readers = [s for s in schedule.stages if any(t in after for t in s.op.input_tensors)]
+    for reader in readers:
+        if not isinstance(reader.op, ComputeOp):
+            raise ScheduleError(f"stage {op.name}: transform_layout of a tensor that {reader.name} reads as a whole")
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        if tensor not in after:
+            return None
+        values = dict(zip(old, indices, strict=True))
+        return element(after[tensor], tuple(walk.substitute(e, values) for e in places))
+
+    replace_op(schedule, stage, new)
+    restart(stage)
+    replaced: dict[Tensor, Tensor] = {}
+    for other in schedule.stages:
+        current = other.op.replace_inputs(replaced)
+        if other in readers and isinstance(current, ComputeOp):
+            current = current.with_body(tuple(walk.rewrite(value, on_load=on_load) for value in current.body))
+        if current is not other.op:
+            replaced.update(replace_op(schedule, other, current))
+    schedule.outputs = tuple(schedule.stage_map[done].op for done in schedule.outputs)
+    schedule.dataflow_changed()
+
+
+__all__ = ["AXIS_SEPARATOR", "transform_layout"]

@@ -11,8 +11,7 @@ from bound.itervar import IterType, IterVar, whole_number
 from bound.operation import Operation, ScanOp
 from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
-from bound.scripted import ScriptText
-from bound.tensor import Tensor
+from bound.tensor import ScriptText, Tensor
 from bound.tir.value import Truth
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.printer import shown
@@ -155,7 +154,7 @@ class Stage(Placing):
         ScheduleError: not a free loop of this stage, or not exactly one positive size.
         """
         if (factor is None) == (nparts is None):
-            raise ScheduleError(f"stage {self.name}: split of {_label(parent)} needs either factor or nparts")
+            raise self._refusal(f"split of {_label(parent)} needs either factor or nparts")
         kind = self._tail(tail, parent)
         size = self._positive(nparts if factor is None else factor, "nparts" if factor is None else "factor", parent)
         position = self._loop_position(parent, "split")
@@ -189,8 +188,8 @@ class Stage(Placing):
             axes, positions = (axes[1], axes[0]), [positions[1], positions[0]]
         for k in range(1, len(axes)):
             if positions[k] != positions[k - 1] + 1:
-                raise ScheduleError(
-                    f"stage {self.name}: cannot fuse {axes[k - 1].name} with {axes[k].name}, "
+                raise self._refusal(
+                    f"cannot fuse {axes[k - 1].name} with {axes[k].name}, "
                     f"the second is not the next loop inside the first: the loops are {self._loops()}"
                 )
         self._not_shared("fuse", *positions)
@@ -210,7 +209,7 @@ class Stage(Placing):
         positions = [self.position_of(axis, "reorder") for axis in axes]
         if len(set(positions)) != len(positions):
             repeated = next(axis for k, axis in enumerate(axes) if positions.index(positions[k]) != k)
-            raise ScheduleError(f"stage {self.name}: reorder names the axis {repeated.name} twice")
+            raise self._refusal(f"reorder names the axis {repeated.name} twice")
         moved = zip(sorted(positions), axes, strict=True)
         self._not_shared(
             "reorder", *(position for position, axis in moved if self.leaf_iter_vars[position] is not axis)
@@ -223,7 +222,7 @@ class Stage(Placing):
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split two axes and order the loops as x outer, y outer, x inner, y inner."""
         if x_parent is y_parent:
-            raise ScheduleError(f"stage {self.name}: tile needs two axes, not {_label(x_parent)} twice")
+            raise self._refusal(f"tile needs two axes, not {_label(x_parent)} twice")
         for parent, size, what in ((x_parent, x_factor, "x_factor"), (y_parent, y_factor, "y_factor")):
             self._not_shared("tile", self._loop_position(parent, "tile"))
             self._positive(size, what, parent)
@@ -237,27 +236,24 @@ class Stage(Placing):
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """Bind a loop to a thread axis."""
         if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type is not IterType.THREAD_INDEX:
-            raise ScheduleError(
-                f"stage {self.name}: {_label(ivar)} can only be bound to an axis made by thread_axis, "
-                f"not to {_label(thread_ivar)}"
+            raise self._refusal(
+                f"{_label(ivar)} can only be bound to an axis made by thread_axis, not to {_label(thread_ivar)}"
             )
         check_thread_tag(thread_ivar.thread_tag)
         self.position_of(ivar, "bind")
         if ivar.iter_type not in (IterType.DATA_PAR, IterType.COMM_REDUCE):
-            raise ScheduleError(f"stage {self.name}: the {ivar.iter_type.name} axis {ivar.name} cannot run on a thread")
+            raise self._refusal(f"the {ivar.iter_type.name} axis {ivar.name} cannot run on a thread")
         bound = self._attr(ivar).bind_thread
         if bound is not None and bound is not thread_ivar:
-            raise ScheduleError(f"stage {self.name}: {ivar.name} is already bound to {bound.name}")
+            raise self._refusal(f"{ivar.name} is already bound to {bound.name}")
         for other in self.leaf_iter_vars:
             if other is not ivar and self._attr(other).bind_thread is thread_ivar:
-                raise ScheduleError(
-                    f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, {other.name} already is"
-                )
+                raise self._refusal(f"{ivar.name} cannot be bound to {thread_ivar.name}, {other.name} already is")
         for stage, other in self._same_loop(ivar):
             attr = stage._attr(other)
             if attr.bind_thread not in (None, thread_ivar) or attr.iter_type is not None:
-                raise ScheduleError(
-                    f"stage {self.name}: {ivar.name} cannot be bound to {thread_ivar.name}, "
+                raise self._refusal(
+                    f"{ivar.name} cannot be bound to {thread_ivar.name}, "
                     f"it is one loop with {other.name} of {stage.name}, which is no such loop"
                 )
         self._annotate(ivar, bind_thread=thread_ivar)
@@ -298,10 +294,10 @@ class Stage(Placing):
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """Align the storage: the stride of a dimension equals `offset` modulo `factor`."""
         if not any(iv is axis for iv in self.all_iter_vars):
-            raise ScheduleError(f"stage {self.name}: storage_align of {_label(axis)}, which is not one of its axes")
+            raise self._refusal(f"storage_align of {_label(axis)}, which is not one of its axes")
         pair = (as_int(factor, "factor of storage_align"), as_int(offset, "offset of storage_align"))
         if pair[0] < 1:
-            raise ScheduleError(f"stage {self.name}: the factor of storage_align of {axis.name} must be positive")
+            raise self._refusal(f"the factor of storage_align of {axis.name} must be positive")
         self._annotate(axis, align=pair)
 
     def transform_layout(self, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
@@ -339,7 +335,7 @@ class Stage(Placing):
         """Double the storage, so that a serial loop fills one copy while it reads the other."""
         self.not_output("double_buffer")
         if self.store_type is not None:
-            raise ScheduleError(f"stage {self.name}: double_buffer of a stage that keeps what it computed (store_at)")
+            raise self._refusal("double_buffer of a stage that keeps what it computed (store_at)")
         self.double_buffered = True
 
     def set_scope(self, scope: str) -> None:
@@ -355,12 +351,12 @@ class Stage(Placing):
         """Launch threads around a scan, outside of its loops."""
         axes = tuple(threads) if isinstance(threads, (list, tuple)) else (threads,)
         if not isinstance(self._op, ScanOp):
-            raise ScheduleError(f"stage {self.name}: env_threads is for scans only")
+            raise self._refusal("env_threads is for scans only")
         if self.env_thread_vars:
-            raise ScheduleError(f"stage {self.name}: env_threads was called before")
+            raise self._refusal("env_threads was called before")
         for axis in axes:
             if not isinstance(axis, IterVar) or axis.iter_type is not IterType.THREAD_INDEX:
-                raise ScheduleError(f"stage {self.name}: env_threads takes thread axes, not {_label(axis)}")
+                raise self._refusal(f"env_threads takes thread axes, not {_label(axis)}")
         self.env_thread_vars = axes
         self.leaf_iter_vars[:0] = axes
         self.all_iter_vars += axes
@@ -372,7 +368,7 @@ class Stage(Placing):
         first = min(places, default=max(shared, self.compute_at_position))
         if first < shared:
             axis = self.leaf_iter_vars[first].name
-            raise ScheduleError(f"stage {self.name}: cannot {call} {axis}, which is a loop of other stages as well")
+            raise self._refusal(f"cannot {call} {axis}, which is a loop of other stages as well")
         if call != "vectorize" and places:  # nobody reads the stage: the position counts loops that stay as they are
             self.compute_at_position = min(self.compute_at_position, first)
 
@@ -380,7 +376,7 @@ class Stage(Placing):
         """Raise `ScheduleError` if the stage shares loops with others."""
         if self.shared_loops:
             axis = self.leaf_iter_vars[0].name
-            raise ScheduleError(f"stage {self.name}: {call} would take away {axis}, a loop of other stages as well")
+            raise self._refusal(f"{call} would take away {axis}, a loop of other stages as well")
 
     def position_of(self, axis: object, call: str) -> int:
         """Return the position of `axis` among the loops.
@@ -392,7 +388,7 @@ class Stage(Placing):
         for k, leaf in enumerate(self.leaf_iter_vars):
             if leaf is axis:
                 return k
-        raise ScheduleError(f"stage {self.name}: {call} of {_label(axis)}, {self._fate(axis)}")
+        raise self._refusal(f"{call} of {_label(axis)}, {self._fate(axis)}")
 
     def _fate(self, axis: object) -> str:
         for relation in self.relations:
@@ -408,10 +404,10 @@ class Stage(Placing):
     def _loop_position(self, axis: IterVar, call: str) -> int:
         position = self.position_of(axis, call)
         if axis.iter_type not in _LOOPS:
-            raise ScheduleError(f"stage {self.name}: cannot {call} the {axis.iter_type.name} axis {axis.name}")
+            raise self._refusal(f"cannot {call} the {axis.iter_type.name} axis {axis.name}")
         bound = self._attr(axis).bind_thread
         if bound is not None:
-            raise ScheduleError(f"stage {self.name}: cannot {call} {axis.name}, it is bound to {bound.name}")
+            raise self._refusal(f"cannot {call} {axis.name}, it is bound to {bound.name}")
         return position
 
     def _positive(self, size: object, what: str, axis: IterVar) -> Expr:
@@ -421,11 +417,9 @@ class Stage(Placing):
             e = None
         upper = e.declared()[1] if isinstance(e, Var) else None
         if e is not None and upper is not None and upper < 1:
-            problem = f"{what} of {_label(axis)} must be positive, but {e} is declared to be at most {upper}"
-            raise ScheduleError(f"stage {self.name}: {problem}")
+            raise self._refusal(f"{what} of {_label(axis)} must be positive, but {e} is declared to be at most {upper}")
         if e is None or (e.is_const and e.data < 1) or any(isinstance(v, IterVar) for v in e.free_vars()):
-            problem = f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}"
-            raise ScheduleError(f"stage {self.name}: {problem}")
+            raise self._refusal(f"{what} of {_label(axis)} must be a positive integer, not {shown(size)}")
         return e
 
     def _tail(self, tail: str, axis: IterVar) -> Tail:
@@ -433,29 +427,28 @@ class Stage(Placing):
             return Tail(tail)
         except ValueError:
             known = ", ".join(Tail)
-            problem = f"tail of {_label(axis)} is one of {known}, not {shown(tail)}"
-            raise ScheduleError(f"stage {self.name}: {problem}") from None
+            raise self._refusal(f"tail of {_label(axis)} is one of {known}, not {shown(tail)}") from None
 
     def _set_kind(self, axis: IterVar, kind: IterType) -> None:
         self.position_of(axis, kind.name.lower())
         if axis.is_reduce and kind in (IterType.VECTORIZED, IterType.PARALLELIZED):
-            raise ScheduleError(f"stage {self.name}: the reduction axis {axis.name} cannot be {kind.name.lower()}")
+            raise self._refusal(f"the reduction axis {axis.name} cannot be {kind.name.lower()}")
         if axis.iter_type is IterType.THREAD_INDEX:
-            raise ScheduleError(f"stage {self.name}: the thread axis {axis.name} cannot be {kind.name.lower()}")
+            raise self._refusal(f"the thread axis {axis.name} cannot be {kind.name.lower()}")
         bound = self._attr(axis).bind_thread
         if bound is not None:
-            what = f"{axis.name}, which is bound to {bound.name}, cannot be {kind.name.lower()}"
-            raise ScheduleError(f"stage {self.name}: {what}")
+            raise self._refusal(f"{axis.name}, which is bound to {bound.name}, cannot be {kind.name.lower()}")
         anew = self.schedule.stored_anew.get(axis)
         if anew is not None and kind is IterType.PARALLELIZED:
-            what = f"{axis.name} cannot be parallelized, {anew} stores the same elements in several of its iterations"
-            raise ScheduleError(f"stage {self.name}: {what}")
+            raise self._refusal(
+                f"{axis.name} cannot be parallelized, {anew} stores the same elements in several of its iterations"
+            )
         for stage, other in self._same_loop(axis):
             attr = stage._attr(other)
             runs_apart = other.is_reduce and kind is IterType.PARALLELIZED
             if attr.bind_thread is not None or (attr.iter_type or kind) is not kind or runs_apart:
-                raise ScheduleError(
-                    f"stage {self.name}: {axis.name} cannot be {kind.name.lower()}, "
+                raise self._refusal(
+                    f"{axis.name} cannot be {kind.name.lower()}, "
                     f"it is one loop with {other.name} of {stage.name}, which cannot"
                 )
         self._annotate(axis, iter_type=kind)

@@ -6,87 +6,41 @@ module shadows Python's `min`, `max`, `all`, `any`, `abs` and `round`.
 
 from __future__ import annotations
 
-from bound import dtypes
 from bound.itervar import IterType, IterVar
-from bound.tir.build import all_of as all
-from bound.tir.build import any_of as any
-from bound.tir.build import arithmetic, as_float, cast, const, dtype_of, fold, negation, operand, select
-from bound.tir.calls import (
+from bound.tir import scalars
+from bound.tir.build import (
     FUNCTIONS,
     Buffer,
     ExternCall,
+    as_float,
     call_extern,
     call_intrin,
     call_packed,
+    cast,
     decl_buffer,
-    popcount,
-    power,
+    dtype_of,
+    fold,
+    negation,
+    select,
 )
-from bound.tir.calls import absolute as abs
-from bound.tir.reduce import CommReducer, Reduction, comm_reducer
-from bound.tir.value import DIV, Number, Operand, Truth, Value, ValueLike
+from bound.tir.reduce import CommReducer, Reduction
+from bound.tir.scalars import *
+from bound.tir.value import Number, Operand, Truth, Value, ValueLike
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute, variables
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.build import ceildiv
 from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr
 from intset.expr.printer import shown
 
 SizeVar = ShapeVar
 Select = select
-if_then_else = select
 Cast = cast
 call_pure_extern = call_extern
-pow = power
+pow = scalars.power
 
-exp, exp2, exp10 = FUNCTIONS["exp"], FUNCTIONS["exp2"], FUNCTIONS["exp10"]
-log, log2, log10, log1p = FUNCTIONS["log"], FUNCTIONS["log2"], FUNCTIONS["log10"], FUNCTIONS["log1p"]
-sqrt, rsqrt, sigmoid, erf = FUNCTIONS["sqrt"], FUNCTIONS["rsqrt"], FUNCTIONS["sigmoid"], FUNCTIONS["erf"]
-sin, cos, tan = FUNCTIONS["sin"], FUNCTIONS["cos"], FUNCTIONS["tan"]
-sinh, cosh, tanh = FUNCTIONS["sinh"], FUNCTIONS["cosh"], FUNCTIONS["tanh"]
-asin, acos, atan = FUNCTIONS["asin"], FUNCTIONS["acos"], FUNCTIONS["atan"]
-asinh, acosh, atanh = FUNCTIONS["asinh"], FUNCTIONS["acosh"], FUNCTIONS["atanh"]
-floor, ceil, trunc = FUNCTIONS["floor"], FUNCTIONS["ceil"], FUNCTIONS["trunc"]
-round, nearbyint = FUNCTIONS["round"], FUNCTIONS["nearbyint"]
-fmod, atan2, hypot, copysign = FUNCTIONS["fmod"], FUNCTIONS["atan2"], FUNCTIONS["hypot"], FUNCTIONS["copysign"]
+exp2, exp10, log1p = FUNCTIONS["exp2"], FUNCTIONS["exp10"], FUNCTIONS["log1p"]
+hypot, copysign = FUNCTIONS["hypot"], FUNCTIONS["copysign"]
 nextafter, ldexp = FUNCTIONS["nextafter"], FUNCTIONS["ldexp"]
-isnan, isfinite, isinf = FUNCTIONS["isnan"], FUNCTIONS["isfinite"], FUNCTIONS["isinf"]
-
-
-def floordiv(a: ValueLike, b: ValueLike) -> Number:
-    """The quotient rounded to minus infinity."""
-    return arithmetic(ops.FLOORDIV, a, b)
-
-
-def floormod(a: ValueLike, b: ValueLike) -> Number:
-    """The remainder with the sign of `b`."""
-    return arithmetic(ops.FLOORMOD, a, b)
-
-
-def truncdiv(a: ValueLike, b: ValueLike) -> Number:
-    """C's quotient, rounded to 0."""
-    return arithmetic(ops.TRUNCDIV, a, b)
-
-
-def truncmod(a: ValueLike, b: ValueLike) -> Number:
-    """C's remainder, with the sign of `a`."""
-    return arithmetic(ops.TRUNCMOD, a, b)
-
-
-def indexdiv(a: ValueLike, b: ValueLike) -> Number:
-    """The quotient of two indices: as in TVM, `floordiv` of values the script takes to be nonnegative."""
-    return arithmetic(ops.FLOORDIV, a, b)
-
-
-def indexmod(a: ValueLike, b: ValueLike) -> Number:
-    """The remainder of two indices: as in TVM, `floormod`."""
-    return arithmetic(ops.FLOORMOD, a, b)
-
-
-def div(a: ValueLike, b: ValueLike) -> Number:
-    """C's `a / b`: of integers `truncdiv`, of floats the quotient."""
-    whole = isinstance(operand(a), Expr) and isinstance(operand(b), Expr)
-    return arithmetic(ops.TRUNCDIV if whole else DIV, a, b)
 
 
 def min(*values: ValueLike) -> Number:
@@ -139,21 +93,6 @@ def logical_not(a: Truth) -> Truth:
     return negation(a)
 
 
-def min_value(dtype: str) -> Operand:
-    """The smallest finite value of a type."""
-    return cast(dtype, dtypes.lowest(dtypes.check(dtype)))
-
-
-def max_value(dtype: str) -> Operand:
-    """The largest finite value of a type."""
-    return cast(dtype, dtypes.highest(dtypes.check(dtype)))
-
-
-def infinity(dtype: str) -> Operand:
-    """The float above all others."""
-    return const(float("inf"), dtype)
-
-
 def IntImm(dtype: str, value: int) -> Operand:
     """The integer constant of a type."""
     return cast(dtype, as_expr(value, "value of IntImm").data)
@@ -183,16 +122,6 @@ __all__ = [
     "SizeVar",
     "Value",
     "Var",
-    "abs",
-    "acos",
-    "acosh",
-    "all",
-    "any",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -201,65 +130,27 @@ __all__ = [
     "call_intrin",
     "call_packed",
     "call_pure_extern",
-    "ceil",
-    "ceildiv",
-    "comm_reducer",
-    "const",
     "copysign",
-    "cos",
-    "cosh",
     "decl_buffer",
-    "div",
     "dtype_of",
-    "erf",
-    "exp",
     "exp2",
     "exp10",
-    "floor",
-    "floordiv",
-    "floormod",
-    "fmod",
     "hypot",
-    "if_then_else",
-    "indexdiv",
-    "indexmod",
-    "infinity",
     "input_tensors",
-    "isfinite",
-    "isinf",
-    "isnan",
     "ldexp",
     "likely",
     "loaded_tensor",
-    "log",
     "log1p",
-    "log2",
-    "log10",
     "logical_not",
     "max",
-    "max_value",
     "min",
-    "min_value",
-    "nearbyint",
     "nextafter",
     "nodes",
-    "popcount",
     "pow",
-    "power",
     "rewrite",
-    "round",
-    "rsqrt",
     "shift_left",
     "shift_right",
-    "sigmoid",
-    "sin",
-    "sinh",
-    "sqrt",
     "substitute",
-    "tan",
-    "tanh",
-    "trunc",
-    "truncdiv",
-    "truncmod",
     "variables",
 ]
+__all__ += scalars.__all__

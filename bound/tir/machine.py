@@ -21,8 +21,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.opaque import OF_LOW_BITS, IntFunction, integer, span_of
-from bound.tir.value import CALL, REDUCE, Operand, Value, make
+from bound.tir.value import CALL, OF_LOW_BITS, REDUCE, IntFunction, Operand, Value, integer, make, span_of
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import build as ints
 from intset.expr import ops

@@ -11,8 +11,21 @@ from bound import dtypes
 from bound.itervar import IterType, IterVar
 from bound.tir import build, walk
 from bound.tir.machine import in_types
-from bound.tir.opaque import Ends, IntFunction, range_of
-from bound.tir.value import PARAM, READ, REDUCE, Number, Operand, Truth, Value, ValueLike, make, parameter
+from bound.tir.value import (
+    PARAM,
+    READ,
+    REDUCE,
+    Ends,
+    IntFunction,
+    Number,
+    Operand,
+    Truth,
+    Value,
+    ValueLike,
+    make,
+    parameter,
+    range_of,
+)
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import ops
@@ -177,11 +190,7 @@ class TupleReducer(Protocol):
     """Reduces several values together over axes."""
 
     def __call__(
-        self,
-        expr: Sequence[ValueLike],
-        axis: Axes,
-        where: Truth | None = None,
-        init: Sequence[ValueLike] | None = None,
+        self, expr: Sequence[ValueLike], axis: Axes, where: Truth | None = None, init: Sequence[ValueLike] | None = None
     ) -> tuple[Operand, ...]: ...
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from bound.tir.opaque import IntFunction, TensorElement, integer
-from bound.tir.value import READ, REDUCE, Operand, Truth, Value, make
+from bound.tir.value import READ, REDUCE, IntFunction, Operand, TensorElement, Truth, Value, integer, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
 from intset.expr.dag import no_node, postorder, postorder_by

@@ -28,7 +28,7 @@ from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorCo
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor, element
 from bound.tir import build, walk
-from bound.tir.calls import Buffer, BufferPointer, ExternCall
+from bound.tir.build import Buffer, BufferPointer, ExternCall
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor
 from intset.expr import ops

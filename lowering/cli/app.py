@@ -1,46 +1,199 @@
 """The commands and their arguments. Guarantee: an error is one line on stderr, with exit status 2.
 
+Arguments that several commands share, and their checks.
+
 Output streams whose readers may have left: `intset bounds ... | head`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, Final, TextIO, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from bound.schedule import Schedule
-from intset import IntSetError, core
+from intset import InputError, IntSetError, core
+from intset.expr.printer import shown
 from intset.installation import library_version
-from lowering.cli import exploring, reports, tables
-from lowering.cli.arguments import (
-    AT,
-    MANY_DOMAINS,
-    ONE_DOMAIN,
-    TRACEBACK,
-    Commands,
-    at_least,
-    checked,
-    common,
-    domain_list,
-    integers,
-    listed,
-    message_of,
-    readable,
-    refuse,
-    traceback_option,
-)
+from intset.names import check_name
+from lowering.cli import exploring, reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 from lowering.cli.tightness import write_report
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class OneEach(click.Command):
+    """A command that refuses a repeated option with a value, unless the option is declared repeatable."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            found = parse(args)
+            single = [param for param in found[2] if isinstance(param, click.Option) and not param.multiple]
+            for param, times in Counter(single).items():
+                if times > 1 and not param.is_flag:
+                    raise click.UsageError(f"{param.opts[-1]} is given {'twice' if times == 2 else f'{times} times'}")
+            return found
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]  # of this parser alone
+        return parser
+
+
+class Commands(click.Group):
+    """The commands of `intset`."""
+
+    command_class = OneEach
+
+
+class _Integer(click.IntRange):
+    name = "integer"
+
+
+def at_least(least: int) -> click.IntRange:
+    """An option type: integers greater than or equal to `least`."""
+    return _Integer(least)
+
+
+def refuse(*names: str, why: str) -> None:
+    """Refuse options of these parameters if the command line contains one."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} {why}")
+
+
+def checked(check: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    return lambda context, parameter, value: check(value)
+
+
+def listed(texts: Sequence[str]) -> list[str]:
+    """The parts of texts with commas between."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def integers(texts: Sequence[str], option: str) -> SizeValues:
+    """The values of texts such as `n=1024`."""
+    values: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals or not value.strip().removeprefix("-").isdecimal():
+            raise InputError(f"{option} takes NAME=VALUE with an integer, not {shown(text)}")
+        if name.strip() in values:
+            raise InputError(f"{option} {name.strip()} is given twice: {values[name.strip()]} and {value.strip()}")
+        values[name.strip()] = int(value)
+    return values
+
+
+def readable(name: str, suffixes: Sequence[str] = (".py", ".json"), of: str = "builds schedules") -> Path:
+    """The path of a readable script or corpus; `of` names the expected job of a script in the message."""
+    if not name:
+        raise InputError("FILE is empty: the name of a file is expected")
+    path = Path(name)
+    if not path.exists():
+        raise InputError(f"{name}: no such file")
+    if not path.is_file():
+        raise InputError(f"{name}: not a file")
+    if path.suffix not in (".py", ".json"):
+        raise InputError(f"{name}: a Python script (.py) or a corpus (.json) is expected")
+    if path.suffix not in suffixes:
+        raise InputError(f"{name}: a Python script that {of} is expected")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+    return path
+
+
+def domain_list(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    parts = listed([texts] if isinstance(texts, str) else texts or ())
+    if texts and not parts:
+        raise InputError("--domain names no domain")
+    return tuple(check_name(part, "--domain") for part in parts)
+
+
+TRACEBACK: Final = "traceback"
+
+
+def traceback_option() -> click.Option:
+    """The option that prints where an error comes from, before its line."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().obj[TRACEBACK] = True
+
+    words = "Print where an error comes from, before its line."
+    return click.Option(["--traceback"], is_flag=True, is_eager=True, expose_value=False, callback=note, help=words)
+
+
+AT = click.option(
+    "--at",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=checked(partial(integers, option="--at")),
+    help="Fix a size of schedules; repeatable.",
+)
+ONE_DOMAIN = click.option(
+    "-d",
+    "--domain",
+    metavar="NAME",
+    callback=checked(lambda name: None if name is None else check_name(name, "--domain")),
+    help="The domain that answers; default: auto.",
+)
+MANY_DOMAINS = click.option(
+    "-d",
+    "--domain",
+    "domains",
+    metavar="NAME",
+    callback=checked(domain_list),
+    help="The domains to compare, with commas between; default: all.",
+)
+
+
+def common(domain: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """The arguments that most commands share."""
+
+    def decorate(command: _Command) -> _Command:
+        files = click.argument(
+            "files",
+            metavar="FILE...",
+            nargs=-1,
+            required=True,
+            callback=checked(lambda names: [readable(name) for name in names]),
+        )
+        as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+        return files(domain(as_json(AT(command))))
+
+    return decorate
+
+
+# The arguments of `lower`, `infer_bound` and `explore` in messages, which are options here.
+_KEYWORD = re.compile(r"\b(unsafe|compact|reassociate|strength|fresh)=True\b|(?:(?<=^)|(?<=: ))(at(?=: )|out(?= must))")
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error, with options spelled as on the command line; for OSError, file and reason."""
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, OSError) and error.strerror:
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part is not None)
+    else:
+        text = str(error)
+    return _KEYWORD.sub(lambda found: f"--{found[1] or found[2]}", text)
 
 
 class Messages:
@@ -68,67 +221,6 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
-_MANUAL = """
-Bounds, regions, proofs and division lowering for tensor compilers.
-
-Every command takes one or more FILEs. A FILE is
-
-\b
-  script.py    a Python script that builds schedules in the tensor-expression
-               language (from bound import te, tir): a Schedule at module
-               level (s = te.create_schedule(...)), a function schedule()
-               that returns one, or a list CASES of such functions.
-  corpus.json  a corpus: a list of rows, each with index expressions or
-               conditions of an operator, the loops around them, and the
-               true answers.
-
-Answers go to stdout, as tables or, with --json, as JSON. Progress and errors go to stderr.
-
-\b
-Examples:
-  What each stage of a convolution needs, computes and allocates:
-    intset bounds examples/resnet_conv3x3.py
-  The same for a softmax, with its size fixed:
-    intset bounds --at n=1024 examples/softmax_dynamic.py
-  The loop nest of a schedule, and its C:
-    intset lower examples/resnet_conv3x3.py
-    intset lower --emit c examples/matmul_cached.py
-  The domains, held against the truth on real operators:
-    intset compare benchmarks/data/index_expressions.json
-  Why an answer is what it is:
-    intset explain examples/flatten_symbolic.py
-  A picture of what a stage requires, computes and allocates:
-    intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
-  The configurations of a space, and what is measured at each:
-    intset space examples/conv_tilings.py
-    intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
-
-\b
-Domains:
-  auto              the cheapest certified answer (the default)
-  interval          ends alone, symbolic where sizes are
-  stride            intervals with strides, exact on tiled loops
-  modular           congruences
-  interval*modular  their reduced product; 'a*b' is one for any two
-  isl               exact Presburger sets
-  points            enumeration of small boxes
-
-Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain' in the table
-[tool.intset] of pyproject.toml, sets the default.
-
-An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside, 'lower'
-refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head of the function,
-what depends on data a check before the access.
-
-\b
-Exit status:
-  0    done
-  1    compare found a wrong answer; with --strict, explore a failure
-  2    bad input, named in one line on stderr
-  130  interrupted
-"""
-
-
 def _report(
     files: Sequence[Path],
     as_json: bool,
@@ -149,7 +241,7 @@ def _report(
         if not as_json:
             show(report)
     if as_json:
-        tables.print_json({"files": found})
+        reports.print_json({"files": found})
     return found
 
 
@@ -160,10 +252,67 @@ _COMPACT = click.option("--compact", is_flag=True, help="Fold strides and diagon
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Commands, help=_MANUAL, context_settings=_SETTINGS, no_args_is_help=True)
+@click.group(cls=Commands, context_settings=_SETTINGS, no_args_is_help=True)
 @click.version_option(library_version(), prog_name="intset", message=f"%(prog)s %(version)s (core: {core})")
 def app() -> None:
-    pass
+    """Bounds, regions, proofs and division lowering for tensor compilers.
+
+    Every command takes one or more FILEs. A FILE is
+
+    \b
+      script.py    a Python script that builds schedules in the tensor-expression
+                   language (from bound import te, tir): a Schedule at module
+                   level (s = te.create_schedule(...)), a function schedule()
+                   that returns one, or a list CASES of such functions.
+      corpus.json  a corpus: a list of rows, each with index expressions or
+                   conditions of an operator, the loops around them, and the
+                   true answers.
+
+    Answers go to stdout, as tables or, with --json, as JSON. Progress and errors go to stderr.
+
+    \b
+    Examples:
+      What each stage of a convolution needs, computes and allocates:
+        intset bounds examples/resnet_conv3x3.py
+      The same for a softmax, with its size fixed:
+        intset bounds --at n=1024 examples/softmax_dynamic.py
+      The loop nest of a schedule, and its C:
+        intset lower examples/resnet_conv3x3.py
+        intset lower --emit c examples/matmul_cached.py
+      The domains, held against the truth on real operators:
+        intset compare benchmarks/data/index_expressions.json
+      Why an answer is what it is:
+        intset explain examples/flatten_symbolic.py
+      A picture of what a stage requires, computes and allocates:
+        intset plot examples/resnet_conv3x3.py --stage pad --axes y,x -o pad.png
+      The configurations of a space, and what is measured at each:
+        intset space examples/conv_tilings.py
+        intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
+
+    \b
+    Domains:
+      auto              the cheapest certified answer (the default)
+      interval          ends alone, symbolic where sizes are
+      stride            intervals with strides, exact on tiled loops
+      modular           congruences
+      interval*modular  their reduced product; 'a*b' is one for any two
+      isl               exact Presburger sets
+      points            enumeration of small boxes
+
+    Plugins may add more; `intset domains` lists all. The environment variable INTSET_DOMAIN, or 'domain' in the table
+    [tool.intset] of pyproject.toml, sets the default.
+
+    An access outside its tensor is an error: 'bounds' and 'explain' list each with a point at which it is outside,
+    'lower' refuses the schedule, unless --unsafe is given. What depends on sizes becomes an assertion at the head
+    of the function, what depends on data a check before the access.
+
+    \b
+    Exit status:
+      0    done
+      1    compare found a wrong answer; with --strict, explore a failure
+      2    bad input, named in one line on stderr
+      130  interrupted
+    """
 
 
 @app.command()
@@ -189,7 +338,7 @@ def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues,
         at,
         lambda schedule, sizes: reports.schedule_bounds(schedule, sizes, domain, compact),
         lambda rows: reports.row_bounds(rows, domain),
-        tables.show_bounds,
+        reports.show_bounds,
     )
 
 
@@ -222,7 +371,7 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
         at,
         lambda schedule, sizes: reports.schedule_comparison(schedule, sizes, domains or every),
         lambda rows: reports.row_comparison(rows, domains, with_peers=report is not None),
-        tables.show_comparison,
+        reports.show_comparison,
     )
     if report is not None:
         page, number = write_report(found, Path(report))
@@ -286,7 +435,7 @@ def lower(
         at,
         lambda schedule, sizes: reports.schedule_nest(schedule, sizes, domain, reports.LowerOptions(**options)),
         lambda rows: reports.row_divisions(rows, domain),
-        tables.show_lowered,
+        reports.show_lowered,
     )
 
 
@@ -309,7 +458,7 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
         at,
         lambda schedule, sizes: reports.schedule_explanation(schedule, sizes, domain),
         lambda rows: reports.row_explanations(rows, domain),
-        tables.show_explained,
+        reports.show_explained,
     )
 
 
@@ -377,7 +526,7 @@ def plot(file: Path, by: str | None, pareto: list[str], **options: Any) -> None:
     """
     if file.is_dir():
         refuse("stage", "instance", "domains", "at", "schedule", "compute", why="is of a script, and FILE is a folder")
-        from lowering.cli.plot_results import plot_results
+        from lowering.cli.plot import plot_results
 
         plot_results(file, options["axes"], by, pareto, options["output"])
         return
@@ -412,7 +561,7 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
         refuse("best", why="counts the members least in an expression: it goes with --by")
     report = exploring.space_report(file, sample, seed, best, by)
     if as_json:
-        tables.print_json(report)
+        reports.print_json(report)
     else:
         exploring.show_space(report)
 
@@ -443,7 +592,7 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
     """
     report, is_good = exploring.explored(file, **options)
     if as_json:
-        tables.print_json(report)
+        reports.print_json(report)
     else:
         exploring.show_explored(report)
     return 0 if is_good else 1
@@ -462,9 +611,9 @@ def domains(as_json: bool) -> None:
     """
     report = reports.all_domains()
     if as_json:
-        tables.print_json(report)
+        reports.print_json(report)
     else:
-        tables.show_domains(report)
+        reports.show_domains(report)
 
 
 for _command in (app, *app.commands.values()):
@@ -510,16 +659,16 @@ def _run(words: list[str]) -> int:
             traceback.print_exc()
         message = message_of(error)
         for word in words:  # a file's name may break a line, of which only the first is printed
-            message = message.replace(word, tables.visible(word, keep="")) if word else message
+            message = message.replace(word, reports.visible(word, keep="")) if word else message
         return _fail(message)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     lines = str(message).splitlines()
-    print("intset: warning:", tables.visible(lines[0] if lines else "", keep=""), file=sys.stderr)
+    print("intset: warning:", reports.visible(lines[0] if lines else "", keep=""), file=sys.stderr)
 
 
 def _fail(message: str, status: int = 2) -> int:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    print("intset: error:", tables.visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
+    print("intset: error:", reports.visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
     return status

@@ -13,12 +13,10 @@ from typing import Any
 from intset import InputError
 from intset.expr.printer import shown
 from lowering.cli.inputs import executed, script_text
-from lowering.cli.reports import JsonObject
-from lowering.cli.tables import say, table
+from lowering.cli.reports import JsonObject, say, table
 from lowering.explore import explore
-from lowering.explore.dataset import require
-from lowering.explore.identity import source_of
-from lowering.explore.results import Totals
+from lowering.explore.dataset import Totals, require
+from lowering.explore.measures import source_of
 
 MAX_BEST = 20  # columns of a table on a terminal beyond which values are left out
 

@@ -25,10 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from bound.schedule import Schedule
-from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, evaluate, parse
-from intset.errors import EvaluationError
-from intset.expr.dag import conjuncts, free_vars
-from intset.expr.node import as_expr
+from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, parse
 from intset.expr.printer import shown
 
 _MODULE = "intset_script"
@@ -335,22 +332,3 @@ class Problem:
             return Context(self.ranges, assume=self.conditions, domain=domain)
         except IntSetError as error:
             raise InputError(f"{self.row.where}: {error}") from None
-
-    def admits(self, point: Mapping[Any, int]) -> bool:
-        """Whether `point` is a point of the row: variables in their ranges, sizes at least 1, conditions true.
-
-        Variables that `point` leaves out, and conditions on such variables alone, play no role.
-        """
-        values: dict[Var, int] = {var: point[var] for var in self.env.values() if var in point}
-        values |= {size: 1 for size in self.sizes if size not in values}
-        if any(values[size] < 1 for size in self.sizes):
-            return False
-        try:
-            for var, limits in self.ranges.items():
-                low, extent = (evaluate(as_expr(end), values) for end in (limits.min, limits.extent))
-                if extent < 1 or not low <= values.get(var, low) < low + extent:
-                    return False
-            parts = [part for condition in self.conditions for part in conjuncts(condition)]
-            return all(evaluate(part, values) for part in parts if any(var in point for var in free_vars(part)))
-        except (InputError, EvaluationError):
-            return False

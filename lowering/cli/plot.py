@@ -1,23 +1,267 @@
-"""`intset plot` draws the regions of a stage, as do notebooks. It imports matplotlib only when it draws."""
+"""`intset plot`: regions of a stage, and results of an exploration.
+
+Data of `intset plot`: the regions of one tensor in one instance, by several domains.
+
+`intset plot` draws the regions of a stage, as do notebooks. It imports matplotlib only when it draws.
+
+`intset plot DIR`: a heat map of a value over two names, or the Pareto front of two values.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset import InputError, notebook
-from intset.domains.sets.elements import Elements, Side
+from bound.infer import BoundsMap, StageRegion, infer_bound
+from bound.operation import PlaceholderOp
+from bound.schedule import AttachType, Stage
+from bound.tensor import Tensor
+from intset import Expr, InputError, Range, Var, evaluate, notebook
+from intset.domains.sets.elements import Elements, Side, elements_of
+from intset.domains.sets.region import Region
+from intset.errors import BudgetError
+from intset.expr.printer import Drawn, shown
 from intset.installation import install_advice
-from lowering.cli.inputs import load_script
-from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of
-from lowering.cli.tables import prose, visible
+from lowering.cli.inputs import ScriptSchedule, load_script
+from lowering.cli.reports import prose, visible
+from lowering.explore import Exploration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+DOMAINS = ("interval", "stride", "isl", "auto")
+MAX_BLOCKS = 160_000  # beyond it a block stands for several elements
+MAX_OPERATIONS = 100_000_000  # of a domain, per region
+MAX_INSTANCES = 4096  # searched for one with a nonempty region
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One domain's required and computed elements and its storage; `box` is along the axes drawn."""
+
+    domain: str
+    required: Elements
+    computed: Elements
+    box: tuple[Side, ...]
+    extents: tuple[int, ...]
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture(Drawn):
+    """One tensor in one instance of its attach path; `axes` are drawn, `hidden` are projected away."""
+
+    schedule: str
+    stage: str
+    tensor: str
+    axes: tuple[str, ...]
+    hidden: tuple[str, ...]
+    instance: tuple[tuple[str, int], ...]
+    sizes: tuple[tuple[str, int], ...]
+    panels: tuple[Panel, ...]
+
+
+def picture_of(
+    entry: ScriptSchedule,
+    sizes: Mapping[str, int],
+    domains: Sequence[str] = DOMAINS,
+    stage: str | None = None,
+    axes: Sequence[str] = (),
+    instance: Mapping[str, int] | None = None,
+    compute: str = "exact",
+) -> Picture:
+    """Infer the regions of one stage.
+
+    Parameters
+    ----------
+    domains: one panel each; the last one picks the instance.
+    stage: name of a stage or tensor; default: the first stage computed inside another's loops.
+    axes: one or two names or numbers, the first drawn downwards; default: the last two of extent above 1.
+    instance: values of loops of the attach path, by name; default: the first instance with a nonempty region.
+
+    Raises
+    ------
+    InputError: an unknown name or value, or a symbolic size.
+    """
+    assert entry.schedule is not None
+    answers = [infer_bound(entry.schedule, at=dict(sizes) or None, domain=d, compute=compute) for d in domains]
+    chosen = _find(answers[-1], stage)
+    names = _axis_names(chosen)
+    if not names:
+        raise InputError(f"stage {chosen.op.name} is a scalar: it has no axes to draw")
+    values, labels = _instance(answers[-1], chosen, instance or {})
+    storage = answers[-1].storage(chosen)
+    if storage.flat is None:
+        extents = [side.extent for side in storage.allocated]
+    else:
+        extents = [side.extent for side in answers[-1].computed(chosen).box]
+    drawn = _axes(names, axes, extents)
+    return Picture(
+        entry.name,
+        chosen.op.name,
+        chosen.name,
+        tuple(names[k] for k in drawn),
+        tuple(name for k, name in enumerate(names) if k not in drawn),
+        tuple(zip(labels, values, strict=True)),
+        tuple(sizes.items()),
+        _merged(
+            _panel(bounds, name, _find(bounds, chosen.name), values, drawn)
+            for name, bounds in zip(domains, answers, strict=True)
+        ),
+    )
+
+
+def _merged(panels: Iterable[Panel]) -> tuple[Panel, ...]:
+    """Panels that show different pictures; equal ones become one, under the names of all their domains."""
+    merged: dict[Panel, list[str]] = {}
+    for panel in panels:
+        merged.setdefault(replace(panel, domain=""), []).append(panel.domain)
+    return tuple(replace(panel, domain=", ".join(domains)) for panel, domains in merged.items())
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def _find(bounds: BoundsMap, name: str | None) -> Tensor:
+    """A tensor by its name, or the first tensor of a stage by the stage's name."""
+    stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+    if name is None:
+        made = [stage for stage in stages if not isinstance(stage.op, PlaceholderOp)]
+        tests: list[Callable[[Stage], bool]] = [
+            lambda stage: stage.attach_type is AttachType.SCOPE,
+            lambda stage: not stage.is_output,
+            lambda stage: True,
+        ]
+        return next(stage.op.output(0) for test in tests for stage in made if test(stage))
+    tensors = {stage.name: stage.op.output(0) for stage in stages}
+    tensors |= {tensor.name: tensor for stage in stages for tensor in stage.op.outputs}
+    if name not in tensors:
+        inlined = any(stage.name == name for stage in bounds.schedule.stages)
+        known = ", ".join(dict.fromkeys(stage.name for stage in stages))
+        raise InputError(f"--stage: {'inlined' if inlined else 'unknown'} stage {shown(name)}; there are: {known}")
+    return tensors[name]
+
+
+def _axis_names(tensor: Tensor) -> list[str]:
+    """The names of a tensor's axes; `axis 0`, ... without unique names."""
+    axes = [axis.name for axis in getattr(tensor.op, "axis", ())]
+    dims = len(tensor.shape)
+    return axes if len(axes) == dims == len(set(axes)) else [f"axis {k}" for k in range(dims)]
+
+
+def _axes(names: Sequence[str], given: Sequence[str], extents: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the axes to draw."""
+    if not given:
+        longer = [k for k, extent in enumerate(extents) if not (extent.is_const and int(extent) == 1)]
+        picked = longer[-2:] if len(longer) > 1 else [*(k for k in range(len(names)) if k not in longer), *longer][-2:]
+        return tuple(sorted(picked))
+    numbers = {str(k): k for k in range(len(names))} | {name: k for k, name in enumerate(names)}
+    for name in given:
+        if name not in numbers:
+            raise InputError(f"--axes: unknown axis {name!r}; there are: {', '.join(names)}, or their numbers from 0")
+    found = tuple(numbers[name] for name in given)
+    if len(found) > 2 or len(set(found)) < len(found):
+        raise InputError(f"--axes takes one axis, or two different ones, not {shown(','.join(given))}")
+    return found
+
+
+# -- instances ----------------------------------------------------------------------------------------------------
+
+
+def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tuple[tuple[int, ...], list[str]]:
+    """The values and names of the loops around a stage, outermost first."""
+    region = bounds.required(tensor)
+    named: dict[Var, str] = {leaf: bounds.loop_name(stage, leaf) for stage, leaf in bounds.attach_path(tensor)}
+    labels = [named.get(v, v.name) for v in region.fixed]
+    fixed: dict[Var, int] = {}
+    for name, value in given.items():
+        found = [v for v, label in zip(region.fixed, labels, strict=True) if name in (label, v.name)]
+        if len(found) != 1:
+            known = f"there are: {', '.join(labels)}" if labels else f"{tensor.name} has one instance"
+            raise InputError(f"--instance: {'ambiguous' if found else 'unknown'} loop {shown(name)}; {known}")
+        fixed[found[0]] = value
+    chosen: dict[Var, int] | None = None
+    for values in itertools.islice(_instances(bounds, region.fixed, fixed), MAX_INSTANCES):
+        chosen = values if chosen is None else chosen
+        if not _at(region, values, tensor).is_empty:
+            chosen = values
+            break
+    if chosen is None:
+        listed = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise InputError(f"--instance: no iteration has {listed}" if given else f"{tensor.name} has no instance")
+    return tuple(chosen[v] for v in region.fixed), labels
+
+
+def _instances(bounds: BoundsMap, loops: Sequence[Any], given: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
+    """All joint values of nested loops, innermost fastest; an inner range may depend on outer loops."""
+    if not loops:
+        yield {}
+        return
+    for outer in _instances(bounds, loops[:-1], given):
+        low, extent = _side(bounds[loops[-1]], outer, loops[-1].name)
+        value = given.get(loops[-1])
+        for x in range(low, low + extent) if value is None else [value] if low <= value < low + extent else []:
+            yield {**outer, loops[-1]: x}
+
+
+def _at(region: StageRegion, values: Mapping[Var, int], tensor: Tensor) -> Region:
+    found = region.at({v: values[v] for v in (*region.params, *region.fixed) if v in values})
+    _refuse_sizes(tensor.name, found.params)
+    return found
+
+
+def _side(side: Range, values: Mapping[Var, int], name: str) -> Side:
+    ends = [end for end in (side.min, side.extent) if isinstance(end, Expr)]
+    _refuse_sizes(name, [v for end in ends for v in end.free_vars() if v not in values])
+    low, extent = (evaluate(end, dict(values)) for end in ends)
+    return int(low), max(int(extent), 0)
+
+
+def _refuse_sizes(name: str, free: Sequence[Var]) -> None:
+    if free:
+        listed = " ".join(f"--at {v.name}=VALUE" for v in dict.fromkeys(free))
+        raise InputError(f"{name} depends on sizes: fix them with {listed}")
+
+
+# -- regions ------------------------------------------------------------------------------------------------------
+
+
+def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int], drawn: Sequence[int]) -> Panel:
+    needed = bounds.required(tensor)
+    given: dict[Var, int] = dict(zip(needed.fixed, values, strict=True))
+    required, computed = (_at(region, given, tensor) for region in (needed, bounds.computed(tensor)))
+    seen = _drawn_elements(required, drawn)
+    sides = [_side(side, given, tensor.name) for side in bounds.allocated(tensor)]
+    shown = [sides[k] for k in drawn]
+    storage = bounds.storage(tensor)
+    for place, k in enumerate(drawn):
+        if storage.is_circular and storage.folds[k] is not None:  # a circular window is drawn at its elements
+            shown[place] = (seen.box[place][0], sides[k][1])
+        elif storage.flat is not None and k in storage.flat.dims:  # no box of the tensor
+            shown[place] = seen.box[place]
+    return Panel(
+        domain,
+        seen,
+        seen if computed == required else _drawn_elements(computed, drawn),
+        tuple(shown),
+        tuple(extent for _, extent in sides),
+        needed.is_exact,
+    )
+
+
+def _drawn_elements(region: Region, drawn: Sequence[int]) -> Elements:
+    try:
+        return elements_of(region, drawn, MAX_BLOCKS, MAX_OPERATIONS)
+    except BudgetError as error:
+        raise InputError(f"the region cannot be drawn: {error}") from error
+
 
 SUFFIXES = (".png", ".svg")
 MAX_CELLS = 64  # along one axis; larger views show rasters and boxes instead of cells
@@ -337,3 +581,119 @@ def _title(picture: Picture) -> tuple[str, str]:
         title += f", with {', '.join(f'{name} = {value}' for name, value in picture.sizes)}"
     where = f"in the instance {where}" if where else "in its only instance"
     return title, where + (f"; projected along {', '.join(picture.hidden)}" if picture.hidden else "")
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequence[str], output: str | None) -> None:
+    """Draw the results in a folder to a file.
+
+    Parameters
+    ----------
+    axes: two names of the configuration, down and across; default: the first two.
+    by: the value of the heat map, the least over all other names; default: the first one.
+    pareto: two values; then their Pareto front is drawn in place of the heat map, the least of both being best.
+
+    Raises
+    ------
+    InputError: an unknown name, no rows to draw, or no results.
+    """
+    target = check_output(output or f"{folder.name or 'results'}.png")
+    require_matplotlib()
+    results = Exploration(folder)
+    if pareto:
+        if len(pareto) != 2:
+            raise InputError(f"--pareto takes two values, not {len(pareto)}")
+        first, second = (results.checked_column(name) for name in pareto)
+        rows = _complete(results, (first, second))
+        front = pareto_front(rows, first, second)
+        saved(_front_figure(rows, front, first, second, str(folder)), target)
+        prose(f"{target}: {len(front)} of {len(rows):,} configurations are best in {first} or {second}")
+        return
+    down, across = _drawn_columns(results, axes)
+    column = results.checked_column(by)
+    rows = _complete(results, (down, across, column))
+    saved(_heat_figure(rows, down, across, column, str(folder)), target)
+    prose(f"{target}: {column} over {down} and {across}, the least of {len(rows):,} configurations in each cell")
+
+
+def _drawn_columns(results: Exploration, axes: Sequence[str]) -> tuple[str, str]:
+    named = tuple(axes) or results.names[:2]
+    if len(named) != 2 or named[0] == named[1] or not set(named) <= set(results.names):
+        raise InputError(f"--axes takes two of the names {', '.join(results.names)}")
+    return named[0], named[1]
+
+
+def _complete(results: Exploration, columns: Sequence[str]) -> Rows:
+    """The rows without an error that have finite values in the columns."""
+    table = results.to_arrow()
+    rows: Rows = [row for row in table.to_pylist() if row["error"] is None]
+    finite = [row for row in rows if all(_is_finite(row[name]) for name in columns)]
+    if not finite:
+        raise InputError(f"{results.folder}: no row has {' and '.join(columns)}")
+    return finite
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, str) or (value is not None and abs(value) < float("inf"))
+
+
+def pareto_front(rows: Rows, first: str, second: str) -> list[Mapping[str, Any]]:
+    """The rows that no other row beats in one value without being worse in the other, in the order of the first."""
+    front: list[Mapping[str, Any]] = []
+    for row in sorted(rows, key=lambda row: (row[first], row[second])):
+        if not front or row[second] < front[-1][second] or (row[first], row[second]) == _pair(front[-1], first, second):
+            front.append(row)
+    return front
+
+
+def _pair(row: Mapping[str, Any], first: str, second: str) -> tuple[Any, Any]:
+    return row[first], row[second]
+
+
+def least_by_cell(rows: Rows, down: str, across: str, column: str) -> tuple[list[Any], list[Any], list[list[float]]]:
+    """The values along both axes, sorted, and the least value of the column in each cell; NaN where no row is."""
+    sides = [sorted({row[name] for row in rows}) for name in (down, across)]
+    cells = [[float("nan")] * len(sides[1]) for _ in sides[0]]
+    places = [{value: k for k, value in enumerate(side)} for side in sides]
+    for row in rows:
+        y, x = places[0][row[down]], places[1][row[across]]
+        value = float(row[column])
+        if not cells[y][x] <= value:
+            cells[y][x] = value
+    return sides[0], sides[1], cells
+
+
+def _heat_figure(rows: Rows, down: str, across: str, column: str, title: str) -> Any:
+    from matplotlib.figure import Figure
+
+    ys, xs, cells = least_by_cell(rows, down, across, column)
+    figure = Figure(figsize=(min(3 + 0.35 * len(xs), 14), min(2 + 0.3 * len(ys), 12)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(cells, aspect="auto", cmap="viridis_r", interpolation="nearest")
+    figure.colorbar(image, label=f"least {column}")
+    for values, axis, name in ((ys, axes.yaxis, down), (xs, axes.xaxis, across)):
+        step = -(-len(values) // 24)
+        axis.set_ticks(range(0, len(values), step), [str(value) for value in values[::step]])
+        axis.set_label_text(name)
+    axes.set_title(title, fontsize=9, loc="left")
+    write_out(figure)
+    return figure
+
+
+def _front_figure(rows: Rows, front: Rows, first: str, second: str, title: str) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.scatter([row[first] for row in rows], [row[second] for row in rows], s=8, color="#b5d3ec", label="all")
+    ends = [row[first] for row in front], [row[second] for row in front]
+    axes.step(*ends, where="post", color="#1f5f9e", lw=1)
+    axes.scatter(*ends, s=18, color="#1f5f9e", label="Pareto front")
+    axes.set_xlabel(first)
+    axes.set_ylabel(second)
+    axes.legend(frameon=False)
+    axes.set_title(title, fontsize=9, loc="left")
+    write_out(figure)
+    return figure

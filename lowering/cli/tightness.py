@@ -10,8 +10,7 @@ from string import Template
 from typing import Any, Final
 
 from intset import InputError
-from lowering.cli.reports import JsonObject
-from lowering.cli.tables import duration, percent
+from lowering.cli.reports import JsonObject, duration, percent
 from lowering.explore.dataset import require
 
 Row = dict[str, Any]

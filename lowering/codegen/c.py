@@ -1,30 +1,56 @@
-"""`to_c`: a lowered function as C99, and `program_text`: a program that times it."""
+"""`to_c`: a lowered function as C99, its statements by rules; `program_text`: a program that times it.
+
+The statements of a nest in C.
+
+Facts that a C compiler must be told: storage to initialise, loops that may run as vectors, arrays that are apart.
+
+Outlining tells it the latter: a nest becomes a function with `restrict` parameters. Compilers believe `restrict` of the
+parameters of a function, even once it is inlined. Some forget it for pointers declared in a block, such as those into
+an arena, and test before every inner loop whether arrays overlap. The same happens to captured parameters: OpenMP
+outlines a parallel region with one pointer to all captured variables.
+
+`to_c`: a lowered function as C99, and `program_text`: a program that times it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from bound import dtypes
+from bound.declare import placeholder
 from bound.tensor import Tensor
-from bound.tir.build import all_of
-from bound.tir.calls import FUNCTIONS
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL
+from bound.tir import walk
+from bound.tir.build import FUNCTIONS, all_of
+from bound.tir.value import CALL, IntFunction, Operand, Value, constant
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
-from intset.expr.dag import postorder
-from intset.expr.node import Cond
-from lowering.codegen.c_memory import THREADS
-from lowering.codegen.c_nest import CNest
-from lowering.codegen.c_operands import CSyntax
+from intset.expr.dag import opaque_terms, postorder
+from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear
+from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
-from lowering.codegen.emitter import Identifiers, comment, compared, indented, opened, straight_line
-from lowering.nest.ir import Allocate, Function, checked_function
-from lowering.nest.walk import operands, statements, without_assumptions
+from lowering.nest import ir
+from lowering.nest.driver import Cursor, inside
+from lowering.nest.text import end_of
+from lowering.nest.walk import (
+    folded,
+    free_variables,
+    is_combining,
+    needed_variables,
+    operands,
+    range_ends,
+    statements,
+    touched,
+    update_of,
+    without_assumptions,
+)
 from lowering.passes.alpha_renaming import with_own_storage
 from lowering.passes.loops.delinearization import run_over_digits
 from lowering.passes.loops.index_set_splitting import partition_loops
@@ -35,8 +61,547 @@ from lowering.passes.stores.dead_code import drop_dead, drop_identities
 from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
-from lowering.passes.values.index_width import Width, narrow, sizes_that_fit, with_short_signs
-from lowering.storage.plan import with_fixed_storage
+from lowering.passes.values.index_width import Width, narrow, offset, sizes_that_fit, with_short_signs
+from lowering.storage import parallel_plan, with_fixed_storage
+
+_REDUCTIONS: Final = {ops.ADD: "+", ops.MUL: "*", ops.MIN: "min", ops.MAX: "max"}  # OpenMP's words
+
+
+def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
+    """The allocations of one element that a C compiler may believe to be read before they are stored.
+
+    Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
+    false condition guards the reads.
+    """
+    allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)}
+    branches = (stmt for stmt in statements(root) if isinstance(stmt, ir.If))
+    guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, ir.Store)}
+    certain: set[Tensor] = set()
+
+    def surely_stored(stmt: ir.Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
+        """The tensors that a statement stores to whenever it runs; storage allocated before such a store is certain."""
+        if isinstance(stmt, ir.Store):
+            return frozenset((stmt.tensor,))
+        if isinstance(stmt, ir.Seq):
+            stored = frozenset[Tensor]().union(*inside)
+            certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, ir.Allocate)))
+            return stored
+        if isinstance(stmt, ir.For):
+            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else frozenset()
+        if isinstance(stmt, ir.If) and stmt.orelse is not None:
+            return inside[0] & inside[1]
+        return frozenset()
+
+    folded(root, surely_stored)
+    return frozenset((guarded & allocated) | (allocated - certain))
+
+
+def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
+    """Whether iterations of a vectorized loop may run side by side.
+
+    Guarantee: the loop holds stores alone, and no two iterations touch an element that one of them stores.
+
+    Parameters
+    ----------
+    shapes: extents of tensors as they are stored.
+    """
+    if loop.kind is not ir.LoopKind.VECTORIZED or loop.carried:
+        return False
+    inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
+    stores = [stmt for stmt in inside if isinstance(stmt, ir.Store)]
+    if len(stores) < len(inside):
+        return False
+    forms = Normalizer({})
+    for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
+        stored = [s.indices for s in stores if s.tensor is tensor]
+        nodes = (node for stmt in stores for node in walk.nodes(*operands(stmt)))
+        read = [walk.read_indices(node) for node in nodes if walk.loaded_tensor(node) is tensor]
+        accesses = [forms.form(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
+        if not all(_is_apart(loop, store, accesses) for store in accesses[: len(stored)]):
+            return False
+    return True
+
+
+def _is_apart(loop: ir.For, store: Linear, accesses: Sequence[Linear]) -> bool:
+    """Prove a store independent of accesses in other iterations: each distance is a constant between multiples of the
+    stride, or exceeds the loop's length."""
+    stride = store.terms.get(loop.var, 0)
+    if not stride or any(loop.var in atom.free_vars() for atom in store.terms if atom is not loop.var):
+        return False
+    _, extent = range_ends(loop.range)
+    length = Normalizer({}).form(extent).scale(abs(stride))
+    distances = [access.minus(store) for access in accesses]
+    return all(
+        (distance.is_const and (distance.const == 0 or distance.const % stride != 0))
+        or any((beyond := distance.scale(sign).minus(length)).is_const and beyond.const >= 0 for sign in (1, -1))
+        for distance in distances
+    )
+
+
+def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
+    """The operator, as OpenMP spells it, and the tensor of a loop that only combines floats into one fixed element.
+
+    Reordering its iterations changes rounding alone.
+    """
+    store = loop.body
+    if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED) or loop.carried or not isinstance(store, ir.Store):
+        return None
+    value = store.value
+    if not is_combining(store) or value.op not in _REDUCTIONS or any(constant_value(i) is None for i in store.indices):
+        return None
+    if any(walk.loaded_tensor(node) is store.tensor for node in walk.nodes(value.args[1])):
+        return None
+    return _REDUCTIONS[value.op], store.tensor
+
+
+def is_outlined(
+    stmt: ir.Stmt, stored: Collection[Tensor], stack: Collection[ir.Allocate], is_in_parallel: bool
+) -> bool:
+    """Whether a statement becomes a function: a nest over several arrays, one of them allocated or all of them seen
+    from a parallel loop.
+
+    Parameters
+    ----------
+    stored: visible tensors on the heap or in the arena.
+    stack: the allocations on the stack.
+    is_in_parallel: whether an enclosing loop is parallel.
+    """
+    if not isinstance(stmt, (ir.For, ir.If)):
+        return False
+    arrays = touched(stmt)
+    if len(arrays) < 2 or not (is_in_parallel or any(t in stored for t in arrays)):
+        return False
+    inside = list(statements(stmt))
+    if any(isinstance(s, (ir.Assert, ir.Evaluate)) or (isinstance(s, ir.Allocate) and s not in stack) for s in inside):
+        return False
+    return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inside)
+
+
+def outlined(
+    label: str,
+    stmt: ir.Stmt,
+    lines: list[str],
+    name_of: Callable[[Any], str],
+    addresses: Mapping[Tensor, str],
+    shapes: Mapping[Tensor, Sequence[Expr]],
+    types: Callable[[Any], str],
+    scalars: Collection[Tensor],
+    undefined: str,
+) -> tuple[list[str], str]:
+    """The definition of a function with the body `lines`, the text of a statement; and the call of it.
+
+    The function's name contains a stored tensor and a checksum of its text: equal names mean equal functions, so a
+    preprocessor guard deduplicates them across concatenated files.
+
+    Parameters
+    ----------
+    label: the prefix of the name.
+    name_of: the identifier of a tensor or variable.
+    addresses: address texts of arrays without a declared pointer.
+    shapes: extents of arrays as they are stored; indices of several dimensions are computed with them.
+    types: the C type of a variable.
+    scalars: tensors that are plain variables.
+    undefined: identifier of the division flag; empty if the body never sets it.
+    """
+    allocated = {s.tensor for s in statements(stmt) if isinstance(s, ir.Allocate)}
+    written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, ir.Store))
+    outer = [t for t in touched(stmt) if t not in allocated]
+    params: list[str] = []
+    for tensor in outer:
+        const = "" if tensor in written else "const "
+        pointer = "" if tensor in scalars else "*restrict "
+        params.append(f"{const}{storage_type(tensor.dtype, tensor.name)} {pointer}{name_of(tensor)}")
+    args = [addresses.get(tensor, name_of(tensor)) for tensor in outer]
+    text = "\n".join(lines)
+    strides = (v for t in touched(stmt) for e in shapes.get(t, ())[1:] for v in e.free_vars())
+    names = {name_of(var): var for var in (*free_variables(stmt), *strides)}
+    used = [name for name in names if re.search(rf"\b{name}\b", text)]  # others occur in addresses of allocations
+    params += [f"{types(names[name])} {name}" for name in used]
+    args += used
+    if undefined:
+        params.append(f"int *restrict {undefined}")
+        args.append(undefined)
+    rest = [f"({', '.join(params)}) {{", *emitter.indented(lines), "}"]
+    target = next((t.name for t in written if t not in allocated), "part")
+    checksum = crc32("\n".join(rest).encode()) & 0xFFFFFF
+    name = re.sub(r"\W", "_", f"{label}_{target}_{checksum:06x}", flags=re.ASCII)
+    return defined_once(name, [f"static void {name}{rest[0]}", *rest[1:]]), f"{name}({', '.join(args)});"
+
+
+class _Definition(NamedTuple):
+    """The lines from `start` up to `stop`, which define a name and do nothing else."""
+
+    start: int
+    stop: int
+    name: str
+
+
+class CNest(emitter.Emitter[Cursor]):
+    """The body of a function in C.
+
+    Attributes
+    ----------
+    label: the prefix of the names of outlined functions.
+    parallel, plan, storage: the parallel loops, where allocations lie, and the texts of the arena.
+    shapes: the extents of the tensors in sight.
+    heap: malloced arrays in allocation order, freed before every return.
+    checks, messages: the number of assertions; what does not hold where the function returns 1, 2, ...
+    tables: definitions of constant tables of the function that is being emitted.
+    outlined: definitions of outlined functions.
+    """
+
+    syntax: c_operands.CSyntax
+
+    def __init__(self, f: ir.Function, syntax: c_operands.CSyntax, label: str) -> None:
+        self.f, self.syntax, self.label = f, syntax, label
+        self.parallel, self.plan = parallel_plan(f)
+        self.storage = c_operands.CStorage(self.plan, syntax)
+        self.shapes: dict[Tensor, tuple[Expr, ...]] = {t: t.extents for t in f.params}
+        self.heap: list[str] = []
+        self.checks = 0
+        self.messages: list[str] = []
+        self.tables: list[str] = []
+        self.outlined: list[str] = []
+        self._is_outlining = False
+        self._stored: set[Tensor] = set()  # allocated tensors in sight that are not on the stack
+        self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
+        self._table_of: dict[Any, Tensor] = {}
+        self._needed = needed_variables(f.body)
+        self._conditional = conditional_scalars(f.body)
+
+    @property
+    def rules(self) -> emitter.EmissionRules[Cursor]:
+        return {
+            ir.Seq: self.sequence,
+            ir.For: self.loop,
+            ir.If: self.branch,
+            ir.Store: self.store,
+            ir.Allocate: self.allocate,
+            ir.Let: self.let,
+            ir.Assert: self.check,
+            ir.Evaluate: self.call,
+        }
+
+    def lines(self) -> list[str]:
+        """The lines of the body."""
+        root = Cursor.root(self.f)
+        lines = self.emitted(_sequence(self.f.body), root)
+        self.syntax.scope = root.scope
+        undefined = self.syntax.undefined
+        if not undefined:
+            return [*lines, "return 0;"]
+        self.messages.append(divides_by_0(self.f))
+        return [f"int {undefined}[1] = {{0}};", *lines, f"return {undefined}[0] ? {self.checks + 1} : 0;"]
+
+    def operands(self, cursor: Cursor, *operands: Operand) -> tuple[list[str], list[str]]:
+        self.syntax.scope = cursor.scope
+        flat = [c_operands.flattened(self._tabulated(e, cursor), self.shapes, cursor.scope) for e in operands]
+        return super().operands(cursor, *flat)
+
+    # -- blocks -------------------------------------------------------------------------------------------------
+
+    def block(self, stmt: ir.Stmt, descent: Cursor) -> emitter.Emission[Cursor]:
+        """The lines between two braces. The closing brace releases the names defined inside."""
+        begun = self.syntax.names.begin()
+        lines: list[str] = yield _sequence(stmt), descent
+        self.syntax.names.end(begun)
+        return lines
+
+    def sequence(self, seq: ir.Seq, cursor: Cursor) -> emitter.Emission[Cursor]:
+        """The statements of a sequence; the body of the function takes its arena behind the leading assertions."""
+        is_body, stmts = not cursor.path, seq.stmts
+        first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (ir.Assert, ir.Let))), len(stmts))
+        live = len(self.heap)
+        lines: list[str] = []
+        definitions: list[_Definition] = []
+        arena = self._shared_storage(stmts)
+        for k, (stmt, here) in enumerate(inside(seq, cursor)):
+            if is_body and k == first:
+                lines += self._arena(here)
+            if isinstance(stmt, ir.Allocate) and stmt in arena.values():
+                self._declare_shape(stmt)
+                continue
+            if self._is_outlined(stmt, here):
+                lines += yield from self._outlined(stmt, here, arena)
+                continue
+            if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
+                self.syntax.scalars.add(stmt.tensor)
+            inner = yield stmt, here
+            if isinstance(stmt, ir.Let) and inner:
+                definitions.append(_Definition(len(lines), len(lines) + len(inner), self._name(stmt.var)))
+            used = dict.fromkeys(arena[t] for t in touched(stmt) if t in arena) if arena else {}
+            pointers = [text for a in used if (text := self.storage.pointer(a)) is not None]
+            lines += ["{", *emitter.indented([*pointers, *inner]), "}"] if pointers else _declared(lines, inner)
+        if is_body and first == len(stmts):
+            lines += self._arena(cursor)
+        lines = _without_unused(lines, definitions)
+        lines += self._frees(0 if is_body else live)
+        del self.heap[live:]
+        return lines
+
+    def _arena(self, cursor: Cursor) -> list[str]:
+        """The lines that allocate the arena of the function."""
+        self.syntax.scope = cursor.scope
+        lines = self.storage.head()
+        self.heap += [self.storage.malloced] if self.storage.malloced else []
+        return lines
+
+    def _frees(self, live: int) -> list[str]:
+        return [f"free({name});" for name in reversed(self.heap[live:])]
+
+    def _left(self, code: int) -> list[str]:
+        """Free the heap and return a code, in braces if that takes several lines."""
+        lines = [*self._frees(0), f"return {code};"]
+        return lines if len(lines) == 1 else ["{", *emitter.indented(lines), "}"]
+
+    def _unless(self, cond: str, code: int) -> list[str]:
+        """Return a code if a C condition is true."""
+        first, *rest = self._left(code)
+        return [f"if ({cond}) {first}", *rest]
+
+    def _shared_storage(self, stmts: Sequence[ir.Stmt]) -> dict[Tensor, ir.Allocate]:
+        """Allocations with shared bytes, whose pointers are declared around single statements.
+
+        Invariant: no two pointers to the same bytes are in scope together, as `restrict` requires.
+        """
+        shared = {s.tensor: s for s in stmts if isinstance(s, ir.Allocate) and self.storage.is_shared(s)}
+        if shared:
+            for stmt in stmts:
+                if isinstance(stmt, (ir.Let, ir.Assert)):
+                    for tensor in touched(stmt):
+                        shared.pop(tensor, None)
+        return shared
+
+    def _is_outlined(self, stmt: ir.Stmt, cursor: Cursor) -> bool:
+        """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
+        and so are stores to outer scalar variables."""
+        scalars = self.syntax.scalars
+        if self._is_outlining or any(
+            s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)
+        ):
+            return False
+        return is_outlined(stmt, self._stored, self.plan.stack, any(loop in self.parallel for loop in cursor.loops))
+
+    def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
+        """The call of a function that executes a statement."""
+        tables, table_of = self.tables, self._table_of
+        self.tables, self._table_of, self._is_outlining = [], {}, True
+        inner = yield stmt, cursor
+        addresses = {t: text for t, a in arena.items() if (text := self.storage.address(a)) is not None}
+        body, scalars = [*self.tables, *inner], self.syntax.scalars
+        undefined = self.syntax.undefined if self._is_noting(body) else ""
+        definition, call = outlined(
+            self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, scalars, undefined
+        )
+        self.outlined += [*definition, ""]
+        self.tables, self._table_of, self._is_outlining = tables, table_of, False
+        return [call]
+
+    def _is_noting(self, lines: Sequence[str]) -> bool:
+        """Whether lines take note of divisions by 0."""
+        return bool(self.syntax.undefined) and any(self.syntax.undefined in line for line in lines)
+
+    def _name(self, thing: Any) -> str:
+        return self.syntax.names.of(thing, thing.name) if isinstance(thing, Tensor) else str(self.syntax.leaf(thing))
+
+    def _type_of(self, var: Any) -> str:
+        return self._types.get(var, self.syntax.index)
+
+    # -- loops --------------------------------------------------------------------------------------------------
+
+    def loop(self, loop: ir.For, cursor: Cursor) -> emitter.Emission[Cursor]:
+        names, index = self.syntax.names, self.syntax.index
+        low, extent = range_ends(loop.range)
+        is_parallel = loop in self.parallel
+        if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
+            return ["{", *emitter.indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
+        end = end_of(low, extent)
+        firsts = [c.first for c in loop.carried]
+        lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
+        if any(
+            node.op is ops.SELECT and isinstance(node, Expr) for node in walk.nodes(end)
+        ):  # else compilers do not see the number of iterations
+            stop, text = names.local("end"), stop
+            lines.append(f"const {index} {stop} = {emitter.opened(text)};")
+        carried = [names.local(c.var.name, c.var) for c in loop.carried]  # declared around the loop
+        begun = names.begin()
+        var = names.local(loop.var.name, loop.var)
+        for name, first, text in zip(carried, firsts, initial, strict=True):
+            is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
+            lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else emitter.opened(text)};")
+        own = self.storage.thread_head(loop)
+        body = yield _sequence(loop.body), cursor.inside(loop)  # its names are taken until `following` is computed
+        if carried:
+            more, following = self.operands(cursor, *(c.following for c in loop.carried))
+            fresh = [names.local("next") for _ in carried]
+            update = [
+                *more,
+                *(f"const {index} {t} = {emitter.opened(x)};" for t, x in zip(fresh, following, strict=True)),
+            ]
+            update += [f"{name} = {t};" for name, t in zip(carried, fresh, strict=True)]
+            is_safe = all(c.after_last for c in loop.carried)
+            body += update if is_safe else self.syntax.branch(f"{var} + 1 < {emitter.compared(stop)}", update, [])
+        head = f"for ({index} {var} = {emitter.opened(start)}; {var} < {emitter.compared(stop)}; ++{var}) {{"
+        nest = [head, *emitter.indented(body), "}"]
+        if not is_parallel:
+            nest = [*self._loop_remark(loop, body), *nest]
+        elif own:
+            nest = [_pragma("parallel"), "{", *emitter.indented([*own, _pragma("for"), *nest]), "}"]
+        else:
+            nest = [_pragma("parallel for"), *nest]
+        names.end(begun)
+        lines += nest
+        return ["{", *emitter.indented(lines), "}"] if carried else lines
+
+    def _loop_remark(self, loop: ir.For, body: Sequence[str]) -> list[str]:
+        """The pragma of a loop whose iterations may run side by side; for other loops, a comment with their kind."""
+        if not self._is_noting(body):
+            if is_simd(loop, self.shapes):
+                return [_pragma("simd")]
+            combined = reduction_of(loop) if self.f.reassociate else None
+            combined = combined if combined is not None and combined[1].dtype not in dtypes.NARROW else None
+            if combined is not None and combined[1] in self.syntax.scalars:
+                return [_pragma(f"simd reduction({combined[0]}:{self._name(combined[1])})")]
+        kind = loop.thread or ("" if loop.kind is ir.LoopKind.SERIAL else str(loop.kind))
+        return [emitter.comment(kind)] if kind else []
+
+    # -- simple statements --------------------------------------------------------------------------------------
+
+    def call(self, stmt: ir.Evaluate, cursor: Cursor) -> list[str]:
+        raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
+
+    def let(self, stmt: ir.Let, cursor: Cursor) -> list[str]:
+        if stmt.var not in self._needed:  # a compiler would warn
+            return []
+        before, (value,) = self.operands(cursor, stmt.value)
+        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
+        name = self.syntax.names.local(label, stmt.var)
+        self._types[stmt.var] = self._let_type(stmt)
+        self.syntax.spans.name(stmt.var, stmt.value)
+        return [*before, f"const {self._types[stmt.var]} {name} = {emitter.opened(value)};"]
+
+    def _let_type(self, stmt: ir.Let) -> str:
+        if isinstance(stmt.value, Expr):
+            is_index = opaque_terms(stmt.value) and not self.syntax.spans.is_wide(stmt.value)
+            return "int64_t" if is_index else self.syntax.type_of(stmt.value)
+        return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
+
+    def store(self, stmt: ir.Store, cursor: Cursor) -> list[str]:
+        tensor = stmt.tensor
+        index = c_operands.flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
+        is_narrow = tensor.dtype in dtypes.NARROW
+        updated = None if is_narrow else update_of(stmt)
+        operator, operand = updated or ("", emitter.as_stored(stmt.value, tensor.dtype))
+        before, (value, where) = self.operands(cursor, operand, index)
+        if isinstance(stmt.value, Expr) and constant_value(stmt.value) is None:
+            value = f"({c_type(tensor.dtype, tensor.name)}){value}"
+        if is_narrow:
+            value = self.syntax.stored(value, tensor.dtype)
+        return [*before, f"{self.syntax.element(tensor, where)} {operator}= {emitter.opened(value)};"]
+
+    def check(self, stmt: ir.Assert, cursor: Cursor) -> list[str]:
+        if any(node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf) for node in postorder((stmt.cond,))):
+            return [emitter.comment(f"the caller sees to it that {stmt.message}")]
+        before, (cond,) = self.operands(cursor, stmt.cond)
+        self.checks += 1
+        self.messages.append(stmt.message)
+        return [*before, *self._unless(f"!({emitter.opened(cond)})", self.checks)]
+
+    # -- storage ------------------------------------------------------------------------------------------------
+
+    def _declare_shape(self, stmt: ir.Allocate) -> tuple[Expr, ...]:
+        tensor = stmt.tensor
+        self.syntax.names.local(tensor.name, tensor)
+        for r in stmt.ranges:
+            if constant_value(range_ends(r)[0]) != 0:
+                raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
+        self.shapes[tensor] = extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+        if stmt not in self.plan.stack:
+            self._stored.add(tensor)
+        return extents
+
+    def allocate(self, stmt: ir.Allocate, cursor: Cursor) -> list[str]:
+        tensor = stmt.tensor
+        extents = self._declare_shape(stmt)
+        pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
+        if pointer is not None:
+            return [pointer]
+        dtype, name = storage_type(tensor.dtype, tensor.name), self._name(tensor)
+        if tensor in self.syntax.scalars:
+            return [f"{dtype} {name}{' = 0' if tensor in self._conditional else ''};"]
+        if stmt in self.plan.stack:
+            number = prod(max(0, constant_value(e) or 0) for e in extents)
+            return [f"{dtype} {name}[{max(1, number)}];"]
+        lines, sizes = self.operands(cursor, *extents)
+        size = self.storage.size(f"sizeof({dtype})", extents, sizes)
+        lines.append(f"{dtype} *{name} = ({dtype} *)malloc({size} + 1);")
+        lines += self._unless(f"{name} == NULL", -1)
+        self.heap.append(name)
+        return lines
+
+    # -- constant tables ----------------------------------------------------------------------------------------
+
+    def _tabulated(self, operand: Operand, cursor: Cursor) -> Operand:
+        """The operand with selections between constants as elements of tables."""
+        if not isinstance(operand, Value):
+            return operand
+        tables = c_operands.constant_tables(operand, cursor.loops) if operand.dtype not in dtypes.NARROW else {}
+        if not tables:
+            return operand
+        new: Operand = walk.rewrite(
+            operand, {node: table.element(self._table(table)) for node, table in tables.items()}
+        )
+        return new
+
+    def _table(self, table: c_operands.ConstantTable) -> Tensor:
+        key = (table.values, table.dtype)
+        if key not in self._table_of:
+            tensor = self._table_of[key] = placeholder((len(table.values),), table.dtype, name="table")
+            self.shapes[tensor] = tensor.extents
+            values = ", ".join(str(self.syntax.leaf(constant(value, table.dtype))) for value in table.values)
+            ctype = c_type(table.dtype, "a constant table")
+            self.tables.append(f"static const {ctype} {self._name(tensor)}[{len(table.values)}] = {{{values}}};")
+        return self._table_of[key]
+
+
+def _sequence(stmt: ir.Stmt) -> ir.Seq:
+    return stmt if isinstance(stmt, ir.Seq) else ir.Seq((stmt,))
+
+
+def _declared(lines: list[str], following: list[str]) -> list[str]:
+    """The following lines; the first joins the declaration before it if it gives the declared variable its value."""
+    declaration = re.fullmatch(r"(\w+) (\w+);", lines[-1]) if lines and following else None
+    if declaration is None or not following[0].startswith(f"{declaration[2]} = "):
+        return following
+    lines.pop()
+    return [f"{declaration[1]} {following[0]}", *following[1:]]
+
+
+def _without_unused(lines: list[str], definitions: Sequence[_Definition]) -> list[str]:
+    """The lines without definitions of names that no later line uses: compilers warn of those.
+
+    C may need fewer names than the nest: facts at an access shorten its index.
+    """
+    used = list(lines)
+    for start, stop, name in reversed(definitions):  # a definition may use names that nothing else uses
+        if not any(re.search(rf"\b{name}\b", line) for line in used[stop:]):
+            del used[start:stop]
+    return used
+
+
+def _uses_its_variable(loop: ir.For) -> bool:
+    return loop.var in free_variables(loop.body)
+
+
+def divides_by_0(f: ir.Function) -> str:
+    """The message of the code that a function returns after a division by 0."""
+    return f"{f.name} divides an integer by 0"
+
+
+def _pragma(directive: str) -> str:
+    """An OpenMP pragma; compilers without OpenMP ignore it, silenced by `lowering.codegen.c.QUIET`."""
+    return f"#pragma omp {directive}"
+
 
 QUIET: Final = ("#ifndef _OPENMP", '#pragma GCC diagnostic ignored "-Wunknown-pragmas"', "#endif")
 # gcc follows paths through allocated storage that the nest does not have, and warns of what it would do there. The
@@ -70,7 +635,7 @@ class CFile:
     messages: tuple[str, ...]
 
 
-def to_c(f: Function, width: Width | None = None) -> str:
+def to_c(f: ir.Function, width: Width | None = None) -> str:
     """The function as C99: one function of pointers to row-major arrays, then sizes and scalars.
 
     Result codes: 0 for success, k for a violated assertion number k, the number after the last assertion for an integer
@@ -91,13 +656,13 @@ def to_c(f: Function, width: Width | None = None) -> str:
     ------
     InputError: the nest calls a host function, or C99 lacks an element type.
     """
-    checked_function(f, "to_c")
+    ir.checked_function(f, "to_c")
     if width is not None:
         of_kind(Width, width, "width", "what narrow gave")
     return c_file(f, width).text
 
 
-def c_file(f: Function, width: Width | None = None) -> CFile:
+def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
     f = f.with_body(with_own_storage(without_assumptions(f.body), f.params))
     f = inline_values(drop_dead(f))  # compilers warn of unused values
@@ -105,36 +670,36 @@ def c_file(f: Function, width: Width | None = None) -> CFile:
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f)
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
-    name = Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
+    name = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
     body = _CBody(f, chosen.bits, name)
     bodies = [_CBody(small, 32, f"{name}_32"), body] if fitting else [body]
     inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
     dispatch = body.dispatch(inner, fitting) if fitting else []  # before helpers are listed: it may add some
     helpers = dict.fromkeys(text for each in bodies for text in each.syntax.helpers.values())
     externs = dict.fromkeys(text for each in bodies for text in each.syntax.externs.values())
-    allocates = any(isinstance(stmt, Allocate) for stmt in statements(f.body))
+    allocates = any(isinstance(stmt, ir.Allocate) for stmt in statements(f.body))
     has_pragmas = any("#pragma omp" in line for each in bodies for line in (*each.nest.outlined, *each.lines))
     definitions = [*externs, *(line for text in helpers for line in defined_once(function_name(text), [text]))]
     head = f"int {name}({body.parameters})"
     lines = [
-        *comment(*_remark(body, chosen, fitting, has_pragmas)).split("\n"),
+        *emitter.comment(*_remark(body, chosen, fitting, has_pragmas)).split("\n"),
         *(QUIET if has_pragmas else ()),
         *(UNFOLLOWED if allocates else ()),
         *("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdlib.h>"),
-        *(THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
+        *(c_operands.THREADS if any("INTSET_THREAD" in line for line in body.lines) else ()),
         "",
         *([*definitions, ""] if definitions else ()),
         *(f"{head};", ""),
         *(line for each in bodies for line in each.nest.outlined),
     ]
     if fitting:
-        lines += [f"static int {inner}({bodies[0].parameters}) {{", *indented(bodies[0].lines), "}", ""]
-    lines += [f"{head} {{", *indented([*dispatch, *body.lines]), "}"]
+        lines += [f"static int {inner}({bodies[0].parameters}) {{", *emitter.indented(bodies[0].lines), "}", ""]
+    lines += [f"{head} {{", *emitter.indented([*dispatch, *body.lines]), "}"]
     messages = max((each.nest.messages for each in bodies), key=len)
     return CFile("\n".join(lines) + "\n", name, chosen.bits, tuple(messages))
 
 
-def _prepared(f: Function, bits: int) -> Function:
+def _prepared(f: ir.Function, bits: int) -> ir.Function:
     """The nest with loops unrolled, split and unswitched, as far as that needs no wider integers."""
     f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
     split = f
@@ -147,7 +712,7 @@ def _prepared(f: Function, bits: int) -> Function:
     return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
 
 
-def _is_representable(f: Function) -> bool:
+def _is_representable(f: ir.Function) -> bool:
     """Whether every integer constant fits in 64 bits: loops split by a sign, `x >> 63`, divide by 2**63."""
     nodes = postorder([e for stmt in statements(f.body) for e in operands(stmt)])
     return all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
@@ -156,10 +721,10 @@ def _is_representable(f: Function) -> bool:
 class _CBody:
     """The parameters and the statements of a function at one width of indices."""
 
-    def __init__(self, f: Function, bits: int, label: str) -> None:
+    def __init__(self, f: ir.Function, bits: int, label: str) -> None:
         self.f = f
-        names = Identifiers((*KEYWORDS, *_called(f)))
-        self.syntax = CSyntax(names, bits, f.name)
+        names = emitter.Identifiers((*KEYWORDS, *_called(f)))
+        self.syntax = c_operands.CSyntax(names, bits, f.name)
         parameters = []
         for tensor in f.params:
             const = "" if tensor in f.outputs else "const "
@@ -178,14 +743,14 @@ class _CBody:
 
     def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
         """The lines that call the function of 32 bits for sizes that pass its test."""
-        before, (test,) = straight_line(self.syntax, [all_of(*fitting)])
+        before, (test,) = emitter.straight_line(self.syntax, [all_of(*fitting)])
         f, leaf = self.f, self.syntax.leaf
         args = [self.syntax.names.of(t, t.name) for t in f.params]
         args += [f"(int32_t){leaf(v)}" for v in f.sizes] + [str(leaf(p)) for p in f.scalars]
-        return [*before, f"if ({opened(test)}) return {inner}({', '.join(args)});"]
+        return [*before, f"if ({emitter.opened(test)}) return {inner}({', '.join(args)});"]
 
 
-def _called(f: Function) -> frozenset[str]:
+def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
@@ -225,7 +790,7 @@ static double next(void) {  /* the same numbers on every machine (Knuth's consta
 """
 
 
-def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
+def program_text(f: ir.Function, sizes: Mapping[str, int] | None = None) -> str:
     """A C program that fills the inputs, calls the function, and prints seconds a call and a checksum.
 
     The program takes the sizes as arguments, in the order of the function's; their defaults are those in `sizes`, else
@@ -238,9 +803,9 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
     if f.scalars:
         raise InputError(f"{f.name} has the parameter {f.scalars[0].data[0]}: a program cannot know its value")
     file = c_file(f)
-    names = Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
+    names = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
     draw = names.fresh("next")
-    syntax = CSyntax(names, 64, f.name)
+    syntax = c_operands.CSyntax(names, 64, f.name)
     lines: list[str] = []
     for k, var in enumerate(f.sizes):
         value = (sizes or {}).get(var.name, SIZE)
@@ -268,16 +833,16 @@ def program_text(f: Function, sizes: Mapping[str, int] | None = None) -> str:
             lines.append(f"for (size_t i = 0; i < {count}; ++i) sum += (double){array}[i] * (double)(i % 7 + 1);")
     lines.append('printf("%.9f seconds a call, checksum %.9g, returned %d\\n", seconds, sum, ' + f"{code});")
     lines += [f"free({array});" for array in arrays]
-    body = "\n".join(indented((*lines, f"return {code};")))
+    body = "\n".join(emitter.indented((*lines, f"return {code};")))
     includes = "#include <stdio.h>\n#include <time.h>\n"
     fill = _FILL.replace("next", draw)
     return f"{file.text}\n{includes}\n{fill}\nint main(int argc, char **argv) {{\n{body}\n}}\n"
 
 
-def _count(tensor: Tensor, syntax: CSyntax, lines: list[str]) -> str:
+def _count(tensor: Tensor, syntax: c_operands.CSyntax, lines: list[str]) -> str:
     """The name of the number of elements of a parameter; its definition is appended to `lines`."""
-    before, texts = straight_line(syntax, tensor.extents)
-    factors = [f"(size_t)({compared(text)} > 0 ? {compared(text)} : 0)" for text in texts]
+    before, texts = emitter.straight_line(syntax, tensor.extents)
+    factors = [f"(size_t)({emitter.compared(text)} > 0 ? {emitter.compared(text)} : 0)" for text in texts]
     name = syntax.names.fresh(f"{tensor.name}_elements")
     lines += [*before, f"const size_t {name} = {' * '.join(factors) or '1'};"]
     return name

@@ -1,44 +1,51 @@
-"""Operands in C.
+"""Operands in C, and the memory that they read.
+
+Operands in C.
 
 Guarantee: an operation has the arithmetic of its machine type. Indices are computed at the width of the function,
 integers that depend on data in 64 bits, floats in their own type.
+
+Memory in C: the arena and pointers into it, elements by their row-major number, constant tables.
+
+`A[i // n][i % n]` with n columns is element i: quotient and remainder of one division cancel. A tree of selections,
+
+    select(r == 0 and c == 0, 1.0, select(r == 0 and c == 1, 0.0, ...))    becomes    table[r * 4 + c]
+
+Schedules write constant matrices (Winograd transforms, filters, lookup tables) as such trees; a rolled loop would
+compare for every element.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any, Final
 
 import intset
 from bound import dtypes
-from bound.tensor import Tensor
+from bound.schedule import simple
+from bound.tensor import Tensor, load
+from bound.tir import walk
 from bound.tir.machine import TRAPPING, Trapping
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, Value
+from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, IntFunction, Operand, Value
+from bound.tir.value import make as make_value
 from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr
+from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
+from intset.expr.evaluate import evaluate
+from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
-from lowering.codegen.c_words import (
-    LANGUAGE,
-    MACROS,
-    PREDICATES,
-    TYPES,
-    c_type,
-    float_constant,
-    function_name,
-    helper_text,
-    integer_constant,
-    library_function,
-    whole_text,
-)
-from lowering.codegen.emitter import Identifiers, indented, infix, opened
-from lowering.codegen.word_spans import INT64, WordSpans, is_plain_shift
+from lowering.codegen import c_words, emitter
+from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
+from lowering.passes.values.index_width import offset
+from lowering.storage import ALIGNMENT, Arena, Size, StoragePlan
 
 _INFIX: Final[dict[Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
@@ -79,12 +86,12 @@ class CSyntax:
     undefined: identifier of the flag set by divisions by 0; empty until the first unproved divisor.
     """
 
-    def __init__(self, names: Identifiers, bits: int, where: str) -> None:
+    def __init__(self, names: emitter.Identifiers, bits: int, where: str) -> None:
         self.names, self.bits, self.where = names, bits, where
         self.helpers: dict[tuple[str, str], str] = {}
         self.externs: dict[str, str] = {}
         self.scalars: set[Tensor] = set()
-        self.spans = WordSpans(bits)
+        self.spans = emitter.WordSpans(bits)
         self.scope: Scope | None = None
         self.undefined = ""
 
@@ -96,15 +103,15 @@ class CSyntax:
 
     def leaf(self, node: Any) -> str | None:
         if node.op is ops.CONST:
-            return integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
+            return c_words.integer_constant(node.data, 64 if abs(node.data) >= 1 << 31 else self.bits)
         if node.op is ops.BOOL or (node.op is NUMBER and node.dtype == "bool"):
             return "true" if node.data else "false"
         if node.op is NUMBER:
-            c_type(node.dtype, f"a constant in {self.where}")
-            return float_constant(node.data, node.dtype)
+            c_words.c_type(node.dtype, f"a constant in {self.where}")
+            return c_words.float_constant(node.data, node.dtype)
         if is_undef(node):
             dtype = "int32" if node.op is ops.LOAD else node.dtype
-            return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else float_constant(0.0, dtype)
+            return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else c_words.float_constant(0.0, dtype)
         if node.op is ops.VAR:
             return self.names.of(node, node.name)
         if node.op is PARAM:
@@ -114,7 +121,7 @@ class CSyntax:
     def element(self, tensor: Tensor, index: str) -> str:
         """The text of an element, by its flat index."""
         name = self.names.of(tensor, tensor.name)
-        return name if tensor in self.scalars else f"{name}[{opened(index)}]"
+        return name if tensor in self.scalars else f"{name}[{emitter.opened(index)}]"
 
     def operation(self, node: Any, args: list[str]) -> str:
         special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
@@ -131,11 +138,11 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if node.op in _PREFIX:
             return f"({_PREFIX[node.op]}{args[0]})"
-        return infix(args[0], _INFIX[node.op], args[1])
+        return emitter.infix(args[0], _INFIX[node.op], args[1])
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.local("t")
-        return name, [f"const {self.type_of(node)} {name} = {opened(text)};"]
+        return name, [f"const {self.type_of(node)} {name} = {emitter.opened(text)};"]
 
     def declare(self, node: Any) -> tuple[str, list[str]]:
         if isinstance(node, Expr):
@@ -144,11 +151,11 @@ class CSyntax:
         return name, [f"{self.type_of(node)} {name};"]
 
     def assign(self, name: str, text: str) -> str:
-        return f"{name} = {opened(text)};"
+        return f"{name} = {emitter.opened(text)};"
 
     def branch(self, cond: str, then: list[str], orelse: list[str]) -> list[str]:
-        lines = [f"if ({opened(cond)}) {{", *indented(then)]
-        return [*lines, "} else {", *indented(orelse), "}"] if orelse else [*lines, "}"]
+        lines = [f"if ({emitter.opened(cond)}) {{", *emitter.indented(then)]
+        return [*lines, "} else {", *emitter.indented(orelse), "}"] if orelse else [*lines, "}"]
 
     def negated(self, text: str) -> str:
         return f"!{text}"
@@ -161,7 +168,9 @@ class CSyntax:
             return "bool"
         if isinstance(node, Value):
             return (
-                _word_type(node.dtype) if dtypes.is_int(node.dtype) else c_type(node.dtype, f"a value in {self.where}")
+                _word_type(node.dtype)
+                if dtypes.is_int(node.dtype)
+                else c_words.c_type(node.dtype, f"a value in {self.where}")
             )
         return f"{self.spans.word(node)}_t" if self.spans.is_wide(node) else self.index
 
@@ -184,9 +193,13 @@ class CSyntax:
             return args[0]
         if op is ops.CAST:
             dtype = dtypes.int_named(*node.data)
-            if dtype not in TYPES:
+            if dtype not in c_words.TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
-            return f"({TYPES[dtype]}){args[0]}" if dtypes.bits(dtype) == 64 else f"(int64_t)({TYPES[dtype]}){args[0]}"
+            return (
+                f"({c_words.TYPES[dtype]}){args[0]}"
+                if dtypes.bits(dtype) == 64
+                else f"(int64_t)({c_words.TYPES[dtype]}){args[0]}"
+            )
         if self.spans.is_wide(node):
             word = self.spans.word_of_operands(node)
             if word == "int128":
@@ -208,7 +221,7 @@ class CSyntax:
             return self._call("sub", "int64", ["0", *args])
         if op in _WRAPPED_LEAST and self._may_overflow(node):
             return self._call(_WRAPPED_LEAST[op], "int64", args)
-        if op in _FAR_SHIFTS and not is_plain_shift(node, width):
+        if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, width):
             return self._call(_FAR_SHIFTS[op], f"int{width}", args)
         return self._call(_HELPERS[op], f"int{width}", args) if op in _HELPERS else None
 
@@ -221,13 +234,13 @@ class CSyntax:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if op is ops.ABS:
             return args[0]
-        if op in _FAR_SHIFTS and not is_plain_shift(node, 64):
+        if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, 64):
             return self._call(f"u{_FAR_SHIFTS[op]}", "uint64", [args[0], self._amount(node.args[1], args[1])])
         if op in _UNSIGNED_CALLS:
             return self._call(_UNSIGNED_CALLS[op], "uint64", args)
         if op in _PREFIX:
             return f"({_PREFIX[op]}{args[0]})"
-        return infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
+        return emitter.infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
 
     def _amount(self, node: Expr, text: str) -> str:
         """The text of a shift amount, checked unless proved nonnegative."""
@@ -257,7 +270,7 @@ class CSyntax:
     def _may_overflow(self, node: Expr) -> bool:
         """Whether a node may negate the least number of 64 bits, or divide it by -1."""
         spans = [self.spans.of(arg) for arg in node.args]
-        return spans[0][0] <= INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
+        return spans[0][0] <= emitter.INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
     def _loaded(self, node: Expr, args: list[str]) -> str:
         tensor = loaded_tensor(node)
@@ -281,13 +294,13 @@ class CSyntax:
             element = self.element(node.data, args[0])
             return self._call("load", dtype, [element]) if dtype in dtypes.NARROW else element
         if op is CONVERT:
-            target = c_type(dtype, f"a value in {self.where}")
+            target = c_words.c_type(dtype, f"a value in {self.where}")
             if dtype in dtypes.NARROW:
                 return self._call("round", dtype, [self._unrounded(node.args[0], args[0])])
             if not dtypes.is_int(dtype):
                 return f"({target}){args[0]}"
-            definition = self.helpers["whole", dtype] = whole_text(dtype)
-            return f"{function_name(definition)}({opened(args[0])}, {self.flag})"
+            definition = self.helpers["whole", dtype] = c_words.whole_text(dtype)
+            return f"{c_words.function_name(definition)}({emitter.opened(args[0])}, {self.flag})"
         if op is CALL:
             return self._function(node, args)
         if op in _OF_CONSTANT and node.args[1].op is NUMBER and node.args[1].data == node.args[1].data:
@@ -298,8 +311,8 @@ class CSyntax:
         if op is ops.TRUNCDIV:
             return f"trunc{f}({self._rounded(f'{self._exact(args[0], dtype)} / {args[1]}', dtype)})"
         if op in INFIX and dtype in dtypes.NARROW:
-            return self._rounded(infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)
-        return f"{_LIBRARY[op]}{f}({', '.join(map(opened, args))})" if op in _LIBRARY else None
+            return self._rounded(emitter.infix(self._exact(args[0], dtype), _INFIX[op], args[1]), dtype)
+        return f"{_LIBRARY[op]}{f}({', '.join(map(emitter.opened, args))})" if op in _LIBRARY else None
 
     @staticmethod
     def _exact(text: str, dtype: str) -> str:
@@ -319,22 +332,22 @@ class CSyntax:
 
     def _function(self, node: Value, args: list[str]) -> str:
         name, dtype = node.data, node.dtype
-        inner = ", ".join(map(opened, args))
-        if name in PREDICATES:
-            return f"({PREDICATES[name]}({inner}) != 0)"
+        inner = ", ".join(map(emitter.opened, args))
+        if name in c_words.PREDICATES:
+            return f"({c_words.PREDICATES[name]}({inner}) != 0)"
         if name == "popcount":
             width = dtypes.bits(dtype)
             number = f"(int64_t){args[0]}"
-            mask = f" & {integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
+            mask = f" & {c_words.integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
             return self._call("popcount", "int64", [f"{number}{mask}"])
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
             args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
-            call = self._call(f"checked_{name}", word, [*args, integer_constant(limit, 64), self.flag])
-            return f"({_word_type(dtype)})({c_type(dtype, name)}){call}"
+            call = self._call(f"checked_{name}", word, [*args, c_words.integer_constant(limit, 64), self.flag])
+            return f"({_word_type(dtype)})({c_words.c_type(dtype, name)}){call}"
         if dtypes.is_float(dtype):
-            c_type(dtype, f"{name} in {self.where}")
+            c_words.c_type(dtype, f"{name} in {self.where}")
             if dtype in dtypes.NARROW:
                 return self._narrow_function(node, args)
             f = "f" if dtype == "float32" else ""
@@ -345,8 +358,8 @@ class CSyntax:
             if name == "exp10":
                 return f"pow{f}(10, {inner})"
             if name == "ldexp":
-                return f"({args[0]} * exp2{f}({opened(args[1])}))"
-            library = library_function(name, dtype)
+                return f"({args[0]} * exp2{f}({emitter.opened(args[1])}))"
+            library = c_words.library_function(name, dtype)
             if library is not None:
                 return f"{library}({inner})"
         return self._extern(node, inner)
@@ -354,7 +367,7 @@ class CSyntax:
     def _narrow_function(self, node: Value, args: list[str]) -> str:
         """A function of narrow floats: that of doubles, each step rounded."""
         name, dtype = node.data, node.dtype
-        first = opened(args[0])
+        first = emitter.opened(args[0])
         if name == "sigmoid":
             grown = self._rounded(f"1 + (double){self._rounded(f'exp(-{args[0]})', dtype)}", dtype)
             return self._rounded(f"1 / (double){grown}", dtype)
@@ -363,29 +376,31 @@ class CSyntax:
         if name == "exp10":
             return self._rounded(f"pow(10, {first})", dtype)
         if name == "ldexp":
-            return self._rounded(f"(double){args[0]} * {self._rounded(f'exp2({opened(args[1])})', dtype)}", dtype)
+            return self._rounded(
+                f"(double){args[0]} * {self._rounded(f'exp2({emitter.opened(args[1])})', dtype)}", dtype
+            )
         if name == "nextafter":
             for helper in ("load", "store"):
                 self._call(helper, dtype, [])
             return self._call("next", dtype, args)
-        library = library_function(name, "float64")
+        library = c_words.library_function(name, "float64")
         if library is None:
             raise InputError(f"{self.where} calls {name} of {dtype}, which C does not have")
-        return self._rounded(f"{library}({', '.join(map(opened, args))})", dtype)
+        return self._rounded(f"{library}({', '.join(map(emitter.opened, args))})", dtype)
 
     def _extern(self, node: Value, inner: str) -> str:
         is_name = re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is not None
-        if not is_name or node.data in (*LANGUAGE, *MACROS, "main"):
+        if not is_name or node.data in (*c_words.LANGUAGE, *c_words.MACROS, "main"):
             raise InputError(f"{self.where} calls {node.data}, which is no name in C")
         types = ", ".join(self.type_of(arg) for arg in node.args) or "void"
         self.externs[node.data] = f"extern {self.type_of(node)} {node.data}({types});"
         is_narrow = dtypes.is_int(node.dtype) and dtypes.bits(node.dtype) < 64
-        cast = f"(int64_t)({c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
+        cast = f"(int64_t)({c_words.c_type(node.dtype, f'a value in {self.where}')})" if is_narrow else ""
         return f"{cast}{node.data}({inner})"
 
     def _call(self, helper: str, dtype: str, args: list[str]) -> str:
-        definition = self.helpers[helper, dtype] = helper_text(helper, dtype)
-        return f"{function_name(definition)}({', '.join(map(opened, args))})"
+        definition = self.helpers[helper, dtype] = c_words.helper_text(helper, dtype)
+        return f"{c_words.function_name(definition)}({', '.join(map(emitter.opened, args))})"
 
 
 def _word_type(dtype: str) -> str:
@@ -396,3 +411,273 @@ def _word_type(dtype: str) -> str:
 def _comparison(node: Cond, args: list[str]) -> str | None:
     """The truth of a comparison of equal texts, of which compilers warn."""
     return None if node.op not in ops.COMPARISONS or args[0] != args[1] else str(node.op in _REFLEXIVE).lower()
+
+
+MAX_NODES: Final = 100  # larger indices are not simplified
+MIN_SELECTS: Final = 4  # smaller trees do not pay for the memory of a table
+MAX_ELEMENTS: Final = 4096  # of a table
+_DIVIDING: Final = frozenset((*ops.DIVISIONS, ops.SHR, ops.BITAND))
+_BY_BITS: Final = {ops.FLOORDIV: ops.SHR, ops.FLOORMOD: ops.BITAND}
+_ROUNDED: Final = (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV)  # operations that C does not have
+
+
+def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> Expr:
+    """The number of an element in row-major storage.
+
+    Guarantee: its steps are those of the row-major sum, which `narrow` examines, or need no wider type than these.
+
+    Parameters
+    ----------
+    scope: what holds at the access.
+    """
+    index = offset(indices, shape)
+    if is_small(MAX_NODES, (index,)) and any(node.op in _DIVIDING for node in postorder((index,))):
+        return _without_rounding(scope.ctx.simplify(index, bits=32), index)
+    return index
+
+
+def _without_rounding(e: Expr, plain: Expr) -> Expr:
+    """`e` with shifts and masks for divisions by powers of two; `plain` if a rounding remains that it lacks."""
+    new: dict[Node, Node] = {}
+    for node in postorder((e,)):
+        if node.op in _BY_BITS and node.args[1].op is ops.CONST and (c := node.args[1].data) > 0 and c & (c - 1) == 0:
+            number = c.bit_length() - 1 if node.op is ops.FLOORDIV else c - 1
+            new[node] = make(_BY_BITS[node.op], (rewrite(node.args[0], new), const(number)))
+    lowered: Expr = rewrite(e, new)
+    own = {node.op for node in postorder((plain,))}
+    return plain if any(node.op in _ROUNDED and node.op not in own for node in postorder((lowered,))) else lowered
+
+
+def flattened(operand: Operand, shapes: Mapping[Tensor, tuple[Expr, ...]], scope: Scope) -> Operand:
+    """An operand whose loads read elements by their number in storage.
+
+    Raises
+    ------
+    InputError: a tensor has no storage at this point.
+    """
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
+        if tensor not in shapes:
+            raise InputError(f"{tensor.name} is read where it has no storage")
+        index = flat_index(indices, shapes[tensor], scope)
+        if dtypes.is_int(tensor.dtype):
+            element: Operand = make(ops.LOAD, (index,), tensor.element)
+            return element
+        return make_value(READ, (index,), tensor.dtype, tensor)
+
+    rewritten: Operand = walk.rewrite(operand, on_load=on_load)
+    return rewritten
+
+
+@dataclass(frozen=True)
+class ConstantTable:
+    """A tree of selections as values over a box of loop variables, the last variable fastest."""
+
+    variables: tuple[Var, ...]
+    firsts: tuple[int, ...]
+    extents: tuple[int, ...]
+    values: tuple[Any, ...]
+    dtype: str
+
+    def element(self, table: Tensor) -> Value:
+        """The load from `table` that replaces the tree."""
+        indices = [simple.sub(v, low) for v, low in zip(self.variables, self.firsts, strict=True)]
+        return load(table, (offset(indices, [const(n) for n in self.extents]),))
+
+
+def constant_tables(operand: Operand, loops: Iterable[For]) -> dict[Value, ConstantTable]:
+    """The largest selections below an operand that are tables over variables of `loops`."""
+    tables: dict[Value, ConstantTable] = {}
+    inside: set[Any] = set()
+    for node in reversed(list(walk.nodes(operand))):  # users before operands
+        if node in inside or not isinstance(node, Value) or node.op is not ops.SELECT:
+            continue
+        tree = _select_tree(node)
+        if tree is None:
+            continue
+        inside.update(tree)
+        limits = {loop.var: loop.range.ends for loop in loops}
+        table = _table(node, tree, {v: ends for v, ends in limits.items() if ends is not None})
+        if table is not None:
+            tables[node] = table
+    return tables
+
+
+def _select_tree(root: Value) -> dict[Any, Cond] | None:
+    """Selections of a constant-leaf tree, mapped to their conditions; `None` for data-dependent conditions."""
+    selects: dict[Any, Cond] = {}
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if node in selects or node.op is NUMBER:
+            continue
+        if node.op is not ops.SELECT or not isinstance(node.args[0], Cond) or opaque_terms(node.args[0]):
+            return None
+        selects[node] = node.args[0]
+        stack += [node.args[2], node.args[1]]
+    return selects
+
+
+def _table(root: Value, tree: Mapping[Any, Cond], limits: Mapping[Var, tuple[int, int]]) -> ConstantTable | None:
+    variables = tuple(dict.fromkeys(v for cond in tree.values() for v in cond.free_vars()))
+    if len(tree) < MIN_SELECTS or any(v not in limits for v in variables):
+        return None
+    ranges = [range(limits[v][0], limits[v][1] + 1) for v in variables]
+    if not 0 < prod(map(len, ranges)) <= MAX_ELEMENTS:
+        return None
+    values = []
+    for point in product(*ranges):
+        at = dict(zip(variables, point, strict=True))
+        node: Any = root
+        while node.op is ops.SELECT:
+            try:
+                holds = evaluate(node.args[0], at)
+            except ArithmeticError:
+                return None
+            node = node.args[1] if holds else node.args[2]
+        values.append(node.data)
+    return ConstantTable(variables, tuple(r[0] for r in ranges), tuple(map(len, ranges)), tuple(values), root.dtype)
+
+
+THREADS: Final = (
+    "#ifdef _OPENMP",
+    "#include <omp.h>",
+    "#define INTSET_THREADS ((size_t)omp_get_max_threads())",
+    "#define INTSET_THREAD ((size_t)omp_get_thread_num())",
+    "#else",
+    "#define INTSET_THREADS ((size_t)1)",
+    "#define INTSET_THREAD ((size_t)0)",
+    "#endif",
+)
+
+
+class CStorage:
+    """The texts of one function's arena.
+
+    Attributes
+    ----------
+    malloced: the name of the pointer to be freed; empty without an arena.
+    """
+
+    def __init__(self, plan: StoragePlan, syntax: CSyntax) -> None:
+        self.plan, self.syntax = plan, syntax
+        self.malloced = ""
+        self._bases: dict[Arena, str] = {}
+        self._slots: dict[Arena, list[str]] = {}
+        self._strides: dict[For, tuple[str, str]] = {}
+
+    def head(self) -> list[str]:
+        """The lines that allocate the arena; the part of each thread lies behind the common part."""
+        if not self.plan.arena and not self.plan.private:
+            return []
+        names = self.syntax.names
+        self.malloced = names.fresh("storage")
+        first = self._call("aligned_start", self.malloced)
+        lines, end = self._layout(self.plan.arena)
+        if self.plan.private:
+            start = end
+            parts = []
+            for loop, arena in self.plan.private.items():
+                more, size = self._layout(arena)
+                stride = names.fresh("stride")
+                lines += [*more, f"const size_t {stride} = {self._call('after_size', size, '0')};"]
+                self._strides[loop] = (stride, start)
+                parts.append(self._call("times_size", stride, "INTSET_THREADS"))
+            end = names.fresh("end")
+            lines.append(f"const size_t {end} = {self._call('after_size', start, self._largest(parts))};")
+        base = self._bases[self.plan.arena] = names.fresh("arena")
+        return [
+            *lines,
+            f"char *const {self.malloced} = (char *)malloc({end} + {ALIGNMENT});",
+            f"if ({self.malloced} == NULL) return -1;",
+            f"char *const {base} = {first};",
+        ]
+
+    def thread_head(self, loop: For) -> list[str]:
+        """The declaration of a thread's arena base, placed at the start of a parallel region."""
+        arena = self.plan.private.get(loop)
+        if arena is None:
+            return []
+        stride, start = self._strides[loop]
+        base = self._bases[arena] = self.syntax.names.fresh("own")
+        return [f"char *const {base} = {self._bases[self.plan.arena]} + {start} + {stride} * INTSET_THREAD;"]
+
+    def is_shared(self, stmt: Allocate) -> bool:
+        """Whether other allocations use the same bytes at other times."""
+        arena = self._arena(stmt)
+        return arena is not None and stmt in arena.shared
+
+    def pointer(self, stmt: Allocate, is_alone: bool = True) -> str | None:
+        """Declare a pointer into an arena; `None` for stack and heap allocations.
+
+        Parameters
+        ----------
+        is_alone: whether no other pointer in scope reaches these bytes.
+        """
+        address = self.address(stmt)
+        if address is None:
+            return None
+        tensor: Tensor = stmt.tensor
+        name = self.syntax.names.of(tensor, tensor.name)
+        return (
+            f"{c_words.storage_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
+        )
+
+    def address(self, stmt: Allocate) -> str | None:
+        """The address of an allocation in an arena; `None` if it lies elsewhere."""
+        arena = self._arena(stmt)
+        if arena is None:
+            return None
+        offset = str(arena.offsets[stmt]) if stmt in arena.offsets else self._slots[arena][arena.slot_of[stmt]]
+        base = self._bases[arena]
+        ctype = c_words.storage_type(stmt.tensor.dtype, stmt.tensor.name)
+        return f"({ctype} *){base if offset == '0' else f'({base} + {offset})'}"
+
+    def _arena(self, stmt: Allocate) -> Arena | None:
+        return next((arena for arena in (self.plan.arena, *self.plan.private.values()) if stmt in arena), None)
+
+    def _layout(self, arena: Arena) -> tuple[list[str], str]:
+        """The lines that compute the offset of each slot, and the text of the arena's end."""
+        lines: list[str] = []
+        end = str(arena.fixed)
+        self._slots[arena] = []
+        for slot in arena.slots:
+            offset = self.syntax.names.fresh("at")
+            lines.append(f"const size_t {offset} = {end};")
+            self._slots[arena].append(offset)
+            texts = []
+            for size in slot.sizes:
+                before, text = self._bytes(size)
+                lines += before
+                texts.append(text)
+            end = self._call("after_size", offset, self._largest(texts))
+        return lines, end
+
+    def _bytes(self, size: Size) -> tuple[list[str], str]:
+        lines, texts = emitter.straight_line(self.syntax, size.extents)
+        return lines, self.size(str(size.width), size.extents, texts)
+
+    def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
+        """The text of an array's size in bytes. `width`: bytes per element; `texts`: the extents in C."""
+        for extent, text in zip(extents, texts, strict=True):
+            if constant_value(extent) != 1:
+                width = self._call("times_size", width, count(extent, text))
+        return width
+
+    def _largest(self, sizes: list[str]) -> str:
+        whole = sizes[0]
+        for text in sizes[1:]:
+            whole = self._call("larger_size", whole, text)
+        return whole
+
+    def _call(self, helper: str, *args: str) -> str:
+        self.syntax.helpers[helper, "size"] = c_words.SIZE_HELPERS[helper]
+        return f"{helper}({', '.join(args)})"
+
+
+def count(extent: Expr, text: str) -> str:
+    """The number of elements along an axis, at least 0."""
+    number = constant_value(extent)
+    if number is not None:
+        return str(max(0, number))
+    return f"(size_t)({emitter.compared(text)} > 0 ? {emitter.compared(text)} : 0)"

@@ -9,105 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import resources
 from typing import Final
 
 from bound import dtypes
 from intset.errors import InputError
-from lowering.storage.placement import ALIGNMENT
+from lowering.storage import ALIGNMENT
+
+
+def _names(section: str) -> list[str]:
+    """The names of a section of `c_names.txt`."""
+    text = resources.files(__package__).joinpath("c_names.txt").read_text("utf-8")
+    return text.partition(f"# {section}\n")[2].partition("#")[0].split()
+
 
 # The preprocessor replaces macros everywhere, so no identifier may be one of them.
-MACROS: Final = (
-    "BIG_ENDIAN BUFSIZ BYTE_ORDER CLOCKS_PER_SEC CLOCK_BOOTTIME CLOCK_BOOTTIME_ALARM CLOCK_MONOTONIC "
-    "CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC_RAW CLOCK_PROCESS_CPUTIME_ID CLOCK_REALTIME CLOCK_REALTIME_ALARM "
-    "CLOCK_REALTIME_COARSE CLOCK_TAI CLOCK_THREAD_CPUTIME_ID DOMAIN EDOM EILSEQ EOF ERANGE EXIT_FAILURE "
-    "EXIT_SUCCESS FD_CLR FD_ISSET FD_SET FD_SETSIZE FD_ZERO FILENAME_MAX FOPEN_MAX FP_ILOGB0 FP_ILOGBNAN "
-    "FP_INFINITE FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO HUGE HUGE_VAL HUGE_VALF HUGE_VALL INFINITY INT16_C INT16_MAX "
-    "INT16_MIN INT32_C INT32_MAX INT32_MIN INT64_C INT64_MAX INT64_MIN INT8_C INT8_MAX INT8_MIN INTMAX_C INTMAX_MAX "
-    "INTMAX_MIN INTPTR_MAX INTPTR_MIN INT_FAST16_MAX INT_FAST16_MIN INT_FAST32_MAX INT_FAST32_MIN INT_FAST64_MAX "
-    "INT_FAST64_MIN INT_FAST8_MAX INT_FAST8_MIN INT_LEAST16_MAX INT_LEAST16_MIN INT_LEAST32_MAX INT_LEAST32_MIN "
-    "INT_LEAST64_MAX INT_LEAST64_MIN INT_LEAST8_MAX INT_LEAST8_MIN LITTLE_ENDIAN L_ctermid L_tmpnam MATH_ERREXCEPT "
-    "MATH_ERRNO MAXFLOAT MB_CUR_MAX M_1_PI M_2_PI M_2_SQRTPI M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 "
-    "M_SQRT1_2 M_SQRT2 NAN NFDBITS NSIG NULL OVERFLOW PDP_ENDIAN PLOSS PTRDIFF_MAX PTRDIFF_MIN P_tmpdir RAND_MAX "
-    "SEEK_CUR SEEK_END SEEK_SET SIG_ATOMIC_MAX SIG_ATOMIC_MIN SING SIZE_MAX TIMER_ABSTIME TIME_UTC TLOSS TMP_MAX "
-    "UINT16_C UINT16_MAX UINT32_C UINT32_MAX UINT64_C UINT64_MAX UINT8_C UINT8_MAX UINTMAX_C UINTMAX_MAX "
-    "UINTPTR_MAX UINT_FAST16_MAX UINT_FAST32_MAX UINT_FAST64_MAX UINT_FAST8_MAX UINT_LEAST16_MAX UINT_LEAST32_MAX "
-    "UINT_LEAST64_MAX UINT_LEAST8_MAX UNDERFLOW WCHAR_MAX WCHAR_MIN WCONTINUED WEXITED WEXITSTATUS WIFCONTINUED "
-    "WIFEXITED WIFSIGNALED WIFSTOPPED WINT_MAX WINT_MIN WNOHANG WNOWAIT WSTOPPED WSTOPSIG WTERMSIG WUNTRACED alloca "
-    "assert be16toh be32toh be64toh bool errno false fpclassify htobe16 htobe32 htobe64 htole16 htole32 htole64 "
-    "i386 isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered "
-    "le16toh le32toh le64toh linux math_errhandling signbit stderr stdin stdout true unix"
-).split()
+MACROS: Final = _names("macros")
 
 # A local variable may hide these functions and types; the file may not declare them again.
-FILE_SCOPE: Final = (
-    "Exit FILE a64l abort abs acos acosf acosh acoshf acoshl acosl aligned_alloc alloca arc4random arc4random_buf "
-    "arc4random_uniform asctime asctime_r asin asinf asinh asinhf asinhl asinl at_quick_exit atan atan2 atan2f "
-    "atan2l atanf atanh atanhf atanhl atanl atexit atof atoi atol atoll blkcnt_t blksize_t bsearch bswap_16 "
-    "bswap_32 bswap_64 caddr_t calloc cbrt cbrtf cbrtl ceil ceilf ceill clearenv clearerr clearerr_unlocked clock "
-    "clock_getcpuclockid clock_getres clock_gettime clock_nanosleep clock_settime clock_t clockid_t copysign "
-    "copysignf copysignl cos cosf cosh coshf coshl cosl ctermid ctime ctime_r ctype_get_mb_cur_max daddr_t daylight "
-    "dev_t difftime div div_t double_t dprintf drand48 drand48_r drem dremf dreml dysize ecvt ecvt_r environ "
-    "erand48 erand48_r erf erfc erfcf erfcl erff erfl exit exp exp2 exp2f exp2l expf expl expm1 expm1f expm1l fabs "
-    "fabsf fabsl fclose fcvt fcvt_r fd_mask fd_set fdim fdimf fdiml fdopen feof feof_unlocked ferror "
-    "ferror_unlocked fflush fflush_unlocked fgetc fgetc_unlocked fgetpos fgets fileno fileno_unlocked finite "
-    "finitef finitel float_t flockfile floor floorf floorl fma fmaf fmal fmax fmaxf fmaxl fmemopen fmin fminf fminl "
-    "fmod fmodf fmodl fopen fpclassify fpclassifyf fpclassifyl fpos_t fprintf fputc fputc_unlocked fputs fread "
-    "fread_unlocked free freopen frexp frexpf frexpl fsblkcnt_t fscanf fseek fseeko fsetpos fsfilcnt_t fsid_t ftell "
-    "ftello ftrylockfile funlockfile fwrite fwrite_unlocked gamma gammaf gammal gcvt getc getc_unlocked getchar "
-    "getchar_unlocked getdelim getenv getline getloadavg getsubopt getw gid_t gmtime gmtime_r hypot hypotf hypotl "
-    "id_t ilogb ilogbf ilogbl initstate initstate_r ino_t int16_t int32_t int64_t int8_t int_fast16_t int_fast32_t "
-    "int_fast64_t int_fast8_t int_least16_t int_least32_t int_least64_t int_least8_t intmax_t intptr_t iseqsig "
-    "iseqsigf iseqsigl isinf isinff isinfl isnan isnanf isnanl issignaling issignalingf issignalingl j0 j0f j0l j1 "
-    "j1f j1l jn jnf jnl jrand48 jrand48_r key_t l64a labs lcong48 lcong48_r ldexp ldexpf ldexpl ldiv ldiv_t lgamma "
-    "lgamma_r lgammaf lgammaf_r lgammal lgammal_r llabs lldiv lldiv_t llrint llrintf llrintl llround llroundf "
-    "llroundl locale_t localtime localtime_r loff_t log log10 log10f log10l log1p log1pf log1pl log2 log2f log2l "
-    "logb logbf logbl logf logl lrand48 lrand48_r lrint lrintf lrintl lround lroundf lroundl main malloc mblen "
-    "mbstowcs mbtowc mkdtemp mkstemp mkstemps mktemp mktime mode_t modf modff modfl mrand48 mrand48_r nan nanf nanl "
-    "nanosleep nearbyint nearbyintf nearbyintl nextafter nextafterf nextafterl nexttoward nexttowardf nexttowardl "
-    "nlink_t nrand48 nrand48_r off_t on_exit open_memstream pclose perror pid_t popen posix_memalign pow powf powl "
-    "printf program_invocation_name pselect pthread_attr_t pthread_key_t pthread_once_t pthread_spinlock_t "
-    "pthread_t putc putc_unlocked putchar putchar_unlocked putenv puts putw qecvt qecvt_r qfcvt qfcvt_r qgcvt qsort "
-    "quad_t quick_exit rand rand_r random random_r realloc reallocarray realpath remainder remainderf remainderl "
-    "remove remquo remquof remquol rename renameat rewind rint rintf rintl round roundf roundl rpmatch scalb scalbf "
-    "scalbl scalbln scalblnf scalblnl scalbn scalbnf scalbnl scanf seed48 seed48_r select setbuf setbuffer setenv "
-    "setlinebuf setstate setstate_r setvbuf signbit signbitf signbitl signgam significand significandf significandl "
-    "sigset_t sin sinf sinh sinhf sinhl sinl size_t snprintf sprintf sqrt sqrtf sqrtl srand srand48 srand48_r "
-    "srandom srandom_r sscanf ssize_t strftime strftime_l strtod strtof strtol strtold strtoll strtoq strtoul "
-    "strtoull strtouq suseconds_t system tan tanf tanh tanhf tanhl tanl tempnam tgamma tgammaf tgammal time time_t "
-    "timegm timelocal timer_create timer_delete timer_getoverrun timer_gettime timer_settime timer_t timespec_get "
-    "timezone tmpfile tmpnam tmpnam_r trunc truncf truncl tzname tzset u_char u_int u_int16_t u_int32_t u_int64_t "
-    "u_int8_t u_long u_quad_t u_short uid_t uint uint16_identity uint16_t uint32_identity uint32_t uint64_identity "
-    "uint64_t uint8_t uint_fast16_t uint_fast32_t uint_fast64_t uint_fast8_t uint_least16_t uint_least32_t "
-    "uint_least64_t uint_least8_t uintmax_t uintptr_t ulong ungetc unsetenv ushort va_list valloc vdprintf vfprintf "
-    "vfscanf vprintf vscanf vsnprintf vsprintf vsscanf wchar_t wcstombs wctomb y0 y0f y0l y1 y1f y1l yn ynf ynl"
-).split()
+FILE_SCOPE: Final = _names("functions and types")
 
 # Functions that gcc knows without a header: a declaration with other parameters is an error under -Werror.
-BUILT_IN: Final = (
-    "bcmp bcopy bzero cabs cabsf cabsl cacos cacosf cacosh cacoshf cacoshl cacosl carg cargf cargl casin casinf "
-    "casinh casinhf casinhl casinl catan catanf catanh catanhf catanhl catanl ccos ccosf ccosh ccoshf ccoshl ccosl "
-    "ceilf128 ceilf16 ceilf32 ceilf32x ceilf64 ceilf64x cexp cexpf cexpl cimag cimagf cimagl clog clog10 clog10f "
-    "clog10l clogf clogl conj conjf conjl copysignf128 copysignf16 copysignf32 copysignf32x copysignf64 "
-    "copysignf64x cpow cpowf cpowl cproj cprojf cprojl creal crealf creall csin csinf csinh csinhf csinhl csinl "
-    "csqrt csqrtf csqrtl ctan ctanf ctanh ctanhf ctanhl ctanl dcgettext dgettext execl execle execlp execv execve "
-    "execvp exp10 exp10f exp10l fabsd128 fabsd32 fabsd64 fabsf128 fabsf16 fabsf32 fabsf32x fabsf64 fabsf64x "
-    "feclearexcept fegetenv fegetexceptflag fegetround feholdexcept feraiseexcept fesetenv fesetexceptflag "
-    "fesetround fetestexcept feupdateenv ffs ffsimax ffsl ffsll finited128 finited32 finited64 floorf128 floorf16 "
-    "floorf32 floorf32x floorf64 floorf64x fmaf128 fmaf16 fmaf32 fmaf32x fmaf64 fmaf64x fmaxf128 fmaxf16 fmaxf32 "
-    "fmaxf32x fmaxf64 fmaxf64x fminf128 fminf16 fminf32 fminf32x fminf64 fminf64x fork fprintf_unlocked "
-    "fputs_unlocked gamma_r gammaf_r gammal_r gettext imaxabs index isalnum isalpha isascii isblank iscntrl isdigit "
-    "isgraph isinfd128 isinfd32 isinfd64 islower isnand128 isnand32 isnand64 isprint ispunct isspace isupper "
-    "iswalnum iswalpha iswblank iswcntrl iswdigit iswgraph iswlower iswprint iswpunct iswspace iswupper iswxdigit "
-    "isxdigit memchr memcmp memcpy memmove mempcpy memset nand128 nand32 nand64 nanf128 nanf16 nanf32 nanf32x "
-    "nanf64 nanf64x nearbyintf128 nearbyintf16 nearbyintf32 nearbyintf32x nearbyintf64 nearbyintf64x pow10 pow10f "
-    "pow10l printf_unlocked puts_unlocked rindex rintf128 rintf16 rintf32 rintf32x rintf64 rintf64x roundeven "
-    "roundevenf roundevenf128 roundevenf16 roundevenf32 roundevenf32x roundevenf64 roundevenf64x roundevenl "
-    "roundf128 roundf16 roundf32 roundf32x roundf64 roundf64x signbitd128 signbitd32 signbitd64 sincos sincosf "
-    "sincosl sqrtf128 sqrtf16 sqrtf32 sqrtf32x sqrtf64 sqrtf64x stpcpy stpncpy strcasecmp strcat strchr strcmp "
-    "strcpy strcspn strdup strfmon strlen strncasecmp strncat strncmp strncpy strndup strnlen strpbrk strrchr "
-    "strspn strstr toascii tolower toupper towlower towupper truncf128 truncf16 truncf32 truncf32x truncf64 "
-    "truncf64x "
-).split()
+BUILT_IN: Final = _names("built in")
 
 TYPES: Final = {
     "bool": "bool",

@@ -12,13 +12,13 @@ from functools import cache, partial
 from typing import Any, Final, NoReturn
 
 from bound import dtypes
-from bound.arrays import call_table
 from bound.tir.machine import Trapping
 from intset.errors import InputError, UndefinedError
 from intset.expr.ops import CEILDIV, trunc_div, trunc_mod
 from lowering.errors import AccessError, CheckError
 
 Function = Callable[..., Any]
+Functions = Mapping[str, Function]
 Rounding = Callable[[float], float]
 Numbers = Sequence[int]
 
@@ -201,7 +201,7 @@ def float_functions() -> dict[str, Function]:
     return table
 
 
-def host_functions(functions: Mapping[str, Function]) -> dict[str, Function]:
+def host_functions(functions: Functions) -> dict[str, Function]:
     """Functions of the host, by their names in the source; one may replace a known function."""
     known = float_functions()
     table = {f"call_{name}": function for name, function in functions.items()}
@@ -383,3 +383,37 @@ def of_unknown(names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PLAIN: Final = frozenset(("allocate", "failed", "refuted", "outside", "unread", "opaque", "filled"))
+
+
+def _away_from_0(x: Any) -> Any:
+    """Round to the nearest integer, ties away from 0."""
+    import numpy as np
+
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+
+
+@cache
+def call_table() -> dict[str, Any]:
+    import numpy as np
+
+    same = ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
+    others = ("floor", "ceil", "trunc", "fmod", "hypot", "copysign", "nextafter", "isnan", "isfinite", "isinf")
+    table: dict[str, Any] = {name: getattr(np, name) for name in same + others}
+    return table | {
+        "exp10": lambda x: np.power(x.dtype.type(10), x),
+        "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+        "sigmoid": lambda x: x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x)),
+        "erf": np.vectorize(math.erf, otypes=[float]),
+        "asin": np.arcsin,
+        "acos": np.arccos,
+        "atan": np.arctan,
+        "atan2": np.arctan2,
+        "asinh": np.arcsinh,
+        "acosh": np.arccosh,
+        "atanh": np.arctanh,
+        "pow": np.power,
+        "round": _away_from_0,
+        "nearbyint": np.rint,
+        "ldexp": lambda x, e: x * np.exp2(e),
+    }

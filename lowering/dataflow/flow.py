@@ -1,42 +1,112 @@
-"""`dataflow`: reaching definitions, dead stores and touched elements of a function, exactly."""
+"""`dataflow`: reaching definitions, dead stores, touched elements and accesses in bounds of a function, exactly.
+
+Proofs that accesses of a function lie in their tensors.
+
+`dataflow`: reaching definitions, dead stores and touched elements of a function, exactly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
 from bound.tir.value import Operand
 from intset.budgets import REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
+from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.expr.printer import shown
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.regions.derived import Account
 from intset.regions.shape import Shape
-from lowering.dataflow.access_relations import InstanceSets
-from lowering.dataflow.accesses import AccessGuard
-from lowering.dataflow.in_bounds import CheckedAccess, checked_accesses
 from lowering.dataflow.program import (
+    ALWAYS,
     END,
     Access,
+    AccessGuard,
     AssumedBound,
+    ElementReads,
     Path,
     Program,
     ReadAccess,
     StmtSite,
     TensorStorage,
     WriteAccess,
+    reads_of,
 )
-from lowering.dataflow.reaching import ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
-from lowering.nest.driver import Cursor
+from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
+from lowering.nest.driver import Cursor, cursors
 from lowering.nest.ir import Function, Store, checked_function
-from lowering.nest.tensors import is_outside
+from lowering.nest.scope import proof_of
+from lowering.nest.tensors import in_storage, is_outside, storage_of
 from lowering.nest.text import text
-from lowering.nest.walk import replaced, statements
+from lowering.nest.walk import operands, range_ends, replaced, statements
+
+
+class CheckedAccess(NamedTuple):
+    """A read or a store of one element.
+
+    Attributes
+    ----------
+    line: number of the line in `str(f)`, where the head is line 1.
+    access: its text.
+    is_store: whether it is the target of a store.
+    status: "proved" to lie in the tensor's storage, "refuted", or "unknown".
+    point: of a refuted access, values of loops and sizes at which it happens outside.
+    reason: why the status is unknown.
+    """
+
+    line: int
+    access: str
+    is_store: bool
+    status: str
+    point: dict[str, int] | None = None
+    reason: str = ""
+
+
+def checked_accesses(program: Program) -> Iterator[CheckedAccess]:
+    """Every access of a function in text order, with its proof if one exists.
+
+    Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
+    storage at `point`, whatever tensors hold.
+    """
+    for cursor in cursors(program.f):
+        site = program.sites.get(cursor.path)
+        if site is None:
+            continue
+        found = list(reads_of(operands(cursor.stmt), lambda operand: operand))
+        if isinstance(cursor.stmt, Store):
+            node = element(cursor.stmt.tensor, cursor.stmt.indices)
+            found.append(ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (ALWAYS,)))
+        for k, access in enumerate(found, 1):
+            is_store = k == len(found) and isinstance(cursor.stmt, Store)
+            yield _checked(program, site, cursor, access, is_store)
+
+
+def _checked(program: Program, site: StmtSite, cursor: Cursor, access: ElementReads, is_store: bool) -> CheckedAccess:
+    names, line = program.lines[cursor.path].names, program.line_numbers[cursor.path]
+    shown = CheckedAccess(line, text(access.node, names), is_store, PROVED)
+    indices = [e for e in access.node.args if isinstance(e, Expr)]
+    inside = logical_and(*in_storage(indices, storage_of(program.f, access.tensor)))
+    ends = [end for loop in cursor.loops for end in range_ends(loop.range)]
+    on_data = not site.guard.is_complete or bool(opaque_terms(*map(site.expanded, (*indices, *ends))))
+    known = (*(loop.var for loop in cursor.loops), *program.f.sizes)
+    for guard in access.guards:
+        proof = proof_of(cursor.scope.where(*guard.conditions), inside)
+        if proof.status == REFUTED and guard.is_complete and not on_data:
+            found = proof.counterexample or {}
+            point = {str(var): found[var] for var in known if var in found}
+            return shown._replace(status=REFUTED, point=point)
+        if proof.status != PROVED:
+            reason = proof.reason if proof.status == UNKNOWN else "it depends on the contents of tensors"
+            return shown._replace(status=UNKNOWN, reason=reason)
+    return shown
+
 
 DATAFLOW: Final = 700_000  # operations of a pass for all it asks of the dataflow together, in a short nest
 DATAFLOW_PER_STATEMENT: Final = 10_000  # operations more for each statement of a nest

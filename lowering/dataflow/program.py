@@ -1,55 +1,227 @@
 """A nest as dataflow analysis sees it: a tree of loops with reads and writes in text order.
 
+Accesses in operands: the elements read and their conditions; what assumptions say about elements.
+
 Branches and sequences are gone: conditions of branches and assertions guard the accesses behind them. Conditions
 on data are dropped; accesses under them count as uncertain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Final, NamedTuple, TypeAlias
 
 from bound.tensor import Tensor
-from bound.tir.value import Operand
+from bound.tir.reduce import Parameter
+from bound.tir.value import NUMBER, IntFunction, Operand, Value
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import opaque
-from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr, Var
-from lowering.dataflow.accesses import (
-    ALWAYS,
-    SOMETIMES,
-    AccessGuard,
-    IntegerIndices,
-    NamedOperands,
-    bounds,
-    definitions,
-    expanded,
-    guard_of,
-    indices_of,
-    reads_of,
-)
+from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr.node import Cond, Expr, Var, as_expr
+from lowering.nest import ir
 from lowering.nest.driver import Descent, walked
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Carry,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    Padding,
-    Seq,
-    Stmt,
-    Store,
-    is_empty,
-)
 from lowering.nest.printer import PrintedLine, function_lines, statement_lines
 from lowering.nest.undef import has_undef, is_undef
-from lowering.nest.walk import operands, range_ends
+from lowering.nest.walk import operands, range_ends, replaced
+
+GUARD_VISITS: Final = 4_000  # nodes of an operand, each once under each guard
+ACCESS_GUARDS: Final = 8  # guards of one element that are told apart
+
+NamedOperands: TypeAlias = "Mapping[Parameter, Operand]"
+"""The value of each name and loop-carried variable."""
+IntegerIndices: TypeAlias = "tuple[Expr | None, ...]"
+"""The indices of an access; `None` for one that depends on data."""
+
+
+class AccessGuard(NamedTuple):
+    """A conjunction of integer conditions that is necessary for an access.
+
+    Attributes
+    ----------
+    is_complete: whether it is sufficient, too; otherwise the access also depends on data.
+    """
+
+    conditions: tuple[Cond, ...] = ()
+    is_complete: bool = True
+
+    def joined(self, other: AccessGuard) -> AccessGuard:
+        """The conjunction of two guards."""
+        return AccessGuard((*self.conditions, *other.conditions), self.is_complete and other.is_complete)
+
+
+ALWAYS = AccessGuard()
+SOMETIMES = AccessGuard((), False)
+
+
+class ElementReads(NamedTuple):
+    """The reads of one element in operands; they happen where one of the guards holds."""
+
+    node: Operand
+    tensor: Tensor
+    indices: IntegerIndices
+    guards: tuple[AccessGuard, ...]
+
+
+class ElementDefinition(NamedTuple):
+    """An element definition implied by an assumption; value `None` means `undef()`."""
+
+    guard: AccessGuard
+    tensor: Tensor
+    indices: IntegerIndices
+    value: Operand | None
+
+
+def expanded(operand: Part, names: NamedOperands) -> Part:
+    """An operand with names replaced by their values, and shapes of parameters by their declared extents."""
+    values: dict[Operand, Operand] = dict(names.items())
+    for node in nodes(operand):
+        if isinstance(node, Expr) and isinstance(node.data, ir.ShapeOf) and node.args[0].is_const:
+            values[node] = node.data.tensor.extents[node.args[0].data]
+    return replaced(operand, values) if values else operand
+
+
+def guard_of(cond: Operand, holds: bool = True) -> AccessGuard:
+    """The integer conjuncts of a condition, or of its negation."""
+    conditions: list[Cond] = []
+    is_complete = True
+    stack: list[tuple[Operand, bool]] = [(cond, holds)]
+    while stack:
+        node, positive = stack.pop()
+        if node.op is ops.NOT:
+            stack.append((node.args[0], not positive))
+        elif node.op in ((ops.AND,) if positive else (ops.OR,)):
+            stack += [(node.args[1], positive), (node.args[0], positive)]
+        elif isinstance(node, Cond) and not opaque_terms(node):
+            conditions += conjuncts(node if positive else ~node)
+        elif not (isinstance(node, Value) and node.op is NUMBER and bool(node.data) is positive):
+            is_complete = False
+    return AccessGuard(tuple(conditions), is_complete)
+
+
+def reads_of(operands: Sequence[Operand], expand: Callable[[Operand], Operand]) -> Iterator[ElementReads]:
+    """The elements that operands read.
+
+    Invariant: lazy operations (`and`, `or`, `select`) read a branch only where their conditions select it.
+
+    Parameters
+    ----------
+    expand: replaces names in indices and guards; nodes stay as written.
+    """
+    guards_of: dict[Operand, list[AccessGuard]] = {}
+    done: set[tuple[Operand, AccessGuard]] = set()
+    stack: list[tuple[Operand, AccessGuard]] = [(operand, ALWAYS) for operand in reversed(operands)]
+    visits = 0
+    while stack:
+        node, guard = stack.pop()
+        if (node, guard) in done or (node, ALWAYS) in done:
+            continue
+        done.add((node, guard))
+        visits += 1
+        if visits > GUARD_VISITS:
+            guard = SOMETIMES
+        if loaded_tensor(node) is not None:
+            guards_of.setdefault(node, []).append(guard)
+        branches = _branches(node)
+        if branches is None or visits > GUARD_VISITS:
+            stack.extend((arg, guard) for arg in reversed(_arguments(node)))
+            continue
+        for arg, cond, holds in reversed(branches):
+            stack.append((arg, guard if cond is None else guard.joined(guard_of(expand(cond), holds))))
+    for node, guards in guards_of.items():
+        tensor = loaded_tensor(node)
+        assert tensor is not None
+        told = (ALWAYS,) if ALWAYS in guards else tuple(guards) if len(guards) <= ACCESS_GUARDS else (SOMETIMES,)
+        yield ElementReads(node, tensor, indices_of([as_expr(expand(e)) for e in read_indices(node)]), told)
+
+
+def always_read(*operands: Operand) -> set[Operand]:
+    """The elements read whenever operands are computed, outside branches of `and`, `or` and `select`."""
+    return {read.node for read in reads_of(operands, lambda operand: operand) if read.guards == (ALWAYS,)}
+
+
+def indices_of(args: Sequence[Expr]) -> IntegerIndices:
+    """IntegerIndices, with `None` for each that depends on data."""
+    return tuple(None if opaque_terms(e) else e for e in args)
+
+
+def _arguments(node: Operand) -> Sequence[Operand]:
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
+        return (body, *node.args)
+    return node.args
+
+
+def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
+    """Arguments of a lazy operation, paired with their selecting condition and its required truth."""
+    args = node.args
+    if node.op is ops.SELECT:
+        return [(args[0], None, True), (args[1], args[0], True), (args[2], args[0], False)]
+    if node.op is ops.AND and len(args) == 2:
+        return [(args[0], None, True), (args[1], args[0], True)]
+    if node.op is ops.OR and len(args) == 2:
+        return [(args[0], None, True), (args[1], args[0], False)]
+    return None
+
+
+# -- assumptions -----------------------------------------------------------------------------------------------------
+
+
+def definitions(cond: Operand) -> list[ElementDefinition]:
+    """The values that an assumption gives to elements: `i < n or A[i] == 0` defines `A[i]` where `i >= n`."""
+    return [defined for node, guard in _consequences(cond) for defined in _equation(node, guard)]
+
+
+def bounds(cond: Operand) -> list[tuple[AccessGuard, Operand, Operand]]:
+    """The comparisons of one element that an assumption implies, except definitions.
+
+    Returns
+    -------
+    Guard, element and comparison of each.
+    """
+    found: list[tuple[AccessGuard, Operand, Operand]] = []
+    for node, guard in _consequences(cond):
+        elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
+        is_bound = node.op in ops.COMPARISONS and len(elements) == 1 and not has_undef(node)
+        if is_bound and not _equation(node, guard) and None not in indices_of(read_indices(elements[0])):
+            found.append((guard, elements[0], node))
+    return found
+
+
+def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
+    """Split an assumption into guarded conjuncts."""
+    stack: list[tuple[Operand, AccessGuard]] = [(cond, ALWAYS)]
+    while stack:
+        node, guard = stack.pop()
+        if node.op is ops.AND:
+            stack += [(arg, guard) for arg in reversed(node.args)]
+        elif node.op is ops.OR:
+            for k, arg in enumerate(node.args):
+                others = [guard_of(other, False) for j, other in enumerate(node.args) if j != k]
+                unless = reduce(AccessGuard.joined, others, ALWAYS)
+                if unless.is_complete:
+                    stack.append((arg, guard.joined(unless)))
+        else:
+            yield node, guard
+
+
+def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
+    if node.op is not ops.EQ:
+        return []
+    for element, value in (node.args, node.args[::-1]):
+        tensor = loaded_tensor(element)
+        if tensor is None:
+            continue
+        indices = indices_of(read_indices(element))
+        if None in indices:
+            continue
+        if has_undef(value):
+            return [ElementDefinition(guard, tensor, indices, None)]
+        if not any(loaded_tensor(part) is not None for part in nodes(value)):
+            return [ElementDefinition(guard, tensor, indices, value)]
+    return []
+
 
 Path: TypeAlias = "tuple[int, ...]"
 """A position in a nest: indices into `children`, from the body of the function."""
@@ -101,7 +273,7 @@ class TensorStorage:
     position: the number of items of `loop` in front of the `allocate`.
     """
 
-    def __init__(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> None:
+    def __init__(self, tensor: Tensor, loop: LoopNode | None, padding: ir.Padding | None) -> None:
         self.tensor, self.loop, self.padding = tensor, loop, padding
         self.position = 0 if loop is None else len(loop.items)
 
@@ -122,7 +294,7 @@ class StmtSite(Descent):
     """
 
     __slots__ = ("_body", "guard", "loop", "names", "path", "reads", "stmt", "writes")
-    stmt: Stmt
+    stmt: ir.Stmt
 
     def __init__(self, path: Path, loop: LoopNode, guard: AccessGuard, names: NamedOperands) -> None:
         self.path, self.loop, self.guard, self.names = path, loop, guard, names
@@ -139,7 +311,7 @@ class StmtSite(Descent):
     def item(self, k: int) -> StmtSite:
         return StmtSite((*self.path, k), self.loop, self.guard, self.names)
 
-    def inside(self, loop: For) -> StmtSite:
+    def inside(self, loop: ir.For) -> StmtSite:
         if self._body is None:
             low, extent = (expanded(e, self.names) for e in range_ends(loop.range))
             within = self.guard.joined(guard_of((loop.var >= low) & (loop.var < low + extent)))
@@ -150,24 +322,24 @@ class StmtSite(Descent):
             self._body = StmtSite((*self.path, 0), node, within, names)
         return self._body
 
-    def then(self, branch: If) -> StmtSite:
+    def then(self, branch: ir.If) -> StmtSite:
         return self._branch(0, branch, True)
 
-    def otherwise(self, branch: If) -> StmtSite:
+    def otherwise(self, branch: ir.If) -> StmtSite:
         return self._branch(1, branch, False)
 
-    def _branch(self, k: int, branch: If, holds: bool) -> StmtSite:
+    def _branch(self, k: int, branch: ir.If, holds: bool) -> StmtSite:
         guard = self.guard.joined(guard_of(self.expanded(branch.cond), holds))
         return StmtSite((*self.path, k), self.loop, guard, self.names)
 
-    def after(self, old: Stmt, new: Stmt) -> StmtSite:
-        if isinstance(old, Assert):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> StmtSite:
+        if isinstance(old, ir.Assert):
             return StmtSite(self.path, self.loop, self.guard.joined(guard_of(self.expanded(old.cond))), self.names)
-        if isinstance(old, Let):
+        if isinstance(old, ir.Let):
             return StmtSite(self.path, self.loop, self.guard, {**self.names, old.var: _named(old, self.names)})
         return self
 
-    def at_end_of(self, loop: For) -> StmtSite:
+    def at_end_of(self, loop: ir.For) -> StmtSite:
         """The end of an iteration of a loop at this site, where the next values of carried variables are computed."""
         body = self.inside(loop)
         end = StmtSite(self.path, body.loop, body.guard, body.names)
@@ -231,7 +403,7 @@ class Program:
     Invariant: `sites` maps each statement path, except paths of sequences, to one site.
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self.f = f
         self.root = LoopNode(None, None, (), None)
         self.storages: list[TensorStorage] = []
@@ -241,7 +413,7 @@ class Program:
         self.bounds: dict[TensorStorage, list[AssumedBound]] = {}
         self._in_sight = {t: self._new_storage(t, None, f.padding.get(t)) for t in f.params}
         for stmt, site in walked(f.body, StmtSite((), self.root, ALWAYS, {})):
-            if not isinstance(stmt, Seq) or is_empty(stmt):
+            if not isinstance(stmt, ir.Seq) or ir.is_empty(stmt):
                 site.stmt = stmt
                 self.sites[site.path] = site
                 self._note(stmt, site)
@@ -265,28 +437,28 @@ class Program:
 
     # -- accesses -----------------------------------------------------------------------------------------------
 
-    def _new_storage(self, tensor: Tensor, loop: LoopNode | None, padding: Padding | None) -> TensorStorage:
+    def _new_storage(self, tensor: Tensor, loop: LoopNode | None, padding: ir.Padding | None) -> TensorStorage:
         storage = TensorStorage(tensor, loop, padding)
         self.storages.append(storage)
         self.reads[storage], self.writes[storage] = [], []
         return storage
 
-    def _note(self, stmt: Stmt, site: StmtSite) -> None:
+    def _note(self, stmt: ir.Stmt, site: StmtSite) -> None:
         """Note the accesses of a statement itself."""
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             self._note_reads(site, *range_ends(stmt.range), *(c.first for c in stmt.carried))
             self._note_carried(stmt, site)
-        elif isinstance(stmt, Store):
+        elif isinstance(stmt, ir.Store):
             self._note_reads(site, *stmt.indices, stmt.value)
             indices = indices_of([site.expanded(e) for e in stmt.indices])
             self._note_write(site, stmt.tensor, indices, ALWAYS, "store", site.expanded(stmt.value))
-        elif isinstance(stmt, Evaluate):
+        elif isinstance(stmt, ir.Evaluate):
             for tensor in stmt.reads:
                 self._note_read(tensor, ReadAccess(site, self._in_sight[tensor], (None,) * tensor.ndim, (ALWAYS,)))
             self._note_reads(site, *operands(stmt))
             for tensor in stmt.writes:
                 self._note_write(site, tensor, (None,) * tensor.ndim, SOMETIMES, "call", None)
-        elif isinstance(stmt, Assume):
+        elif isinstance(stmt, ir.Assume):
             if not has_undef(stmt.cond):  # else it permits a read, and is none
                 self._note_reads(site, stmt.cond)
             cond = site.expanded(stmt.cond)
@@ -295,10 +467,10 @@ class Program:
             self._note_bounds(site, cond)
         else:
             self._note_reads(site, *operands(stmt))
-            if isinstance(stmt, Allocate):
+            if isinstance(stmt, ir.Allocate):
                 self._in_sight[stmt.tensor] = self._new_storage(stmt.tensor, site.loop, stmt.padding)
 
-    def _note_carried(self, stmt: For, site: StmtSite) -> None:
+    def _note_carried(self, stmt: ir.For, site: StmtSite) -> None:
         """Note the reads for the next values of carried variables, behind each iteration."""
         for carry in stmt.carried:
             end = site.at_end_of(stmt)
@@ -354,7 +526,7 @@ def _append(write: WriteAccess) -> None:
         loop.writes.setdefault(write.storage, []).append(write)
 
 
-def _named(stmt: Let, names: NamedOperands) -> Operand:
+def _named(stmt: ir.Let, names: NamedOperands) -> Operand:
     """The value of a name, if no later store changes it; otherwise an unknown of its own."""
     value = expanded(stmt.value, names)
     if not any(loaded_tensor(node) is not None or is_undef(node) for node in nodes(value)):
@@ -362,7 +534,7 @@ def _named(stmt: Let, names: NamedOperands) -> Operand:
     return opaque(stmt.var.name) if isinstance(stmt.var, Var) else stmt.var
 
 
-def _carried(carry: Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
+def _carried(carry: ir.Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
     """The value of a carried variable that moves by a constant step; otherwise an unknown of its own."""
     first, following = expanded(carry.first, names), carry.following
     if following.op is ops.ADD and following.args[0] is carry.var and not opaque_terms(first):

@@ -18,11 +18,18 @@ from intset.expr.printer import shown
 from intset.installation import library_version
 from intset.spaces.space import Space, SpaceValue
 from lowering.errors import ExplorationError
-from lowering.explore.dataset import ResultFolder, checked_names, named_rows, require
-from lowering.explore.engines import Feed, Finished, Pace, checked_executor, in_executor, in_pool, in_this_process
-from lowering.explore.identity import key_of, settings
-from lowering.explore.results import Exploration, check_column, first_value, is_better
-from lowering.explore.work import Measurement, Row, Task
+from lowering.explore import engines
+from lowering.explore.dataset import (
+    Exploration,
+    ResultFolder,
+    check_column,
+    checked_names,
+    first_value,
+    is_better,
+    named_rows,
+    require,
+)
+from lowering.explore.measures import key_of, settings
 
 Made = TypeVar("Made")
 
@@ -76,28 +83,28 @@ def explore(
     _check(make, measure, out, workers, batch)
     if by is not None and not isinstance(by, str):
         raise InputError(f"by must name a value, not {shown(by)}")
-    engine = checked_executor(executor)
+    engine = engines.checked_executor(executor)
     require("pyarrow")
     configs, first, total = _listed(space)
     names = checked_names(first)
-    task = Task(make, measure, tuple(names), settings())
+    task = engines.Task(make, measure, tuple(names), settings())
     begin = monotonic()
     folder = Path(out)
     with ResultFolder(folder, names, key_of(make, measure), fresh) as results:
         done = results.done()
-        pace = Pace(max(total - len(done), 0), batch)
+        pace = engines.Pace(max(total - len(done), 0), batch)
         found_rows = named_rows(configs, names)
         if not isinstance(space, Space):
             found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
         outside = set(done)  # rows of the folder outside this space
-        feed = Feed(row for row in _without(found_rows, outside) if row not in done)
-        running: Iterator[Finished]
+        feed = engines.Feed(row for row in _without(found_rows, outside) if row not in done)
+        running: Iterator[engines.Finished]
         if engine is None:
-            running = in_this_process(task, feed, pace)
+            running = engines.in_this_process(task, feed, pace)
         elif isinstance(engine, int):
-            running = in_pool(task, feed, pace, engine)
+            running = engines.in_pool(task, feed, pace, engine)
         else:
-            running = in_executor(task, feed, pace, engine, workers)
+            running = engines.in_executor(task, feed, pace, engine, workers)
         with _Progress(progress, total, min(len(done), total), by) as shown_progress:
             added = _written(running, results, shown_progress, by)
     found = Exploration(folder, added, monotonic() - begin, outside)
@@ -107,7 +114,7 @@ def explore(
     return found
 
 
-def _without(rows: Iterable[Row], outside: set[Row]) -> Iterator[Row]:
+def _without(rows: Iterable[engines.Row], outside: set[engines.Row]) -> Iterator[engines.Row]:
     """The rows, each removed from `outside`."""
     for row in rows:
         outside.discard(row)
@@ -202,7 +209,7 @@ class _Progress:
             self._bar.start()
         return self
 
-    def advance(self, outcomes: Iterable[Measurement]) -> None:
+    def advance(self, outcomes: Iterable[engines.Measurement]) -> None:
         """Count outcomes, and note the best of them."""
         if self._bar is None:
             return

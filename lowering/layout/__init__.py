@@ -5,11 +5,8 @@ never accessed.
 
 index_map.py      `IndexMap`; packing.py packs numpy arrays by one
 strided.py        `Layout`, shapes and strides with their algebra
-transform.py      `transform_layout`, `with_layouts`
-cache.py          `cache_read`, `cache_write`
-constraint.py     `add_constraint`
+transform.py      `transform_layout`, `with_layouts`, `cache_read`, `cache_write`, `add_constraint`
 padding_value.py  the value of a padding, as a user states it; `element`
-relocation.py     redirection of all accesses of a tensor; nests that store or assume its contents
 """
 
 from lowering.layout.index_map import IndexMap

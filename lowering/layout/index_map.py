@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bound.arrays import ArrayEvaluator
 from bound.dtypes import Array, Numeric
 from intset.config import Configured, all_as_configured
 from intset.context import Context
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from lowering.layout.strided import Extent
-
-_BITS = 63  # one bit less than numpy's registers, for the sum of two values
 
 
 def packed(m: IndexMap, array: Any, fill: Any, sizes: Mapping[Var, int] | None) -> np.ndarray[Any, Any]:
@@ -119,17 +116,17 @@ def _positions(
 def on_grid(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> Any:
     """The values of an expression at all points `0 <= v < extent`, as an array of `int64` of that shape.
 
-    numpy evaluates all points at once if the expression is proved to fit and no point divides by 0; otherwise the
-    points are evaluated one by one.
+    numpy evaluates all points at once, if all have a value; otherwise the points are evaluated one by one.
     """
     import numpy as np
 
-    ranges: dict[Var, Range | None] = {v: Range(0, n) for v, n in zip(variables, shape, strict=True)}
-    if not any(node.op is ops.LOAD for node in postorder((e,))) and Context(ranges).fits(e, _BITS):
+    from intset.spaces.vectors import to_numpy
+
+    if not any(node.op is ops.LOAD for node in postorder((e,))):
+        array_function = to_numpy(e, {v: (0, max(n - 1, 0)) for v, n in zip(variables, shape, strict=True)})
         grid = dict(zip(variables, np.indices(shape, np.int64, sparse=True), strict=True))
-        cells = ArrayEvaluator(grid, {}, {})(e)
-        if cells.bad is None:
-            return np.broadcast_to(cells.value, shape)
+        if array_function.defined is None or array_function.defined(grid).all():
+            return np.broadcast_to(array_function(grid).astype(np.int64), shape)
     function = compiled(e, variables)
     values = (function(*map(int, point)) for point in np.ndindex(*shape))
     return np.fromiter(values, np.int64, int(np.prod(shape))).reshape(shape)

@@ -31,7 +31,7 @@ from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from lowering.dataflow.accesses import reads_of
+from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
 from lowering.nest.undef import is_undef, undef, undefs

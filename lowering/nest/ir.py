@@ -13,9 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound.tensor import Tensor
-from bound.tir.calls import ExternCall
-from bound.tir.opaque import TensorElement
-from bound.tir.value import Operand, Value
+from bound.tir.build import ExternCall
+from bound.tir.value import Operand, TensorElement, Value
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.build import Opaque

@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import build
-from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
-from bound.tir.opaque import integer
-from bound.tir.value import CALL, CONVERT, DIV, Value, constant, make
+from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
+from bound.tir.value import CALL, CONVERT, DIV, Value, constant, integer, make
 from intset.errors import InputError, ParseError
 from intset.expr import build as ints
 from intset.expr import ops

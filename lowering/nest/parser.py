@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor
-from bound.tir.calls import ExternCall
+from bound.tir.build import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError
 from intset.expr import ops

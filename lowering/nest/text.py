@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bound import dtypes
-from bound.tir.calls import FUNCTIONS, PREDICATES
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, SHORT, SPELLED, Operand, Value
+from bound.tir.build import FUNCTIONS, PREDICATES
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, SHORT, SPELLED, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import ops
 from intset.expr.dag import size

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.opaque import IntFunction, integer
 from bound.tir.reduce import Parameter
-from bound.tir.value import PARAM, Operand, Value
+from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder, reachable
 from intset.expr.node import Expr, Node, Var, constant_value

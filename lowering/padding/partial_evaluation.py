@@ -7,7 +7,7 @@ taint. Folding executes the Python text of `run`, so results agree: integers are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -15,20 +15,18 @@ from bound import dtypes
 from bound.dtypes import Numeric as Numeric
 from bound.tensor import Tensor
 from bound.tir.build import dtype_of
-from bound.tir.opaque import IntFunction
-from bound.tir.value import DIV, NUMBER, REDUCE, Operand, Value, constant
+from bound.tir.value import DIV, NUMBER, REDUCE, IntFunction, Operand, Value, constant
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, const, truth
 from intset.expr.ops import Op, wrap
 from lowering.codegen.emitter import Identifiers
-from lowering.codegen.python_operands import PythonSyntax
+from lowering.codegen.python import PythonSyntax
 from lowering.codegen.python_runtime import environment
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
 MAX_NODES: Final = 256  # of a symbolic content; larger ones become `Data`
-MAX_TEXT: Final = 400  # characters of a compiled function, which repeats shared operands
 
 Element: TypeAlias = "tuple[Tensor, tuple[int, ...]]"
 
@@ -52,6 +50,11 @@ OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 UNKNOWN: Final = Data()
 
 _LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, REDUCE))
+
+
+def _is_lazy(node: Operand) -> bool:
+    return node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction))
+
 
 # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -142,8 +145,7 @@ class PartialEvaluator:
     Parameters
     ----------
     load: callback returning an element's content, given index contents.
-    named: environments map only variables and parameters. Each operand then gets a plan, computed once, with compiled
-        integer subexpressions.
+    named: environments map only variables and parameters, so that an operand without choices is evaluated in one order.
 
     Attributes
     ----------
@@ -152,8 +154,7 @@ class PartialEvaluator:
 
     def __init__(self, load: OnLoad, named: bool = False) -> None:
         self._load, self._named = load, named
-        self._plans: dict[Operand, _EvaluationPlan] = {}
-        self._tuples: dict[tuple[Expr, ...], _Compiled | None] = {}
+        self._orders: dict[Operand, tuple[Operand, ...]] = {}
         self._sizes: dict[Content, int] = {}
         self.steps = 0
 
@@ -161,48 +162,27 @@ class PartialEvaluator:
         """Evaluate an operand; nodes missing from `env` stay symbolic."""
         if not self._named:
             return self._walked(root, env)
-        plan = self._plans.get(root)
-        if plan is None:
-            plan = self._plans[root] = _plan_of(root)
-        return self._planned(plan, env) if plan.steps else self._walked(root, env)
+        if root not in self._orders:
+            order = tuple(nodes(root))
+            self._orders[root] = () if any(map(_is_lazy, order)) else order
+        return self._in_order(self._orders[root], env) if self._orders[root] else self._walked(root, env)
 
     def indices(self, indices: tuple[Expr, ...], env: Mapping[Known, Content]) -> Sequence[Content]:
         """Evaluate access indices; the result is a tuple if all are integers."""
-        if indices not in self._tuples:
-            self._tuples[indices] = _compiled(_texts(nodes(*indices)), indices) if indices else None
-        function = self._tuples[indices]
-        if function is not None:
-            numbers: tuple[int, ...] | None = function(env)
-            if numbers is not None:
-                self.steps += function.size
-                return numbers
         contents = [self(index, env) for index in indices]
         return tuple(contents) if all(type(content) is int for content in contents) else contents
 
-    # -- by a plan ----------------------------------------------------------------------------------------------
-
-    def _planned(self, plan: _EvaluationPlan, env: Mapping[Known, Content]) -> Content:
-        """Execute a plan and return its last content."""
+    def _in_order(self, order: Sequence[Operand], env: Mapping[Known, Content]) -> Content:
+        """Evaluate nodes of which none is lazy, operands first."""
         by_node: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
-        self.steps += plan.size
-        contents: list[Content] = []
-        for node, operands, function in plan.steps:
-            content: Content | None
-            if function is not None:
-                result: Any = function(env)
-                if result is None:
-                    content = self._walked(node, env)
-                else:
-                    tensor = loaded_tensor(node)
-                    content = result if tensor is None else self._load(tensor, result)
-            elif operands:
-                content = self._operation(node, [contents[k] for k in operands])
+        done: dict[Operand, Content] = {}
+        for node in order:
+            if node.args:
+                done[node] = self._operation(node, [done[arg] for arg in node.args])
             else:
-                content = by_node.get(node)
-                if content is None:
-                    content = self._leaf(node, by_node)
-            contents.append(content)
-        return contents[-1]
+                done[node] = self._leaf(node, by_node)
+        self.steps += len(order)
+        return done[order[-1]]
 
     # -- node by node -------------------------------------------------------------------------------------------
 
@@ -328,107 +308,6 @@ class PartialEvaluator:
         operation: Content = rewrite(node, dict(zip(node.args, new, strict=True)))
         self._sizes[operation] = weight
         return operation
-
-
-# -- plans --------------------------------------------------------------------------------------------------------
-
-
-class _Compiled(NamedTuple):
-    """A Python function compiled from nodes over integer variables.
-
-    Attributes
-    ----------
-    size: number of compiled nodes.
-    """
-
-    function: Callable[..., Any]
-    variables: tuple[Any, ...]
-    size: int
-
-    def __call__(self, env: Mapping[Any, Content]) -> Any:
-        """Call the function; return `None` if a variable is not an integer or evaluation raises."""
-        values = [env.get(v) for v in self.variables]
-        for value in values:
-            if type(value) is not int:
-                return None
-        return _result(self.function, False, values)
-
-
-class _EvaluationStep(NamedTuple):
-    """One plan step: a node with operand step numbers or a compiled function.
-
-    A load's compiled function returns the tuple of indices.
-    """
-
-    node: Operand
-    operands: tuple[int, ...]
-    function: _Compiled | None = None
-
-
-class _EvaluationPlan(NamedTuple):
-    """Evaluation steps of an operand with `size` nodes, operands first; empty if it contains lazy operations."""
-
-    steps: list[_EvaluationStep]
-    size: int
-
-
-def _plan_of(root: Operand) -> _EvaluationPlan:
-    order = list(nodes(root))
-    texts = _texts(order)
-    functions: dict[Operand, _Compiled] = {}
-    needed = {root}
-    for node in reversed(order):
-        if node in needed and node.args:
-            function = _compiled(texts, node if loaded_tensor(node) is None else node.args)
-            if function is None:
-                needed.update(node.args)
-            else:
-                functions[node] = function
-    steps: list[_EvaluationStep] = []
-    at: dict[Operand, int] = {}
-    for node in order:
-        if node not in needed:
-            continue
-        if node in functions:
-            step = _EvaluationStep(node, (), functions[node])
-        elif node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction)):
-            return _EvaluationPlan([], 0)
-        else:
-            step = _EvaluationStep(node, tuple(at[arg] for arg in node.args))
-        at[node] = len(steps)
-        steps.append(step)
-    return _EvaluationPlan(steps, len(order))
-
-
-def _texts(order: Iterable[Operand]) -> dict[Operand, str]:
-    """Print the nodes that depend only on integer variables as Python text.
-
-    Parameters
-    ----------
-    order: nodes, operands first.
-    """
-    syntax = PythonSyntax(Identifiers(), False, str)
-    texts: dict[Operand, str] = {}
-    for node in order:
-        is_index = isinstance(node, (Expr, Cond)) and node.op not in (ops.LOAD, ops.ASSERTING)
-        if is_index and all(arg in texts for arg in node.args):
-            text = syntax.leaf(node) or syntax.operation(node, [texts[arg] for arg in node.args])
-            if len(text) <= MAX_TEXT:
-                texts[node] = text
-    return texts
-
-
-def _compiled(texts: Mapping[Operand, str], root: Operand | tuple[Operand, ...]) -> _Compiled | None:
-    """Compile a node or a tuple of nodes; return `None` if some node lacks a text."""
-    roots = root if isinstance(root, tuple) else (root,)
-    if any(node not in texts for node in roots):
-        return None
-    below = list(nodes(*roots))
-    variables = tuple(node for node in below if node.op is ops.VAR)
-    text = ", ".join(texts[node] for node in roots)
-    body = f"({text},)" if isinstance(root, tuple) else text
-    function = eval(f"lambda {', '.join(texts[v] for v in variables)}: {body}", _environment())
-    return _Compiled(function, variables, len(below))
 
 
 def _dtype(node: Operand) -> str:

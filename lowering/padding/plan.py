@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bound.arrays import Functions
 from bound.dtypes import Array
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
@@ -19,7 +18,7 @@ from bound.tir.walk import rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
 from intset.expr.printer import shown
-from lowering.codegen.python_runtime import poison
+from lowering.codegen.python_runtime import Functions, poison
 from lowering.interpreter import checked_array, run
 from lowering.layout import IndexMap
 from lowering.nest.ir import Assume, Function
@@ -324,11 +323,7 @@ class Execution:
     """
 
     def __init__(
-        self,
-        arrays: dict[int, Any],
-        grids: Mapping[int, Grid | None],
-        undef: Draw | None,
-        functions: Functions | None,
+        self, arrays: dict[int, Any], grids: Mapping[int, Grid | None], undef: Draw | None, functions: Functions | None
     ) -> None:
         self.arrays, self._grids = arrays, grids
         self._undef, self._functions = undef, functions

@@ -12,8 +12,7 @@ from typing import Final
 
 from bound.tensor import Tensor
 from bound.tir.build import all_of
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, Operand, Value
+from bound.tir.value import CALL, CONVERT, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, select

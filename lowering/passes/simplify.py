@@ -10,9 +10,8 @@ from typing import Any, Final
 import intset
 from bound.tensor import Tensor
 from bound.tir.build import negation, together
-from bound.tir.opaque import fits_words
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value
+from bound.tir.value import Operand, Value, fits_words
 from bound.tir.walk import Part
 from intset.config import Effort, tiers_within
 from intset.context import Context

@@ -9,7 +9,7 @@ from typing import Any
 
 from bound.schedule import Schedule
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr import ops

@@ -13,13 +13,21 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.operation import buffer_tensor
-from bound.scripted import ScriptText
-from bound.tensor import Tensor
+from bound.tensor import ScriptText, Tensor
 from bound.tir import build
-from bound.tir.build import arithmetic, cast, const, logical, negation, select
-from bound.tir.calls import ExternCall, call_extern, call_intrin, call_packed
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Value
+from bound.tir.build import (
+    ExternCall,
+    arithmetic,
+    call_extern,
+    call_intrin,
+    call_packed,
+    cast,
+    const,
+    logical,
+    negation,
+    select,
+)
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.errors import InputError
 from intset.expr import ops

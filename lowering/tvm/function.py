@@ -8,7 +8,7 @@ from typing import Any
 
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr.node import Var

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, ScanOp
 from bound.schedule import AttachType, Schedule, Stage
-from bound.schedule.dataflow import post_order
+from bound.schedule.rewrites import post_order
 from bound.tensor import Tensor
 from bound.tir import walk
 from intset.errors import InputError

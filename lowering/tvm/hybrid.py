@@ -23,11 +23,10 @@ from bound.declare import extern
 from bound.itervar import IterVar, thread_axis
 from bound.operation import ComputeOp, buffer_tensor
 from bound.schedule import Schedule
-from bound.scripted import ScriptText
-from bound.tensor import Tensor, element
+from bound.tensor import ScriptText, Tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
-from bound.tir.calls import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
+from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
 from bound.tir.value import DIV
 from intset.errors import InputError
 from intset.expr import ops

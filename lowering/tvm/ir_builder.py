@@ -17,10 +17,8 @@ from typing import Any, Final
 from bound.itervar import IterVar
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
-from bound.tir.build import dtype_of, operand, truth_value
-from bound.tir.calls import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, Operand, Value, parameter
+from bound.tir.build import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer, dtype_of, operand, truth_value
+from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
 from intset.errors import InputError
 from intset.expr.node import Expr, Var, as_expr, const
 from intset.expr.range import Range

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor
-from bound.tir.calls import ExternCall
+from bound.tir.build import ExternCall
 from bound.tir.value import Value
 from intset.expr.node import Cond, Var, const
 from lowering.interpreter import run

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, NoReturn
 from bound import te as tensor
 from bound.declare import var as declared_var
 from bound.schedule import create_schedule
-from bound.schedule.layouts import AXIS_SEPARATOR
+from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.te import *
 from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter
-from bound.tir.build import operand
-from bound.tir.calls import FUNCTIONS
+from bound.tir.build import FUNCTIONS, operand
 from bound.tir.value import ValueLike
 from lowering.nest.ir import Function
 from lowering.tvm import hybrid

@@ -8,9 +8,10 @@ from typing import Any
 from bound import te_schedule as names
 from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
+from bound.schedule import Schedule
 from bound.te_schedule import *
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer
+from bound.tir.build import Buffer
 from intset.expr import ops
 from intset.expr.node import Expr
 from intset.expr.range import Range

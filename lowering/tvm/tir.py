@@ -9,10 +9,8 @@ from typing import Any
 from bound import tir as values
 from bound.te import prod, sum
 from bound.tir import *
-from bound.tir.build import cast
-from bound.tir.calls import Buffer, call_intrin, clz, decl_buffer
+from bound.tir.build import Buffer, Vector, call_intrin, cast, clz, decl_buffer, lanes_of
 from bound.tir.reduce import max_of, min_of
-from bound.tir.vectors import Vector, lanes_of
 from lowering.layout import IndexMap
 from lowering.nest.ir import LoopKind, Stmt, flat
 from lowering.tvm import ir_builder, stmt_functor
@@ -42,9 +40,7 @@ generic = SimpleNamespace(
 )
 
 
-def const(  # type: ignore[no-redef]  # the star import brings the one without vectors
-    value: Any, dtype: str | None = None, span: object = None
-) -> Any:
+def const(value: Any, dtype: str | None = None, span: object = None) -> Any:
     """A constant; of a type such as "float32x4", one in every lane."""
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)

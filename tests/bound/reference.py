@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from benchmarks.arrays import ArrayEvaluator, Cells, wrap
 from bound import dtypes
-from bound.arrays import ArrayEvaluator, Cells, Functions, wrap
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
-from bound.schedule.dataflow import post_order
+from bound.schedule.rewrites import post_order
 from bound.tensor import Tensor
-from bound.tir.calls import Buffer, ExternCall
+from bound.tir.build import Buffer, ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import nodes
@@ -23,6 +23,7 @@ from intset.expr import ops
 from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
+from lowering.codegen.python_runtime import Functions
 
 # Points evaluated at once: a reduction over more is done in pieces.
 _POINTS: Final = 1 << 20

@@ -8,8 +8,7 @@ import pytest
 
 from bound import te, tir
 from bound.itervar import IterType, IterVar
-from bound.tir.opaque import IntFunction, TensorElement
-from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, Value
+from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, IntFunction, TensorElement, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var

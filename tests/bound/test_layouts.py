@@ -10,7 +10,7 @@ import pytest
 
 from bound import te
 from bound.errors import ScheduleError
-from bound.schedule.layouts import AXIS_SEPARATOR
+from bound.schedule.rewrites import AXIS_SEPARATOR
 from lowering import lower, run
 
 Layout = Callable[..., Any]

@@ -315,7 +315,7 @@ INSIDE: dict[str, str] = {
         Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment
         ScheduleSnapshot SharedNest
-        ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
+        Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
     "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridModule HybridReader IRBuilder NDArray
         CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets

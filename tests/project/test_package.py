@@ -71,7 +71,8 @@ def test_a_wheel_holds_the_packages_their_types_and_the_command(project: Path, t
         commands = configparser.ConfigParser()
         commands.read_string(wheel.read(info).decode())
     shipped = {name for name in names if ".dist-info/" not in name}
-    sources = [path for package in PACKAGES for path in (project / package).rglob("*.py")]
+    kinds = ("*.py", "*.txt")
+    sources = [path for package in PACKAGES for kind in kinds for path in (project / package).rglob(kind)]
     assert len(sources) > 200 and all((project / package / "py.typed").exists() for package in PACKAGES)
     expected = {path.relative_to(project).as_posix() for path in sources} | {f"{name}/py.typed" for name in PACKAGES}
     assert shipped == expected

@@ -60,7 +60,7 @@ def test_the_picture_of_imports_is_a_table() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tables = site.with_tables(page)
     rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
-    assert "mermaid" not in tables and "| `bound.te` | `bound.elementwise`, `bound.te_schedule` |" in rows
+    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
     assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")
 
 

@@ -17,7 +17,7 @@ from tvm.s_tir.stmt import SBlock
 from tvm.tirx import stmt
 
 from bound.tensor import Tensor
-from bound.tir.calls import ExternCall
+from bound.tir.build import ExternCall
 from bound.tir.value import Operand
 from lowering.adapters.tvm.terms import call_name, is_supported
 from lowering.nest.ir import Evaluate, Stmt, Store, with_fields

@@ -1,4 +1,15 @@
-"""Statements of a `PrimFunc` as statements of a nest, by a table of their classes.
+"""A `PrimFunc` as a nest, with initializations in front of reductions or in their first iteration.
+
+Initializations of reductions: in front of the loops of the reduction, or guarded in their first iteration.
+
+    for k in [0, 8):                           B[i] = 0.0
+        if k == 0:                             for k in [0, 8):
+            B[i] = 0.0           <->               B[i] = B[i] + A[i, k]
+        B[i] = B[i] + A[i, k]
+
+The right form is easier to analyse; a block of TVM has the left one, since `T.init` runs in the first iteration.
+
+Statements of a `PrimFunc` as statements of a nest, by a table of their classes.
 
 Views of buffers: index maps from a slice or a reshaped buffer to its tensor.
 """
@@ -6,7 +17,7 @@ Views of buffers: index maps from a slice or a reshaped buffer to its tensor.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import tvm
@@ -24,32 +35,153 @@ from bound.tir.value import Operand, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr.build import ceildiv, logical_and
-from intset.expr.dag import opaque_terms, substitute
+from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.foreign import foreign, with_ordered_barriers, written_tensors
-from lowering.adapters.tvm.initialization import with_hoisted_initializations
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, element_type, is_data, lanes_of, term_of
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    BlockLabel,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Stmt,
-    Store,
-    seq,
-    with_fields,
-)
+from lowering.nest import ir
+from lowering.nest.driver import Cursor, rewritten
+from lowering.nest.scope import Scope, proves
 from lowering.nest.tensors import Indices
-from lowering.nest.walk import rebuilt
+from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables
+
+_SEQUENTIAL: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
+
+
+class GuardedStmts(NamedTuple):
+    """Statements under a condition on integers that reads no element; `truth(True)` without one."""
+
+    cond: Cond
+    stmts: list[ir.Stmt]
+
+
+def guarded(stmt: ir.Stmt) -> GuardedStmts | None:
+    """Return condition and statements of a branch; `None` if it has an `else` or depends on data."""
+    if not isinstance(stmt, ir.If):
+        return GuardedStmts(truth(True), ir.flat(stmt))
+    if stmt.orelse is not None or not isinstance(stmt.cond, Cond) or opaque_terms(stmt.cond):
+        return None
+    return GuardedStmts(stmt.cond, ir.flat(stmt.then))
+
+
+def is_initialization(stmts: Sequence[ir.Stmt]) -> bool:
+    """Whether statements only store, and read none of the tensors that they store."""
+    written = {stmt.tensor for stmt in stmts if isinstance(stmt, ir.Store)}
+    every = all(isinstance(stmt, ir.Store) for stmt in stmts) and bool(stmts)
+    return every and written.isdisjoint(tensors_read(*(e for stmt in stmts for e in operands(stmt))))
+
+
+def with_hoisted_initializations(f: ir.Function) -> ir.Function:
+    """Move what only the first iteration of a loop stores in front of the loop.
+
+    Guarantee: equal stores in equal order. Loops that may be empty or run in parallel keep theirs.
+    """
+    return f.with_body(rewritten(f.body, Cursor.root(f), leave={ir.For: (_hoist,)}))
+
+
+def _hoist(loop: ir.For, here: Cursor) -> ir.Stmt:
+    whole = guarded(loop.body)
+    if whole is None or not whole.stmts or loop.kind not in _SEQUENTIAL or loop.carried:
+        return loop
+    first = whole.stmts[0]
+    start = guarded(first)
+    if start is None or not isinstance(first, ir.If) or not is_initialization(start.stmts):
+        return loop
+    low, extent = range_ends(loop.range)
+    cond = logical_and(*conjuncts(whole.cond), *conjuncts(start.cond))
+    if loop.var in variables(*(e for stmt in start.stmts for e in operands(stmt))) or opaque_terms(low, extent):
+        return loop
+    inside = here.scope.inside(loop)
+    once = any(part is loop.var.eq(low) for part in conjuncts(cond)) or proves(inside.where(cond), loop.var.eq(low))
+    if not once or not _is_run(extent, here.scope):
+        return loop
+    left = [substitute(part, {loop.var: low}) for part in conjuncts(cond) if part is not loop.var.eq(low)]
+    left = [part for part in left if not proves(here.scope, part)]
+    simple = [here.ctx.simplify(part) for part in left]
+    init = ir.If(logical_and(*simple), ir.seq(*start.stmts)) if simple else ir.seq(*start.stmts)
+    body = ir.seq(*whole.stmts[1:])
+    return ir.seq(init, ir.with_fields(loop, body=body if whole.cond is truth(True) else ir.If(whole.cond, body)))
+
+
+def _is_run(extent: Expr, scope: Scope) -> bool:
+    return extent.data >= 1 if extent.is_const else proves(scope, extent >= 1)
+
+
+def with_guarded_initializations(f: ir.Function) -> ir.Function:
+    """Move stores in front of a reduction into its first iteration, if its loops hold nothing but updates of them.
+
+    Guarantee: equal stores in equal order, since the loops are proved to have an iteration.
+    """
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.Seq: (_sink,)}))
+
+
+def _sink(stmt: ir.Seq, here: Cursor) -> ir.Stmt:
+    parts: list[ir.Stmt] = []
+    waiting = list(stmt.stmts)
+    while waiting:
+        joined = _joined(waiting, here)
+        if joined is None:
+            parts.append(waiting.pop(0))
+        else:
+            count, loops = joined
+            parts.append(loops)
+            del waiting[:count]
+    return stmt if len(parts) == len(stmt.stmts) else ir.seq(*parts)
+
+
+def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | None:
+    """The initialization and the loops at the front as one nest, and the number of statements replaced."""
+    count = next((k for k, stmt in enumerate(stmts) if isinstance(stmt, ir.For)), 0)
+    start = guarded(stmts[0]) if count == 1 else GuardedStmts(truth(True), list(stmts[:count]))
+    if not count or start is None or not is_initialization(start.stmts):
+        return None
+    loops, inner = _chain(stmts[count])
+    whole = guarded(inner)
+    scope = here.scope
+    for loop in loops:
+        low, extent = range_ends(loop.range)
+        if loop.carried or loop.kind not in _SEQUENTIAL or opaque_terms(low, extent) or not _is_run(extent, scope):
+            return None
+        scope = scope.inside(loop)
+    own = {loop.var for loop in loops}
+    if whole is None or not _updates(start.stmts, whole.stmts) or own & set(variables(*_places(start.stmts))):
+        return None
+    first = logical_and(*(loop.var.eq(range_ends(loop.range)[0]) for loop in loops))
+    if whole.cond is not truth(True) and not proves(scope.where(first, start.cond), whole.cond):
+        return None
+    then = scope.where(first, whole.cond)
+    left = [part for part in conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
+    body: ir.Stmt = ir.seq(ir.If(logical_and(first, *left), ir.seq(*start.stmts)), *whole.stmts)
+    body = body if whole.cond is truth(True) else ir.If(whole.cond, body)
+    for loop in reversed(loops):
+        body = ir.with_fields(loop, body=body)
+    return count + 1, body
+
+
+def _chain(stmt: ir.Stmt) -> tuple[list[ir.For], ir.Stmt]:
+    """A perfect nest as its loops, outermost first, and the innermost body."""
+    loops: list[ir.For] = []
+    while isinstance(stmt, ir.For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return loops, stmt
+
+
+def _places(stmts: Sequence[ir.Stmt]) -> list[Expr]:
+    return [e for stmt in stmts if isinstance(stmt, ir.Store) for e in stmt.indices]
+
+
+def _updates(start: Sequence[ir.Stmt], body: Sequence[ir.Stmt]) -> bool:
+    """Whether the body stores the initialized elements, reading each tensor it stores, and nothing else."""
+    stores = [stmt for part in body for stmt in statements(part) if isinstance(stmt, ir.Store)]
+    if any(isinstance(stmt, ir.For) for part in body for stmt in statements(part)):
+        return False
+    initialized = {(stmt.tensor, stmt.indices) for stmt in start if isinstance(stmt, ir.Store)}
+    read = {loaded_tensor(n) for part in body for stmt in statements(part) for n in nodes(*operands(stmt))}
+    return {(s.tensor, s.indices) for s in stores} == initialized and {t for t, _ in initialized} <= read
 
 
 class BufferView(NamedTuple):
@@ -92,11 +224,17 @@ def unflattened(number: Expr, shape: list[Expr]) -> Indices:
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 
 DETECTED: Final = "tirx.script_parsing_detect_access"  # TVM's mark of a block whose regions its completion infers
-_KINDS: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD)
+_KINDS: Final = (
+    ir.LoopKind.SERIAL,
+    ir.LoopKind.PARALLEL,
+    ir.LoopKind.VECTORIZED,
+    ir.LoopKind.UNROLLED,
+    ir.LoopKind.THREAD,
+)
 
 
 @overload
-def from_tvm(func: PrimFunc, variables: None = None) -> Function: ...
+def from_tvm(func: PrimFunc, variables: None = None) -> ir.Function: ...
 @overload
 def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any: ...
 def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any:
@@ -156,7 +294,7 @@ class PrimFuncReader:
         self.sizes: dict[Any, Var] = {}
         self._parameters()
 
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         """The nest."""
         body = self._stmt(self.func.body)
         tensors = tuple(self.tensors.values())
@@ -166,7 +304,9 @@ class PrimFuncReader:
         name = str(attrs["global_symbol"]) if attrs and "global_symbol" in attrs else "main"
         floats = tuple(value for value in self.scalars.values() if isinstance(value, Value))
         outputs = tuple(t for t in tensors if t in written)
-        return with_hoisted_initializations(Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body))
+        return with_hoisted_initializations(
+            ir.Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body)
+        )
 
     def _parameters(self) -> None:
         buffers = [p for p in self.func.params if tirx.is_buffer_var(p)]
@@ -276,7 +416,7 @@ class PrimFuncReader:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def _stmt(self, stmt: Any) -> Stmt:
+    def _stmt(self, stmt: Any) -> ir.Stmt:
         """Convert a statement by the rule of its class, else keep it as an opaque call."""
         try:
             rule = _STATEMENTS.get(type(stmt))
@@ -286,7 +426,7 @@ class PrimFuncReader:
         except InputError as error:
             return self._foreign(stmt, error)
 
-    def _foreign(self, stmt: Any, error: InputError) -> Stmt:
+    def _foreign(self, stmt: Any, error: InputError) -> ir.Stmt:
         """Keep a statement as an opaque call; raise `error` for an unknown variable or a view."""
         try:
             return foreign(stmt, self._known, self._whole)
@@ -300,8 +440,8 @@ class PrimFuncReader:
             raise KeyError(buffer)
         return view.tensor
 
-    def sequence(self, stmt: Any) -> Stmt:
-        parts: list[Stmt] = []
+    def sequence(self, stmt: Any) -> ir.Stmt:
+        parts: list[ir.Stmt] = []
         for k, part in enumerate(stmt.seq):
             if type(part) not in _DECLARING:
                 parts.append(self._stmt(part))
@@ -311,9 +451,9 @@ class PrimFuncReader:
             except InputError as error:  # the rest may use its name
                 parts.append(self._foreign(tir.SeqStmt(stmt.seq[k:]), error))
                 break
-        return seq(*parts)
+        return ir.seq(*parts)
 
-    def loop(self, stmt: Any) -> Stmt:
+    def loop(self, stmt: Any) -> ir.Stmt:
         low, extent = self._integer(stmt.min), self._integer(stmt.extent)
         var = Var(stmt.loop_var.name)
         step = const(1) if stmt.step is None else self._integer(stmt.step)
@@ -323,30 +463,30 @@ class PrimFuncReader:
             extent, low, first = ceildiv(extent, step), const(0), low
             self._bind(stmt.loop_var, first + var * step)
         tag = "" if stmt.thread_binding is None else str(stmt.thread_binding.thread_tag)
-        kind = LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
-        loop = For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
-        return loop if not stmt.annotations else with_fields(loop, annotations=annotations_of(stmt))
+        kind = ir.LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
+        loop = ir.For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
+        return loop if not stmt.annotations else ir.with_fields(loop, annotations=annotations_of(stmt))
 
-    def attribute(self, stmt: Any) -> Stmt:
+    def attribute(self, stmt: Any) -> ir.Stmt:
         key = str(stmt.attr_key)
         if key in ("thread_extent", "virtual_thread"):
             axis = stmt.node
             var = Var(axis.var.name)
             self._bind(axis.var, var)
             tag = str(axis.thread_tag)
-            kind = LoopKind.VTHREAD if key == "virtual_thread" else LoopKind.THREAD
-            return For(var, _range(const(0), self._integer(stmt.value)), self._stmt(stmt.body), kind, tag)
+            kind = ir.LoopKind.VTHREAD if key == "virtual_thread" else ir.LoopKind.THREAD
+            return ir.For(var, _range(const(0), self._integer(stmt.value)), self._stmt(stmt.body), kind, tag)
         inner = self._stmt(stmt.body) if key.startswith("pragma_") else None
-        if isinstance(inner, For):
-            return with_fields(inner, annotations=((key, stmt.value), *inner.annotations))
+        if isinstance(inner, ir.For):
+            return ir.with_fields(inner, annotations=((key, stmt.value), *inner.annotations))
         raise InputError(f"TVM's attribute {key} has no counterpart")
 
-    def branch(self, stmt: Any) -> Stmt:
+    def branch(self, stmt: Any) -> ir.Stmt:
         cond = self._truth(stmt.condition)
         then = self._stmt(stmt.then_case)
-        return If(cond, then, None if stmt.else_case is None else self._stmt(stmt.else_case))
+        return ir.If(cond, then, None if stmt.else_case is None else self._stmt(stmt.else_case))
 
-    def store(self, stmt: Any) -> Stmt:
+    def store(self, stmt: Any) -> ir.Stmt:
         lanes = max(lanes_of(term) for term in (stmt.value, *stmt.indices))
         if lanes == 1:
             return self._store(stmt)
@@ -357,31 +497,33 @@ class PrimFuncReader:
             one = self._store(stmt)
         finally:
             self._terms, self._lane = outside, None
-        assert isinstance(one, Store)
+        assert isinstance(one, ir.Store)
         each = _range(const(0), const(lanes))
         if not any(loaded_tensor(n) is one.tensor and read_indices(n) != one.indices for n in nodes(one.value)):
-            return For(lane, each, one, LoopKind.VECTORIZED)
+            return ir.For(lane, each, one, ir.LoopKind.VECTORIZED)
         held = PlaceholderOp(f"{one.tensor.name}_lanes", (const(lanes),), one.tensor.dtype).output(0)
-        first = For(lane, each, Store(held, (lane,), one.value), LoopKind.VECTORIZED)
+        first = ir.For(lane, each, ir.Store(held, (lane,), one.value), ir.LoopKind.VECTORIZED)
         again = Var("lane")
         indices = tuple(substitute(index, {lane: again}) for index in one.indices)
-        after = For(again, each, Store(one.tensor, indices, element(held, (again,))), LoopKind.VECTORIZED)
-        return seq(Allocate(held, (each,)), first, after)
+        after = ir.For(again, each, ir.Store(one.tensor, indices, element(held, (again,))), ir.LoopKind.VECTORIZED)
+        return ir.seq(ir.Allocate(held, (each,)), first, after)
 
-    def _store(self, stmt: Any) -> Stmt:
+    def _store(self, stmt: Any) -> ir.Stmt:
         view = self._view(stmt.buffer)
         indices = tuple(self._integer(index) for index in stmt.indices)
-        return Store(view.tensor, view.place(indices), self._terms(stmt.value))
+        return ir.Store(view.tensor, view.place(indices), self._terms(stmt.value))
 
-    def allocation(self, stmt: Any) -> Stmt:
+    def allocation(self, stmt: Any) -> ir.Stmt:
         return self._allocate(stmt.buffer)
 
-    def _allocate(self, buffer: Any) -> Stmt:
+    def _allocate(self, buffer: Any) -> ir.Stmt:
         tensor = self._tensor(buffer)
         scope = str(buffer.ty.storage_scope)
-        return Allocate(tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope)
+        return ir.Allocate(
+            tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope
+        )
 
-    def declaration(self, stmt: Any) -> Stmt:
+    def declaration(self, stmt: Any) -> ir.Stmt:
         """Declare a view: another shape for a buffer, by flat element number."""
         data, buffer = stmt.data, stmt.buffer
         base = data.args[0] if isinstance(data, Call) and data.args else None
@@ -400,46 +542,46 @@ class PrimFuncReader:
             return known.place(unflattened(flattened(indices, strides, offset), whole))
 
         self._views[buffer] = BufferView(known.tensor, place, known.buffer)
-        return seq()
+        return ir.seq()
 
-    def name(self, stmt: Any) -> Stmt:
+    def name(self, stmt: Any) -> ir.Stmt:
         value = self._terms(stmt.value)
         return self._let(stmt.var, value)
 
-    def _let(self, var: Any, value: Operand) -> Stmt:
+    def _let(self, var: Any, value: Operand) -> ir.Stmt:
         if not isinstance(value, Expr):
             scalar = parameter(var.name, dtype_of(var))
             self._bind(var, scalar)
-            return Let(scalar, value)
+            return ir.Let(scalar, value)
         own = (DataVar if is_data(value) else Var)(var.name)
         self._bind(var, own)
-        return Let(own, as_value(var, value))
+        return ir.Let(own, as_value(var, value))
 
-    def check(self, stmt: Any) -> Stmt:
+    def check(self, stmt: Any) -> ir.Stmt:
         cond = self._truth(stmt.condition)
         if not isinstance(cond, Cond):
             raise InputError(f"TVM asserts {stmt.condition}, which is no condition on integers")
-        return Assert(cond, "".join(str(part.value) for part in stmt.message_parts))
+        return ir.Assert(cond, "".join(str(part.value) for part in stmt.message_parts))
 
-    def evaluation(self, stmt: Any) -> Stmt:
+    def evaluation(self, stmt: Any) -> ir.Stmt:
         value = stmt.value
         if isinstance(value, tirx.IntImm):
-            return seq()
+            return ir.seq()
         if isinstance(value, Call) and call_name(value) == "assume":
-            return Assume(self._truth(value.args[0]))
+            return ir.Assume(self._truth(value.args[0]))
         if isinstance(value, TensorLoad):
             self._terms(value)  # an unsupported load raises; a supported one has no effect
-            return seq()
+            return ir.seq()
         what = f"call of {call_name(value)}" if isinstance(value, Call) else type(value).__name__
         raise InputError(f"TVM's statement that evaluates a {what} has no counterpart")
 
-    def block(self, stmt: Any) -> Stmt:
+    def block(self, stmt: Any) -> ir.Stmt:
         block = stmt.block
-        label = BlockLabel(str(block.name_hint), annotations_of(block))
+        label = ir.BlockLabel(str(block.name_hint), annotations_of(block))
         is_root = stmt.same_as(self.func.body)  # `like` keeps what stands there
         if label.annotations and not is_root and _holds_loops(block.body):
             raise InputError(f"TVM's block {label.name} is annotated around loops: it has no counterpart")
-        names: list[Stmt] = []
+        names: list[ir.Stmt] = []
         for axis, term in zip(block.iter_vars, stmt.iter_values, strict=True):
             value = self._integer(term)
             if opaque_terms(value):  # read once, before the block stores
@@ -449,19 +591,19 @@ class PrimFuncReader:
         predicate = self._truth(stmt.predicate)
         for match in block.match_buffers:
             self._match(match)
-        inside: list[Stmt] = [self._allocate(buffer) for buffer in block.alloc_buffers]
+        inside: list[ir.Stmt] = [self._allocate(buffer) for buffer in block.alloc_buffers]
         if block.init is not None:
-            inside.append(_labelled(self._initialization(block), BlockLabel(f"{label.name}_init")))
+            inside.append(_labelled(self._initialization(block), ir.BlockLabel(f"{label.name}_init")))
         inside.append(_labelled(self._stmt(block.body), label))
-        whole = seq(*inside)
-        return seq(*names, whole if predicate is truth(True) else If(predicate, whole))
+        whole = ir.seq(*inside)
+        return ir.seq(*names, whole if predicate is truth(True) else ir.If(predicate, whole))
 
-    def _initialization(self, block: Any) -> Stmt:
+    def _initialization(self, block: Any) -> ir.Stmt:
         """What runs in the first iteration of a reduction."""
         axes = [axis for axis in block.iter_vars if int(axis.iter_type) == tirx.IterVar.CommReduce]
         first = [self._integer(axis.var).eq(self._integer(axis.dom.min)) for axis in axes]
         init = self._stmt(block.init)
-        return If(logical_and(*first), init) if first else init
+        return ir.If(logical_and(*first), init) if first else init
 
     def _match(self, match: Any) -> None:
         """Bind a buffer to a region of another; also bind variables in its shape, strides and offset."""
@@ -498,11 +640,15 @@ def annotations_of(node: Any) -> tuple[tuple[str, object], ...]:
     return tuple((str(key), value) for key, value in node.annotations.items() if str(key) != DETECTED)
 
 
-def _labelled(root: Stmt, label: BlockLabel) -> Stmt:
+def _labelled(root: ir.Stmt, label: ir.BlockLabel) -> ir.Stmt:
     """The statements of a block with its label; those of inner blocks have their own."""
 
-    def own(stmt: Stmt) -> Stmt:
-        return with_fields(stmt, block=label) if isinstance(stmt, (Store, Evaluate)) and stmt.block is None else stmt
+    def own(stmt: ir.Stmt) -> ir.Stmt:
+        return (
+            ir.with_fields(stmt, block=label)
+            if isinstance(stmt, (ir.Store, ir.Evaluate)) and stmt.block is None
+            else stmt
+        )
 
     return rebuilt(root, own)
 
@@ -522,7 +668,7 @@ def _range(low: Expr, extent: Expr) -> Range:
 
 
 _DECLARING: Final = (tir.AllocBuffer, tir.DeclBuffer, tir.Bind)  # their names reach to the end of the sequence
-_STATEMENTS: Final[dict[type, Callable[[PrimFuncReader, Any], Stmt]]] = {
+_STATEMENTS: Final[dict[type, Callable[[PrimFuncReader, Any], ir.Stmt]]] = {
     tir.SeqStmt: PrimFuncReader.sequence,
     tir.For: PrimFuncReader.loop,
     tir.AttrStmt: PrimFuncReader.attribute,

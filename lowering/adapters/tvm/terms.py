@@ -16,7 +16,7 @@ from tvm.tirx import expr as tirx
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.calls import FUNCTIONS, popcount, power
+from bound.tir.build import FUNCTIONS, popcount, power
 from bound.tir.machine import within
 from bound.tir.value import DIV, Operand, constant, parameter
 from intset.errors import InputError
@@ -112,11 +112,7 @@ def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Conver
     operands: the operands of a term.
     """
     return Converter(
-        {**_ROWS, **rows},
-        opaque=lambda term, *_: _refused(term),
-        kind=type,
-        operands=operands,
-        identity=_address,
+        {**_ROWS, **rows}, opaque=lambda term, *_: _refused(term), kind=type, operands=operands, identity=_address
     )
 
 

@@ -1,4 +1,12 @@
-"""A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver."""
+"""A nest as a `PrimFunc` without blocks.
+
+Loops on threads as TVM launches them: they count from 0, and all loops on one thread run equally far.
+
+A shared tile that threads fetch together is a loop on `threadIdx.x` inside another one, over another range. TVM takes
+both for one launched thread and binds its index to the start of the range; division by the extent then fails.
+
+A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +19,69 @@ from tvm.tirx import stmt as tir
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.machine import TRAPPING, Trapping
-from bound.tir.opaque import IntFunction, TensorElement
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, Operand, Value
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntFunction, Operand, TensorElement, Value
 from bound.tir.walk import nodes
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import dag, ops
+from intset.expr.build import ceildiv
 from intset.expr.convert import Converter, operation_of
-from intset.expr.dag import substitute, without_assertions
-from intset.expr.node import Expr, Var
+from intset.expr.node import Expr, Var, const
 from intset.expr.printer import shown
+from intset.expr.range import Range
 from lowering.adapters.tvm.foreign import ForeignCall, restored
 from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
-from lowering.adapters.tvm.threads import with_launched_threads
-from lowering.nest.driver import Descent, Synthesis, synthesized
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-)
+from lowering.nest import ir
+from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
+from lowering.nest.scope import proves
 from lowering.nest.undef import Undef, is_undef
-from lowering.nest.walk import range_ends, replaced
+from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, substitute
+
+_ON_THREADS = (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
+
+
+def with_launched_threads(f: ir.Function) -> ir.Function:
+    """The function with loops on threads that count from 0.
+
+    A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
+    extent.
+    """
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched)}))
+
+
+def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
+    low, extent = range_ends(loop.range)
+    if loop.kind not in _ON_THREADS or low is const(0):
+        return loop
+    var = Var(loop.var.name)
+    ctx = here.ctx
+
+    def moved(stmt: ir.Stmt) -> ir.Stmt:
+        new = map_operands(stmt, lambda e: replaced(e, {loop.var: low + var}))
+        return new if new is stmt else map_operands(new, lambda e: ctx.simplify(e) if isinstance(e, Expr) else e)
+
+    return ir.with_fields(loop, var=var, range=Range(0, extent), body=rebuilt(loop.body, moved))
+
+
+def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
+    _, extent = range_ends(loop.range)
+    launched = next((outer for outer in here.loops if outer.thread == loop.thread), None)
+    if loop.kind not in _ON_THREADS or launched is None:
+        return loop
+    _, threads = range_ends(launched.range)
+    if threads is extent or proves(here.scope, threads.eq(extent)):
+        return loop
+    if proves(here.scope, threads >= extent):
+        return ir.with_fields(loop, range=Range(0, threads), body=ir.If(loop.var < extent, loop.body))
+    outer, inner = Var(f"{loop.var.name}_outer"), Var(loop.var.name)
+    index = outer * threads + inner
+    body = substitute(loop.body, {loop.var: index})
+    within = body if proves(here.scope, (extent % threads).eq(0)) else ir.If(index < extent, body)
+    return ir.For(
+        outer, Range(0, ceildiv(extent, threads)), ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
+    )
+
 
 TirTerm: TypeAlias = "Any"
 TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
@@ -50,12 +89,12 @@ TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
 INDEX: Final = "int64"
 _SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
 _KINDS: Final = {
-    LoopKind.SERIAL: tirx.ForKind.SERIAL,
-    LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
-    LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
-    LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
-    LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
-    LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
+    ir.LoopKind.SERIAL: tirx.ForKind.SERIAL,
+    ir.LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
+    ir.LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
+    ir.LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
+    ir.LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
+    ir.LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
 }
 _THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
 
@@ -65,7 +104,7 @@ class PrimFuncWriter:
 
     _widens = False  # whether parameters get extents of the type of indices
 
-    def __init__(self, f: Function, like: PrimFunc | None) -> None:
+    def __init__(self, f: ir.Function, like: PrimFunc | None) -> None:
         self.f, self.like = with_launched_threads(f), like
         self._variables: dict[Any, TirTerm] = {}
         self._buffers: dict[Tensor, TirTerm] = {}
@@ -104,7 +143,7 @@ class PrimFuncWriter:
         named: dict[str, TirTerm] = {tensor.name: self._buffers[tensor] for tensor in self.f.params}
         named |= {size.name: self._variables[size] for size in self.f.sizes}
         kept = [] if read is None or self.like is None else [named.get(read.names[p], p) for p in self.like.params]
-        told = {without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
+        told = {dag.without_assertions(extent) for tensor in self.f.params for extent in tensor.extents}
         added = [self._buffers[tensor] for tensor in self.f.params]
         added += [self._variables[v] for v in (*(s for s in self.f.sizes if s not in told), *self.f.scalars)]
         return [*kept, *(p for p in added if not any(p.same_as(q) for q in kept))]
@@ -113,9 +152,9 @@ class PrimFuncWriter:
         """The buffer of the former function that has the name, the type and the shape of a tensor."""
         named = {v.name: v for v in self.f.sizes}
         renamed = {v: named[v.name] for v in read.sizes.values() if v.name in named}
-        here = tuple(without_assertions(e) for e in tensor.extents)
+        here = tuple(dag.without_assertions(e) for e in tensor.extents)
         for buffer, old in read.tensors.items():
-            there = tuple(substitute(e, renamed) for e in old.extents)
+            there = tuple(dag.substitute(e, renamed) for e in old.extents)
             if (old.name, old.dtype, there) == (tensor.name, tensor.dtype, here):
                 return self._widened(buffer, tensor) if self._widens else buffer
         return None
@@ -146,7 +185,7 @@ class PrimFuncWriter:
         return tirx.decl_buffer(shape, tensor.dtype, name=tensor.name, scope=scope or "global", layout=None)
 
     def _extent(self, e: Expr) -> TirTerm:
-        e = without_assertions(e)
+        e = dag.without_assertions(e)
         return self._variables[e] if isinstance(e, Var) and e in self._variables else self._terms(e)
 
     # -- terms ------------------------------------------------------------------------------------------------------
@@ -177,7 +216,7 @@ class PrimFuncWriter:
             return e.args
         if isinstance(e.data, IntFunction):
             return (replaced(e.data.body, dict(zip(e.data.params, e.args, strict=True))),)
-        if isinstance(e.data, ShapeOf) and e.args[0].is_const:
+        if isinstance(e.data, ir.ShapeOf) and e.args[0].is_const:
             return (e.data.tensor.extents[e.args[0].data],)
         return e.args
 
@@ -193,7 +232,7 @@ class PrimFuncWriter:
             return _index(self._element(e.data.tensor, args))
         if isinstance(e.data, Undef):
             return _undef(INDEX)
-        if isinstance(e.data, (IntFunction, ShapeOf)):
+        if isinstance(e.data, (IntFunction, ir.ShapeOf)):
             return _index(args[0])
         return _refused(e)
 
@@ -216,20 +255,20 @@ class PrimFuncWriter:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def _rules(self) -> dict[type[Stmt], Callable[[Any, Descent], Any]]:
+    def _rules(self) -> dict[type[ir.Stmt], Callable[[Any, Descent], Any]]:
         return {
-            Seq: self._seq,
-            For: self._for,
-            If: self._if,
-            Store: self._store,
-            Let: self._let,
-            Allocate: self._allocate,
-            Assert: self._assert,
-            Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
-            Evaluate: self._call,
+            ir.Seq: self._seq,
+            ir.For: self._for,
+            ir.If: self._if,
+            ir.Store: self._store,
+            ir.Let: self._let,
+            ir.Allocate: self._allocate,
+            ir.Assert: self._assert,
+            ir.Assume: lambda stmt, _: tir.Evaluate(tirx.assume(self._terms(stmt.cond))),
+            ir.Evaluate: self._call,
         }
 
-    def _seq(self, stmt: Seq, descent: Descent) -> TirStmt:
+    def _seq(self, stmt: ir.Seq, descent: Descent) -> TirStmt:
         parts = []
         for inner in stmt.stmts:
             parts.append((yield inner, descent))  # noqa: PERF401  # a comprehension cannot yield
@@ -237,7 +276,7 @@ class PrimFuncWriter:
             return parts[0]
         return tir.SeqStmt(parts) if parts else tir.Evaluate(_integer(0))
 
-    def _for(self, stmt: For, descent: Descent) -> TirStmt:
+    def _for(self, stmt: ir.For, descent: Descent) -> TirStmt:
         if stmt.carried:
             raise InputError(
                 f"the loop over {stmt.var.name} carries variables: convert the nest before strength_reduce"
@@ -245,30 +284,30 @@ class PrimFuncWriter:
         low, extent = (self._terms(end) for end in range_ends(stmt.range))
         var = self._bound(stmt.var, tirx.Var(stmt.var.name, INDEX))
         binding = None
-        if stmt.kind in (LoopKind.THREAD, LoopKind.VTHREAD):
+        if stmt.kind in (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD):
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding, dict(stmt.annotations))
 
-    def _if(self, stmt: If, descent: Descent) -> TirStmt:
+    def _if(self, stmt: ir.If, descent: Descent) -> TirStmt:
         then = yield stmt.then, descent.then(stmt)
         orelse = None
         if stmt.orelse is not None:
             orelse = yield stmt.orelse, descent.otherwise(stmt)
         return tir.IfThenElse(self._terms(stmt.cond), then, orelse)
 
-    def _store(self, stmt: Store, _: Descent) -> TirTerm:
+    def _store(self, stmt: ir.Store, _: Descent) -> TirTerm:
         dtype = stmt.tensor.dtype
         value = _undef(dtype) if is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
         indices = [self._terms(e) for e in stmt.indices]
         return tir.BufferStore(self._buffer(stmt.tensor), value, self._places(stmt.tensor, indices))
 
-    def _let(self, stmt: Let, _: Descent) -> TirTerm:
+    def _let(self, stmt: ir.Let, _: Descent) -> TirTerm:
         value = self._terms(stmt.value)
         name = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
         return tir.Bind(self._bound(stmt.var, tirx.Var(name, value.ty)), value)
 
-    def _allocate(self, stmt: Allocate, _: Descent) -> TirTerm:
+    def _allocate(self, stmt: ir.Allocate, _: Descent) -> TirTerm:
         ends = [range_ends(r) for r in stmt.ranges]
         if stmt.tensor in self._buffers:
             self._terms = self._converter()
@@ -277,7 +316,7 @@ class PrimFuncWriter:
         self._buffers[stmt.tensor] = buffer
         return tir.AllocBuffer(buffer)
 
-    def _call(self, stmt: Evaluate, _: Descent) -> TirTerm:
+    def _call(self, stmt: ir.Evaluate, _: Descent) -> TirTerm:
         """A statement that came from TVM, with present variables and buffers."""
         call = stmt.call
         if not isinstance(call, ForeignCall):
@@ -290,7 +329,7 @@ class PrimFuncWriter:
                 raise InputError(f"{call.name}, a statement of TVM, knows {tensor.name} in its former storage")
         return restored(call, terms, map(self._buffer, tensors))
 
-    def _assert(self, stmt: Assert, _: Descent) -> TirTerm:
+    def _assert(self, stmt: ir.Assert, _: Descent) -> TirTerm:
         made = tvm.get_global_func("tirx.AssertStmt")
         kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
         return made(self._terms(stmt.cond), kind, [message], None)
@@ -340,10 +379,7 @@ def _is_eager(e: Any) -> bool:
 
 
 _PARTIAL: Final = frozenset(
-    (
-        *(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR),
-        *(READ, CALL),
-    )
+    (*(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR), *(READ, CALL))
 )
 
 

@@ -12,8 +12,8 @@ from bound.tir.value import Operand, Truth
 from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
-from lowering.dataflow.access_relations import Dependences, precedes
 from lowering.dataflow.program import Access
+from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest.ir import MOVABLE, Allocate, Evaluate, For, Function, If, Let, Seq, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, written_in

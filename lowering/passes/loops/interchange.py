@@ -30,9 +30,8 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.itermap.itermap import IterMap, iter_map
-from lowering.dataflow.access_relations import Dependences, precedes
-from lowering.dataflow.accesses import always_read
-from lowering.dataflow.program import Access
+from lowering.dataflow.program import Access, always_read
+from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest.driver import Cursor, done, rewritten
 from lowering.nest.ir import Allocate, Assume, Evaluate, For, Function, If, Let, Seq, Stmt, Store, checked_function, seq

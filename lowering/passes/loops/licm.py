@@ -10,9 +10,8 @@ from typing import Any
 
 import intset
 from bound.tir import walk
-from bound.tir.opaque import IntFunction
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand
+from bound.tir.value import IntFunction, Operand
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import select

@@ -14,7 +14,7 @@ from bound.tensor import Tensor
 from intset.errors import BudgetError, IntSetError
 from intset.expr.node import Cond, Expr, Var
 from intset.linear.form import Linear
-from lowering.dataflow.access_relations import Dependences
+from lowering.dataflow.reaching import Dependences
 from lowering.errors import LayoutError
 from lowering.nest.driver import Descent, cursors, walked
 from lowering.nest.ir import For, Function, If, Let, LoopKind, Stmt

@@ -17,8 +17,7 @@ from intset.expr.node import Cond, Expr, constant_value, truth
 from intset.expr.ops import Op
 from intset.regions.derived import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
-from lowering.dataflow.accesses import always_read
-from lowering.dataflow.program import Path
+from lowering.dataflow.program import Path, always_read
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
 from lowering.nest.scope import Scope, proof_of, proves

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from bound.tir import walk
-from bound.tir.opaque import fits_words
+from bound.tir.value import fits_words
 from bound.tir.walk import Part
 from intset.context import Context
 from intset.expr import ops

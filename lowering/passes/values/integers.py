@@ -7,8 +7,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from bound.infer.accesses import implied
 from bound.tir import walk
-from bound.tir.opaque import IntFunction, integer
-from bound.tir.value import Operand, Value
+from bound.tir.value import IntFunction, Operand, Value, integer
 from bound.tir.walk import Part
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder

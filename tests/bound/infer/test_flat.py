@@ -25,7 +25,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Var, as_expr
 from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
-from lowering.cli.plot_data import picture_of
+from lowering.cli.plot import picture_of
 from lowering.cli.reports import schedule_bounds
 from tests.bound.oracle import Members, Run, check_places, value
 from tests.lowering.lowered import check, check_c, check_run

@@ -23,7 +23,7 @@ from lowering import lower
 from lowering.build.function import nest_of
 from lowering.nest.ir import For, Function
 from lowering.nest.walk import statements
-from lowering.storage.plan import lifetimes_of
+from lowering.storage import lifetimes_of
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled
 

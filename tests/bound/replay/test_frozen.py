@@ -9,7 +9,7 @@ from bound import infer_bound, replay, te, tir
 from bound.errors import ScheduleError
 from lowering import lower, run
 from lowering.cli.inputs import ScriptSchedule
-from lowering.cli.plot_data import picture_of
+from lowering.cli.plot import picture_of
 from tests.bound.reference import evaluate
 from tests.bound.replay.programs import given, pointwise, positions, reduced, two_reductions
 from tests.bound.replay.test_random import dump

@@ -20,7 +20,7 @@ from intset import Context  # noqa: E402
 from intset.errors import InputError  # noqa: E402
 from lowering import lower, parse_nest, simplify  # noqa: E402
 from lowering.adapters.tvm import from_tvm, to_tvm  # noqa: E402
-from lowering.adapters.tvm.threads import with_launched_threads  # noqa: E402
+from lowering.adapters.tvm.writing import with_launched_threads  # noqa: E402
 from lowering.nest.ir import Evaluate, For, Function  # noqa: E402
 from lowering.nest.walk import calls, statements  # noqa: E402
 from lowering.passes import merge_adjacent_loops, unique_names  # noqa: E402

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lowering.cli import main
-from lowering.cli.plot_results import least_by_cell, pareto_front
+from lowering.cli.plot import least_by_cell, pareto_front
 from tests import ROOT
 
 SCRIPT = """

@@ -16,7 +16,7 @@ from intset import evaluate
 from intset.domains.sets.elements import Elements, elements_of
 from lowering.cli import main
 from lowering.cli.inputs import ScriptSchedule
-from lowering.cli.plot_data import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
+from lowering.cli.plot import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
 from tests import ROOT
 
 SCRIPT = """

@@ -13,7 +13,7 @@ import pytest
 
 from lowering.cli import main
 from lowering.cli.app import app
-from lowering.cli.tables import _table_lines, _wrapped
+from lowering.cli.reports import _table_lines, _wrapped
 from tests import ROOT
 
 SCRIPT = """
@@ -257,7 +257,7 @@ def test_an_interrupt_in_the_first_moments_is_one_line(module: str, tmp_path: Pa
 
 def test_equal_panels_are_one() -> None:
     from lowering.cli.inputs import load_script
-    from lowering.cli.plot_data import picture_of
+    from lowering.cli.plot import picture_of
 
     (entry,) = load_script(ROOT / "examples" / "matmul_cached.py")
     picture = picture_of(entry, {}, ("interval", "stride", "isl", "auto"))

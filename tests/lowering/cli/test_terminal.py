@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lowering.cli.app import run
-from lowering.cli.tables import visible
+from lowering.cli.reports import visible
 
 ESCAPE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08"
 

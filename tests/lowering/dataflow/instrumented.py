@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bound.tensor import Tensor
 from intset import Var, evaluate
 from lowering import Function
-from lowering.dataflow.accesses import definitions, expanded
+from lowering.dataflow.program import definitions, expanded
 from lowering.nest.ir import Allocate, Assert, Assume
 from lowering.nest.printer import statement_lines
 from lowering.nest.text import text

@@ -19,7 +19,7 @@ import pytest
 
 from intset import InputError, using
 from lowering import Exploration, ExplorationError, explore
-from lowering.explore.identity import source_of
+from lowering.explore.measures import source_of
 from tests import ROOT
 from tests.lowering.explore.programs import SPACE, Logged, deadly, logged, same
 from tests.sweeps import daily

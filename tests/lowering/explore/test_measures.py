@@ -11,7 +11,7 @@ import pytest
 from bound import infer_bound, te
 from intset import InputError
 from lowering import Footprints, Lowering, ModelledCost, Timing, explore, lower
-from lowering.explore.identity import source_of
+from lowering.explore.measures import source_of
 from lowering.forms.model import modelled
 from lowering.nest.walk import statements
 

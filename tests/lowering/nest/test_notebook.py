@@ -13,7 +13,7 @@ from bound import infer_bound, te
 from intset import Context, Range, Var
 from lowering import Exploration, IndexMap, contract, explore, lower, lower_division, parse_nest
 from lowering.cli.inputs import ScriptSchedule
-from lowering.cli.plot_data import picture_of
+from lowering.cli.plot import picture_of
 from lowering.notebook import SHOWN_LINES
 from tests.intset.answers.test_notebook import checked, texts
 

@@ -173,8 +173,8 @@ def test_over_the_budget_it_says_so(monkeypatch):
     graph.output(graph.call([TOTAL], tensors[-1]))
     full = graph.plan()
     assert full.is_cheapest
-    monkeypatch.setattr("lowering.padding.planner.SEARCH_STATES", 3)
-    monkeypatch.setattr("lowering.padding.planner.NARROW", 1)
+    monkeypatch.setattr("lowering.padding.graph.SEARCH_STATES", 3)
+    monkeypatch.setattr("lowering.padding.graph.NARROW", 1)
     plan = graph.plan()
     assert not plan.is_cheapest
     assert plan.cost >= full.cost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from intset.errors import InputError
 from lowering import Function, Graph, IndexMap, LayoutError, contract, pad_options, parse_nest
-from lowering.padding import options
 from tests.lowering.padding.functions import TILES
 
 LOOP = "    for i in [0, 14):\n        "
@@ -84,16 +84,17 @@ def conv(A: float32[2, 5, 3, 3], O: float32[2, 5, 3, 3]):
 
 def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
     calls: Counter[str] = Counter()
+    module = importlib.import_module("lowering.padding.contract")  # the package's name is the function
 
     def count(name: str, call: Any) -> None:
         def counted(*args: Any) -> Any:
             calls[name] += 1
             return call(*args)
 
-        monkeypatch.setattr(options, name, counted)
+        monkeypatch.setattr(module, name, counted)
 
     for name in ("transform_layout", "remove_branching_through_overcompute"):
-        count(name, getattr(options, name))
+        count(name, getattr(module, name))
     blocks = IndexMap(lambda n, c, h, w: [n, c // 4, h, w, c % 4], (2, 5, 3, 3))
     found = pad_options(written(CONVOLUTION), {"A": blocks, "O": blocks})
     assert [str(contract(g).needs["A"]) for g in found] == ["NOTHING", "READABLE", "0.0"]

@@ -15,8 +15,7 @@ from intset.expr.node import Var
 from lowering import Function, lower
 from lowering.nest.ir import Allocate, For
 from lowering.nest.walk import range_ends, statements
-from lowering.storage.placement import ALIGNMENT, StorageBlock, lower_bound
-from lowering.storage.plan import Arena, Size, StoragePlan, lifetimes_of, parallel_plan
+from lowering.storage import ALIGNMENT, Arena, Size, StorageBlock, StoragePlan, lifetimes_of, lower_bound, parallel_plan
 from tests.bound.corpus import CASES
 from tests.bound.oracle import value
 from tests.lowering.lowered import check_c

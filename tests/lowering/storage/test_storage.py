@@ -9,8 +9,7 @@ import pytest
 
 from bound import te
 from lowering import lower, parse_nest, run
-from lowering.storage.placement import ALIGNMENT, StorageBlock, lower_bound, placed, slotted
-from lowering.storage.plan import lifetimes_of, plan_storage
+from lowering.storage import ALIGNMENT, StorageBlock, lifetimes_of, lower_bound, placed, plan_storage, slotted
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import close, problem
 

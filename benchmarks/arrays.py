@@ -6,25 +6,22 @@ selection are evaluated, and only the selected one decides whether the result is
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.machine import TRAPPING, Trapping
-from bound.tir.opaque import IntFunction
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Operand, Value
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Var
 from intset.expr.ops import Op
-
-Functions: TypeAlias = Mapping[str, Callable[..., Any]]
+from lowering.codegen.python_runtime import Functions, call_table
 
 
 @dataclass(frozen=True)
@@ -285,37 +282,3 @@ def _ones(value: Any, bits: int) -> Any:
         count += (rest & np.uint64(1)).astype(np.int64)
         rest = rest >> np.uint64(1)
     return count
-
-
-def _away_from_0(x: Any) -> Any:
-    """Round to the nearest integer, ties away from 0."""
-    import numpy as np
-
-    whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
-
-
-@cache
-def call_table() -> dict[str, Any]:
-    import numpy as np
-
-    same = ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-    others = ("floor", "ceil", "trunc", "fmod", "hypot", "copysign", "nextafter", "isnan", "isfinite", "isinf")
-    table: dict[str, Any] = {name: getattr(np, name) for name in same + others}
-    return table | {
-        "exp10": lambda x: np.power(x.dtype.type(10), x),
-        "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
-        "sigmoid": lambda x: x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x)),
-        "erf": np.vectorize(math.erf, otypes=[float]),
-        "asin": np.arcsin,
-        "acos": np.arccos,
-        "atan": np.arctan,
-        "atan2": np.arctan2,
-        "asinh": np.arcsinh,
-        "acosh": np.arccosh,
-        "atanh": np.arctanh,
-        "pow": np.power,
-        "round": _away_from_0,
-        "nearbyint": np.rint,
-        "ldexp": lambda x, e: x * np.exp2(e),
-    }
