@@ -9,7 +9,7 @@ from bound.tir.opaque import IntFunction, TensorElement, integer
 from bound.tir.value import READ, REDUCE, Operand, Truth, Value, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
-from intset.expr.dag import no_node, postorder, postorder_by
+from intset.expr.dag import no_node, postorder, postorder_by, remember_order
 from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
 
@@ -120,6 +120,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     order = postorder(roots)
     if may_stay and new.keys().isdisjoint(order):
         return root
+    is_renaming = may_stay and not any(old.args or part.args for old, part in new.items())  # the order stays
     for node in order:
         if node in new:
             continue
@@ -137,6 +138,8 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
             new[node] = make(node.op, args, node.dtype, data)
     found: Any = new.get(root, root)
     answer: Part = found
+    if is_renaming:
+        remember_order(found, [new.get(node, node) for node in order])
     return answer
 
 

@@ -221,6 +221,21 @@ def postorder(roots: Iterable[W]) -> list[W]:
         return order
 
 
+def remember_order(root: Walked, order: Iterable[Walked]) -> None:
+    """Give a root the order below it that its walk would find.
+
+    Parameters
+    ----------
+    order: the nodes below and the root; a node may occur again.
+    """
+    node: Any = root
+    if node.args and getattr(node, "_below", None) is None:
+        below = dict.fromkeys(order)
+        if len(below) <= MOST_REMEMBERED:
+            del below[node]
+            node.remember("_below", tuple(below))
+
+
 def operations(root: Walked) -> frozenset[Any]:
     """The operations that occur in `root`, found once: most walks look for few of them."""
     node: Any = root
