@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from bound.tir.value import READ, REDUCE, IntFunction, Operand, TensorElement, Truth, Value, integer, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
-from intset.expr.dag import no_node, postorder, postorder_by
+from intset.expr.dag import no_node, postorder, postorder_by, remember_order
 from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
 
@@ -119,6 +119,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     order = postorder(roots)
     if may_stay and new.keys().isdisjoint(order):
         return root
+    is_renaming = may_stay and not any(old.args or part.args for old, part in new.items())  # the order stays
     for node in order:
         if node in new:
             continue
@@ -136,6 +137,8 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
             new[node] = make(node.op, args, node.dtype, data)
     found: Any = new.get(root, root)
     answer: Part = found
+    if is_renaming:
+        remember_order(found, [new.get(node, node) for node in order])
     return answer
 
 

@@ -177,7 +177,8 @@ def leaf_vars(roots: Iterable[Any]) -> tuple[Var, ...]:
     return tuple(variables)
 
 
-REMEMBERED_NODES = 64  # larger expressions are walked again: all orders below a chain would be quadratic
+REMEMBERED_NODES = 64  # of larger expressions, one inside another remembers: all orders of a chain would be quadratic
+MOST_REMEMBERED = 1024  # larger expressions are walked again
 FEW_ROOTS = 8  # up to this number, use the cache of each root; beyond, one walk
 
 
@@ -201,7 +202,7 @@ def postorder(roots: Iterable[W]) -> list[W]: ...
 def postorder(roots: Iterable[W]) -> list[W]:
     """Every node below `roots`, arguments before the nodes that use them, each node once.
 
-    A small root remembers the order below it.
+    A small root remembers the order below it, and a larger one without another that does inside.
 
     Raises
     ------
@@ -214,10 +215,25 @@ def postorder(roots: Iterable[W]) -> list[W]:
     try:
         return [*root._below, root]
     except AttributeError:
-        order = _postorder(known, ())
-        if len(order) <= REMEMBERED_NODES:
+        order, is_large = _order_of(root)
+        if len(order) <= (REMEMBERED_NODES if is_large else MOST_REMEMBERED):
             root.remember("_below", tuple(order[:-1]))
         return order
+
+
+def remember_order(root: Walked, order: Iterable[Walked]) -> None:
+    """Give a root the order below it that its walk would find.
+
+    Parameters
+    ----------
+    order: the nodes below and the root; a node may occur again.
+    """
+    node: Any = root
+    if node.args and getattr(node, "_below", None) is None:
+        below = dict.fromkeys(order)
+        if len(below) <= MOST_REMEMBERED:
+            del below[node]
+            node.remember("_below", tuple(below))
 
 
 def operations(root: Walked) -> frozenset[Any]:
@@ -290,6 +306,39 @@ def _postorder(roots: Iterable[W], known: Container[W], children: Callable[[W], 
                 done.add(stack.pop())
                 order.append(node)
     return order
+
+
+def _order_of(root: Any) -> tuple[list[Any], bool]:
+    """The nodes below a root and the root, by the orders that nodes remember; whether one of these is large."""
+    order: list[Any] = []
+    done: set[Any] = set()
+    stack: list[Any] = [root]
+    is_large = False
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        below = getattr(node, "_below", None)
+        if below is not None:
+            stack.pop()
+            is_large = is_large or len(below) >= REMEMBERED_NODES
+            fresh = [inner for inner in below if inner not in done] if done else below
+            order += fresh
+            order.append(node)
+            done.update(fresh)
+            done.add(node)
+            continue
+        try:
+            waiting = [arg for arg in reversed(node.args) if arg not in done]
+        except (AttributeError, TypeError):
+            raise no_node(node) from None
+        if waiting:
+            stack += waiting
+        else:
+            done.add(stack.pop())
+            order.append(node)
+    return order, is_large
 
 
 def no_node(value: object) -> InputError:

@@ -16,13 +16,14 @@ producers, `compute` is chosen for all stages together among three candidates: a
 first two prices favour them. The number of lowerings is therefore independent of the length of the schedule.
 
 Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
-regions by little, even accumulated over the stages, exact nests are not built. Programs of negligible cost compute the
+regions by little, even accumulated over the stages, exact regions are not inferred; if the inferred ones spare few of
+the elements that boxes compute, exact nests are not built. Programs of negligible cost compute the
 required regions, without index set splitting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -47,6 +48,7 @@ from lowering.nest.ir import Function
 
 COMPUTE: Final = ("auto", "exact", "box")
 LITTLE: Final = 0.05  # share of unread elements in boxes up to which exact regions are not inferred
+FEW: Final = 0.1  # share of elements that exact regions spare up to which their guards, which cost more, are not built
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,10 @@ def chosen(
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
             return _choice(made, also=() if excess is None else ("exact",))
     exact = CandidateNests(maker, infer("exact"), nests)
+    if box is not None and made and _spared(box, exact.bounds) <= FEW and made[0].takes_more(SMALL):
+        compacted = [] if is_stored_as_inferred else _compacted(maker, exact.bounds, nests)
+        if not compacted:
+            return _choice(made, also=("exact",))
     made.append(exact)
     if not exact.takes_more(SMALL):
         return _choice(made, first=exact)
@@ -150,10 +156,18 @@ def chosen(
     if len({id(one) for one in best.values()}) > 1:  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & names_of([stage])}
+        if not compact and box is not None and _is_same(box, names_of(some)):
+            return _choice(made)
         b = infer(some) if some else exact.bounds
         folded = [stage for stage in b.schedule.stages if compact & names_of([stage])]
         made.append(CandidateNests(maker, b.with_compact(folded) if folded else b, nests))
     return _choice(made)
+
+
+def _is_same(box: BoundsMap, some: Collection[str]) -> bool:
+    """Whether boxes of some tensors alone are those of all, as the regions of the others are boxes."""
+    computed = (t for stage in box.boxed if box.is_computed(stage) for t in stage.op.outputs)
+    return all(t.name in some or box.required(t).is_box for t in computed)
 
 
 def _compacted(maker: FunctionBuilder, b: BoundsMap, nests: str) -> list[CandidateNests]:
@@ -287,6 +301,35 @@ def _excess(box: BoundsMap) -> float | None:
             spared += (made - needed) / made
             total += 1
     return spared / total * count * count if total else None
+
+
+def _spared(box: BoundsMap, exact: BoundsMap) -> float:
+    """The share of the elements computed in boxes that exact regions spare, at a middle instance; 1 if unknown."""
+    in_boxes, in_regions = (_middle(b) for b in (box, exact))
+    most, least = 0.0, 0.0
+    for stage in box.schedule.stages:
+        if not box.is_computed(stage):
+            continue
+        times = prod(number(box[leaf].extent, in_boxes) or 1 for _, leaf in box.attach_path(stage))
+        for tensor in stage.op.outputs:
+            made, needed = _computed(box, tensor, in_boxes), _computed(exact, tensor, in_regions)
+            if made is None or needed is None or box.slid(stage):
+                return 1.0
+            extents = [number(r.extent, in_boxes) for r in box.allocated(tensor)]
+            if prod(n or 0 for n in extents) > made * (1 + LITTLE):  # the middle instance is untypical
+                return 1.0
+            most, least = most + made * times, least + needed * times
+    return (most - least) / most if most else 0.0
+
+
+def _computed(b: BoundsMap, tensor: Tensor, values: Mapping[Var, int]) -> int | None:
+    """How many elements one instance computes; `None` if unknown."""
+    region = b.computed(tensor)
+    try:
+        count = region.at({v: values[v] for v in region.params}).shape.count()
+    except (IntSetError, KeyError):
+        return None
+    return count if isinstance(count, int) else None
 
 
 def _middle(box: BoundsMap) -> dict[Var, int]:
