@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset import InputError, notebook
-from intset.domains.sets.elements import Elements, Side
+from intset.domains.sets.region import Elements, Side
 from intset.installation import install_advice
 from lowering.cli.inputs import load_script
 from lowering.cli.plot_data import DOMAINS, Panel, Picture, picture_of

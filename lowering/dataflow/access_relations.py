@@ -18,8 +18,7 @@ from intset.expr.dag import substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 from lowering.dataflow.accesses import AccessGuard
 from lowering.dataflow.program import Access, LoopNode, Program, WriteAccess
 from lowering.errors import LayoutError

@@ -15,8 +15,7 @@ from intset.errors import BudgetError, InputError
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.expr.printer import shown
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 from lowering.dataflow.access_relations import InstanceSets
 from lowering.dataflow.accesses import AccessGuard
 from lowering.dataflow.in_bounds import CheckedAccess, checked_accesses

@@ -24,8 +24,7 @@ from intset.expr import ops
 from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 from lowering.dataflow.access_relations import AccessRelation, InstanceSets
 from lowering.dataflow.program import Access, AssumedBound, LoopNode, Program, ReadAccess, TensorStorage, WriteAccess
 from lowering.nest.tensors import limits_of_elements
