@@ -80,8 +80,7 @@ if TYPE_CHECKING:
     from intset.domains.protocols import Domain
     from intset.domains.registry import domain_names, register
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
-    from intset.domains.sets.region import Region
-    from intset.domains.sets.relation import Relation
+    from intset.domains.sets.region import Region, Relation
     from intset.expr.as_json import from_json, to_json
     from intset.expr.convert import Converter, fold
     from intset.expr.parser import parse
@@ -101,7 +100,7 @@ _WHAT_ANSWERS = {
     **dict.fromkeys(("UpperBound", "sum_over", "upper_bound"), "intset.sums"),
     "divisors": "intset.spaces.axes",
     "Region": "intset.domains.sets.region",
-    "Relation": "intset.domains.sets.relation",
+    "Relation": "intset.domains.sets.region",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
     **dict.fromkeys(("from_json", "to_json"), "intset.expr.as_json"),
     **dict.fromkeys(("Converter", "fold"), "intset.expr.convert"),

@@ -18,8 +18,7 @@ from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, atom, constant
-from intset.linear.polynomial import linear_of, poly_of, split
+from intset.linear.form import Linear, atom, constant, linear_of, poly_of, split
 from intset.linear.symbolic import ends_of
 from intset.ranges import ranges_from_facts
 

@@ -26,21 +26,19 @@ from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 
 if TYPE_CHECKING:
     from intset.cache import StoredQuestion
-    from intset.check.bounds_certificate import BoundsCertificate
+    from intset.check.certificate import BoundsCertificate
     from intset.coalescing import coalesced
     from intset.domains.protocols import RankedDomain
     from intset.domains.registry import domain_named
     from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
     from intset.domains.sets.base import IntSet
-    from intset.domains.sets.region import Region
-    from intset.domains.sets.relation import Relation
+    from intset.domains.sets.region import Region, Relation
     from intset.domains.sets.where import nonempty_at, where_nonempty
     from intset.frame import Frame
     from intset.itermap.itermap import IterMap, PreimageCount, iter_map, whole_box
-    from intset.prover.certify_bounds import AskedBounds
+    from intset.prover.certify_bounds import AskedBounds, Simplified, simplified_in_steps
     from intset.prover.explain import Explanation, explain
     from intset.prover.proof import Proof, fits, prove_once
-    from intset.prover.simplify_steps import Simplified, simplified_in_steps
     from intset.ranges import renamed
     from intset.simplify.cost import COST, weights
     from intset.simplify.engine import simplified
@@ -53,14 +51,13 @@ else:
         "intset.domains.protocols": ("RankedDomain",),
         "intset.domains.registry": ("domain_named",),
         "intset.domains.sets.answers": ("ASKED", "CALLED", "at_sizes", "better", "bounds_at_once", "is_certified"),
-        "intset.domains.sets.relation": ("Relation",),
+        "intset.domains.sets.region": ("Relation",),
         "intset.domains.sets.where": ("nonempty_at", "where_nonempty"),
         "intset.frame": ("Frame",),
         "intset.itermap.itermap": ("PreimageCount", "iter_map", "whole_box"),
-        "intset.prover.certify_bounds": ("AskedBounds",),
+        "intset.prover.certify_bounds": ("AskedBounds", "simplified_in_steps"),
         "intset.prover.explain": ("explain",),
         "intset.prover.proof": ("fits", "prove_once"),
-        "intset.prover.simplify_steps": ("simplified_in_steps",),
         "intset.ranges": ("renamed",),
         "intset.simplify.cost": ("COST", "weights"),
         "intset.simplify.engine": ("simplified",),

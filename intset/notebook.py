@@ -14,14 +14,11 @@ from math import prod
 from typing import Any, Final
 
 from intset.budgets import FEW_POINTS, SHOWN_NAME, SHOWN_ROWS
-from intset.check.bounds_certificate import BoundsCertificate
-from intset.check.certificate import Certificate
+from intset.check.certificate import BoundsCertificate, Certificate
 from intset.context import Context
 from intset.domains.sets.base import IntSet
-from intset.domains.sets.elements import Elements, Side, elements_of
 from intset.domains.sets.ends import Bounds
-from intset.domains.sets.region import Region
-from intset.domains.sets.relation import Relation
+from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
 from intset.errors import IntSetError
 from intset.expr.dag import is_small, size
 from intset.expr.dialects import ELIDED
@@ -33,7 +30,7 @@ from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
 from intset.prover.proof import Proof
-from intset.regions.derived import coordinates
+from intset.regions.shape import coordinates
 from intset.spaces.space import Space
 from intset.trace import Trace
 

@@ -33,8 +33,7 @@ from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import factors
-from intset.regions.derived import Ceiling, coordinates
-from intset.regions.shape import Shape
+from intset.regions.shape import Ceiling, Shape, coordinates
 
 COMPARED_BOUNDS: Final = 8  # bounds that are compared with one another
 

@@ -19,8 +19,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Expr, IntLike, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.linear.bitforms import BitForm, CarryError, Columns
-from intset.linear.f2 import RowBasis
+from intset.linear.bitforms import BitForm, CarryError, Columns, RowBasis
 
 
 @dataclass(frozen=True)

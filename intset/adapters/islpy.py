@@ -10,13 +10,11 @@ from typing import Final, TypeAlias, TypeVar, overload
 
 import islpy
 
+from intset.domains.isl.engine import IslShape
 from intset.domains.isl.presburger import declared
 from intset.domains.isl.session import context, isl
-from intset.domains.isl.shape import IslShape
-from intset.domains.isl.to_expr import pw_aff_to_expr, simplified
-from intset.domains.isl.translate import param_name
-from intset.domains.sets.region import Region, region_of_shape
-from intset.domains.sets.relation import Relation
+from intset.domains.isl.translate import param_name, pw_aff_to_expr, simplified
+from intset.domains.sets.region import Region, Relation, region_of_shape
 from intset.errors import InputError, UndecidedError
 from intset.expr.arguments import a_name, mapped, of_kind
 from intset.expr.dialects import isl_names, isl_set

@@ -6,7 +6,6 @@ ranges, facts) with evidence. The checker verifies evidence by its own arithmeti
 `python -m intset.check FILE` checks certificates in text, one a line.
 """
 
-from intset.check.bounds_certificate import BoundsCertificate
-from intset.check.certificate import Certificate, check_certificate
+from intset.check.certificate import BoundsCertificate, Certificate, check_certificate
 
 __all__ = ["BoundsCertificate", "Certificate", "check_certificate"]

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from intset.budgets import CHECK_STEPS
-from intset.check.bounds_certificate import KEY, BoundsCertificate
-from intset.check.certificate import Certificate
+from intset.check.certificate import KEY, BoundsCertificate, Certificate
 from intset.check.premises import CheckBudget
 from intset.check.text import is_a
 from intset.errors import ParseError

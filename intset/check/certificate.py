@@ -9,40 +9,53 @@ isl     the violating points as a set in isl's language, claimed to be empty
 points  a box, all of whose points were evaluated
 z3      the negated goal and the premises as SMT-LIB 2 text, claimed to be unsatisfiable
 point   a point that refutes the goal
+
+`BoundsCertificate`: evidence for both ends of a set, part by part; conversion to text and back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from intset.check.bit_rows import check_bits
 from intset.check.evidence import (
     Combination,
     Premise,
-    WeightedProduct,
+    are_facts,
+    are_ranges,
     check_linear,
     clip,
     combination_words,
     is_well_formed,
 )
-from intset.check.isl_text import check_isl
-from intset.check.premises import CheckBudget, check_point, check_points
-from intset.check.smt_text import check_z3
-from intset.check.text import fields_of, text_of
+from intset.check.premises import CheckBudget, check_point, check_points, declared_conditions, range_conditions
+from intset.check.solvers import check_isl, check_z3
+from intset.check.text import (
+    VERSION,
+    CertificateReader,
+    CertificateWriter,
+    dump,
+    fields_of,
+    load,
+    number,
+    read_list,
+    read_number,
+    refuse,
+    text_of,
+)
 from intset.errors import BudgetError, ParseError
+from intset.expr import ops
 from intset.expr.arguments import refusal
-from intset.expr.definedness import asserted_parts
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import Displayed, number_text, to_text
+from intset.expr.build import logical_and
+from intset.expr.dag import free_vars, opaque_terms, substitute
+from intset.expr.definedness import asserted_parts, definedness
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.printer import Displayed, number_text, short_number, to_text
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
-
-if TYPE_CHECKING:
-    from intset.check.premises import CheckBudget
-
-__all__ = ["Certificate", "Combination", "Premise", "WeightedProduct"]
+from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 class StatedAssumptions(Protocol):
@@ -190,3 +203,295 @@ def belongs(cert: Certificate, ctx: StatedAssumptions) -> bool:
     if not all(ranges.get(var) == limits for var, limits in cert.ranges):
         return False
     return cert.kind != "point" or (facts <= set(cert.facts) and len(cert.ranges) == len(ranges))
+
+
+At: TypeAlias = Mapping[Expr, "int | Expr"]
+
+
+class Stated(NamedTuple):
+    """Ranges and facts available to the parts of a certificate, in place of a context."""
+
+    ranges: Mapping[Var, Range]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsCertificate(Displayed):
+    """Evidence for `low <= e <= high`, and witnesses that attain the ends.
+
+    Attributes
+    ----------
+    expr, keep, low, high: the question and its answer.
+    ranges, facts: all assumptions of the question.
+    lower, upper: certificates of `e >= low` and `e <= high`; None for infinite ends.
+    at_lower, at_upper: witness points of attained ends, as integers or as expressions of the sizes, valid for all sizes
+        with a nonempty set; None without a witness.
+    attained: the certificates of `at_lower` and `at_upper`. Without sizes: `e != end` fails at the point. With sizes:
+    the
+        point lies in the set and `e` equals the end there, whenever the set is nonempty.
+    empty: for an empty set, the certificate that no point exists.
+    """
+
+    expr: Expr
+    low: Expr | Infinity
+    high: Expr | Infinity
+    keep: tuple[Var, ...] = ()
+    ranges: tuple[tuple[Var, Range], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    lower: Certificate | None = None
+    upper: Certificate | None = None
+    at_lower: At | None = None
+    at_upper: At | None = None
+    attained: tuple[Certificate | None, Certificate | None] = (None, None)
+    empty: Certificate | None = None
+
+    def __repr__(self) -> str:
+        if self.empty is not None:
+            return f"<BoundsCertificate {_short(self.expr)} has no value, by {self.empty.kind}>"
+        shown = [f"{side} end by {part.kind}" for side, part in self._parts() if part is not None]
+        ends = f"{_short(self.low)} <= {_short(self.expr)} <= {_short(self.high)}"
+        return f"<BoundsCertificate {ends}; {', '.join(shown) or 'no end is shown'}>"
+
+    def _parts(self) -> tuple[tuple[str, Certificate | None], ...]:
+        first, last = self.attained
+        return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
+
+    def check(self, ctx: StatedAssumptions | None = None, budget: CheckBudget | None = None) -> bool:
+        """Check every part and its claim; with `ctx`, also the origin of the assumptions.
+
+        All parts share one budget; `budget.is_spent` tells exhaustion from rejection.
+        """
+        checked_context(ctx)
+        steps = CheckBudget() if budget is None else budget
+        if not self._is_well_formed():
+            return False
+        stated = Stated(dict(self.ranges), self.facts)
+        if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
+            return False
+        parts = (self.lower, self.upper, *self.attained, self.empty)
+        if not all(part is None or (isinstance(part, Certificate) and part.check(stated, steps)) for part in parts):
+            return False
+        if self.low is POS_INF or self.high is NEG_INF:
+            return self._shows_empty()
+        sides = ((-1, self.low, self.lower, self.at_lower), (1, self.high, self.upper, self.at_upper))
+        return self.empty is None and all(
+            self._shows_end(side, end, shown, at, attained)
+            for (side, end, shown, at), attained in zip(sides, self.attained, strict=True)
+        )
+
+    def _is_well_formed(self) -> bool:
+        """Whether every field has its declared type."""
+        ends = all(isinstance(end, (Expr, Infinity)) for end in (self.low, self.high))
+        kept = isinstance(self.keep, tuple) and all(isinstance(var, Var) for var in self.keep)
+        points = all(at is None or _is_at(at) for at in (self.at_lower, self.at_upper))
+        pair = isinstance(self.attained, tuple) and len(self.attained) == 2
+        stated = are_ranges(self.ranges) and are_facts(self.facts)
+        return isinstance(self.expr, Expr) and ends and kept and points and pair and stated
+
+    def _belongs(self, ctx: StatedAssumptions) -> bool:
+        asserted = asserted_parts((self.expr,))
+        known = set(ctx.facts)
+        return (
+            dict(self.ranges) == dict(ctx.ranges)
+            and known <= set(self.facts)
+            and all(f in known or (f.provenance == ASSERTED and f.condition in asserted) for f in self.facts)
+        )
+
+    def _shows_empty(self) -> bool:
+        points = (self.lower, self.upper, self.at_lower, self.at_upper, *self.attained)
+        if self.low is not POS_INF or self.high is not NEG_INF or any(part is not None for part in points):
+            return False
+        shown = self.empty
+        return shown is not None and shown.kind != "point" and (shown.vacuous or shown.goal is nowhere(self.expr))
+
+    def _shows_end(
+        self, side: int, end: Expr | Infinity, shown: Certificate | None, at: At | None, attained: Certificate | None
+    ) -> bool:
+        if isinstance(end, Infinity):
+            return shown is None and at is None and attained is None
+        ranged = dict(self.ranges).keys() - set(self.keep)
+        goal = end_goal(side, self.expr, end, self.ranges, self.facts)
+        if shown is None or shown.kind == "point" or shown.goal is not goal or not ranged.isdisjoint(end.free_vars()):
+            return False
+        if at is None or attained is None:
+            return at is None and attained is None
+        if not all(e in ranged or e.op is ops.LOAD for e in at):
+            return False  # witnesses must not choose sizes
+        if attained.kind == "point":
+            return attained.goal is self.expr.ne(end) and dict(at) == dict(attained.point) and not self._has_sizes(end)
+        goal_there = attained_goal(self.expr, end, at, self.ranges, self.facts)
+        return not attained.vacuous and attained.goal is goal_there
+
+    def _has_sizes(self, end: Expr) -> bool:
+        """Whether the question has parameters: kept variables, or variables without a range."""
+        limits = (part for _, r in self.ranges for part in (r.min, r.extent) if isinstance(part, Expr))
+        stated = free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
+        return bool(self.keep) or any(var not in dict(self.ranges) for var in stated)
+
+    def to_text(self) -> str:
+        """The certificate as one line of text, which `from_text` reads."""
+        return bounds_text(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> BoundsCertificate:
+        """Parse a certificate.
+
+        Raises
+        ------
+        ParseError: malformed text, or a variable whose uid belongs to a different variable here.
+        """
+        return cls(**bounds_fields(text))
+
+    def words(self) -> tuple[str, ...]:
+        """The certificate in sentences."""
+        if self.empty is not None:
+            return self.empty.words()
+        lines: list[str] = []
+        sides = (("at least", self.low, self.lower, self.at_lower), ("at most", self.high, self.upper, self.at_upper))
+        for word, end, shown, at in sides:
+            if shown is None:
+                continue
+            lines += [f"It is {word} {end}:", *(f"  {line}" for line in shown.words())]
+            if at is not None:
+                values = ((e, short_number(v) if isinstance(v, int) else v) for e, v in at.items())
+                where = ", ".join(f"{e} = {value}" for e, value in values)
+                lines.append(f"  It is {end} at {where or 'the only point'}.")
+        return tuple(lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self.words())
+
+
+def nowhere(expr: Expr) -> Cond:
+    """A condition that is false wherever `expr` is defined; its proof shows `expr` undefined everywhere."""
+    return expr.ne(expr)
+
+
+def end_goal(
+    side: int, expr: Expr, end: Expr, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
+) -> Cond | None:
+    """The condition that `end` is defined and bounds `expr`, from below for negative `side`, else from above.
+
+    Guarantee: its proof shows the end defined wherever `expr`, range ends and facts are. An undefined condition counts
+    as true, so definedness of the end is an explicit conjunct unless the question implies it. None if a definedness
+    condition is itself partial.
+    """
+    goal = expr >= end if side < 0 else expr <= end
+    range_conds = (cond for var, limits in ranges for cond in range_conditions(var, limits))
+    implied = definedness((expr, *range_conds, *(fact.condition for fact in facts)))
+    needs = [need for need in definedness((end,)) if need not in implied]
+    if not needs:
+        return goal
+    if definedness((*implied, *needs)):
+        return None
+    bounded = logical_and(*needs, goal)
+    return ~logical_and(*implied) | bounded if implied else bounded
+
+
+def attained_goal(
+    expr: Expr, end: Expr, at: At, ranges: Sequence[tuple[Var, Range]], facts: Sequence[Fact]
+) -> Cond | None:
+    """The condition that the point `at` satisfies ranges and facts, and `expr` equals `end` there.
+
+    It mentions sizes alone, so a proof under the same assumptions covers all sizes with a nonempty set. It is defined
+    wherever `expr` and the facts are. None without evident definedness, or for a malformed point.
+    """
+    if not all(isinstance(e, Var) for e in at):
+        return None
+    new = {e: as_expr(value) for e, value in at.items()}
+    if any(var in new for value in (end, *new.values()) for var in value.free_vars()):
+        return None
+    if opaque_terms(expr, end, *new.values(), *(fact.condition for fact in facts)):
+        return None
+    inside = [cond for var, limits in ranges for cond in range_conditions(var, limits)]
+    inside += [cond for var in at if isinstance(var, Var) for cond in declared_conditions(var)]
+    inside += [fact.condition for fact in facts]
+    member: Cond = logical_and(*(substitute(cond, new) for cond in inside), substitute(expr, new).eq(end))
+    needs = definedness((member,))
+    if not needs:
+        return member
+    implied = definedness((expr, *(fact.condition for fact in facts)))
+    if definedness((*implied, *needs)):
+        return None
+    return ~logical_and(*implied) | logical_and(*needs, member) if implied else logical_and(*needs, member)
+
+
+def _is_at(at: object) -> bool:
+    return isinstance(at, Mapping) and all(
+        isinstance(e, Expr) and (type(value) is int or isinstance(value, Expr)) for e, value in at.items()
+    )
+
+
+def _short(value: Expr | Infinity) -> str:
+    return to_text(value, limit=120) if isinstance(value, Expr) else str(value)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+KEY = "bounds"
+_PARTS = ("lower", "upper", "attained lower", "attained upper", "empty")
+
+
+def bounds_text(cert: BoundsCertificate) -> str:
+    """Write the certificate as one line."""
+    writer = CertificateWriter()
+    parts = zip(_PARTS, (cert.lower, cert.upper, *cert.attained, cert.empty), strict=True)
+    body: dict[str, Any] = {
+        "expr": writer.node(cert.expr),
+        "ends": [writer.end(cert.low), writer.end(cert.high)],
+        "keep": [writer.node(var) for var in cert.keep],
+        **writer.stated(cert.facts, cert.ranges),
+        "at lower": _point(writer, cert.at_lower),
+        "at upper": _point(writer, cert.at_upper),
+        **{name: writer.certificate(part) for name, part in parts if part is not None},
+    }
+    return dump({KEY: VERSION, "nodes": writer.rows, **body})
+
+
+def _point(writer: CertificateWriter, at: At | None) -> list[list[Any]] | None:
+    """Rows of (term, value); a value is a number, or a one-element list with an expression."""
+    if at is None:
+        return None
+    values = [[writer.node(value)] if isinstance(value, Expr) else number(value) for value in at.values()]
+    return [[writer.node(e), value] for e, value in zip(at, values, strict=True)]
+
+
+def bounds_fields(text: str) -> dict[str, Any]:
+    """Parse the fields of a certificate from a line; ParseError for malformed text."""
+    table = load(text, KEY)
+    reader = CertificateReader(table.pop("nodes", None))
+    low, high = (reader.end(end) for end in read_list(table.pop("ends", None), 2, 2))
+    keep = tuple(reader.node(index, Var) for index in read_list(table.pop("keep", None)))
+    fields = {"expr": reader.node(table.pop("expr", None), Expr), "low": low, "high": high, "keep": keep}
+    fields |= reader.stated(table)
+    at = [_read_point(reader, table.pop(name, None)) for name in ("at lower", "at upper")]
+    lower, upper, first, last, empty = (_part(reader, table.pop(name, None)) for name in _PARTS)
+    if table:
+        raise refuse("a field that has no meaning")
+    parts = {"lower": lower, "upper": upper, "attained": (first, last), "empty": empty}
+    return {**fields, **parts, "at_lower": at[0], "at_upper": at[1]}
+
+
+def _part(reader: CertificateReader, table: object) -> Certificate | None:
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise refuse("something else in the place of a part")
+    cert = Certificate(**reader.certificate(table))
+    if not is_well_formed(cert):
+        raise ParseError("the fields of a part do not fit its kind")
+    return cert
+
+
+def _read_point(reader: CertificateReader, rows: object) -> At | None:
+    if rows is None:
+        return None
+    point: dict[Expr, int | Expr] = {}
+    for row in read_list(rows):
+        index, value = read_list(row, 2, 2)
+        e = reader.node(index, Expr)
+        if e in point:
+            raise refuse("a point with two values for one term")
+        point[e] = reader.node(read_list(value, 1, 1)[0], Expr) if isinstance(value, list) else read_number(value)
+    return point

@@ -14,8 +14,7 @@ from typing import ClassVar, TypeVar
 from intset.budgets import FEW_POINTS
 from intset.config import Effort
 from intset.domains.bits import BitDomain
-from intset.domains.certified.end_search import attained_ends
-from intset.domains.certified.lines import nonlinear_bounds
+from intset.domains.certified.end_search import attained_ends, nonlinear_bounds
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image

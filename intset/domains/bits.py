@@ -15,8 +15,7 @@ from intset.expr.build import logical_and
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, IntLike, as_expr
 from intset.infinity import NEG_INF, POS_INF
-from intset.linear.bitforms import CarryError, Columns
-from intset.linear.f2 import RowBasis, extreme
+from intset.linear.bitforms import CarryError, Columns, RowBasis, extreme
 
 
 class BitSet(IntSet):

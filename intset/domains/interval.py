@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.certified.consistency import are_apart, is_touched
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.query import Query
+from intset.domains.ranked import are_apart, is_touched
 from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, empty_set
 from intset.expr import ops
 from intset.expr.dag import free_vars

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from intset.arithmetic import strided, strided_bits
+from intset.arithmetic import strided
 from intset.arithmetic.strided import Strided
 from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
@@ -68,7 +68,7 @@ class StridedDomain(ValueDomain[Strided]):
 
     name: ClassVar[str] = "interval*modular"
     exact_on: ClassVar[str] = "one independent variable, scaled and shifted"
-    transfer: Mapping[ops.Op, Callable[..., Strided]] = strided_bits.TRANSFER
+    transfer: Mapping[ops.Op, Callable[..., Strided]] = strided.TRANSFER
 
     def constant(self, x: int) -> Strided:
         return strided.const(x)
@@ -95,7 +95,7 @@ def on_congruences(transfer: Callable[..., Strided]) -> Callable[..., Strided]:
 
 
 TRANSFER: Final[Mapping[ops.Op, Callable[..., Strided]]] = {
-    op: on_congruences(transfer) for op, transfer in strided_bits.TRANSFER.items()
+    op: on_congruences(transfer) for op, transfer in strided.TRANSFER.items()
 }
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, ClassVar
 
-from intset.domains.certified.consistency import values_of
-from intset.domains.certified.enumeration import runs
+from intset.domains.certified.witness import runs
 from intset.domains.query import Query
+from intset.domains.ranked import values_of
 from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, StrideSum, as_end, empty_set
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth

@@ -44,7 +44,7 @@ from intset.linear.canonical import Normalizer
 from intset.names import CHEAPEST as CHEAPEST
 from intset.names import announce, check_name, entry_points, withdraw
 from intset.prover.proof import PROVED, Proof, prove_once
-from intset.regions.derived import coordinates
+from intset.regions.shape import coordinates
 from intset.trace import skipped
 
 

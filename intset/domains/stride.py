@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from intset.arithmetic import multistride
-from intset.domains.certified.consistency import is_touched
 from intset.domains.certified.structure import steps_of
 from intset.domains.modular import StridedDomain
 from intset.domains.query import Query
+from intset.domains.ranked import is_touched
 from intset.domains.sets.base import End, IntSet, StrideSum
 from intset.domains.sets.bounds import check_countable
 from intset.errors import CountError

@@ -15,10 +15,10 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.ops import Op
+from intset.expr.pure import LOCK as LOCK
+from intset.expr.pure import WeakTable as WeakTable
 from intset.expr.storage import StoredNode
 from intset.expr.storage import intern as intern
-from intset.expr.weak import LOCK as LOCK
-from intset.expr.weak import WeakTable as WeakTable
 
 if TYPE_CHECKING:
     from intset.expr.build import Opaque

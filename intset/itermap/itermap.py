@@ -26,8 +26,7 @@ from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
 from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
-from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, Diagonal, combined
-from intset.linear.f2 import RowBasis, kernel_vector
+from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, Diagonal, RowBasis, combined, kernel_vector
 from intset.prover.proof import REFUTED
 
 if TYPE_CHECKING:

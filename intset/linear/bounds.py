@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from intset.arithmetic import strided
-from intset.arithmetic.strided_bits import TRANSFER
+from intset.arithmetic.strided import TRANSFER
 from intset.budgets import LONGEST_VALUE, REGROUPED_REMAINDERS
 from intset.expr import ops
 from intset.expr.node import Expr

@@ -19,6 +19,7 @@ from intset.linear import bounds as iv
 from intset.linear import division, signs, symbolic
 from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
 from intset.linear.bounds import Interval
+from intset.linear.division import NODE_RULES, RULES
 from intset.linear.form import (
     Linear,
     Spine,
@@ -32,9 +33,8 @@ from intset.linear.form import (
     product,
     short_spine,
 )
-from intset.linear.members import FoundMembers
 from intset.linear.multiples import OF_CASES, folded, step_of_sum
-from intset.linear.operations import NODE_RULES, RULES
+from intset.linear.signs import FoundMembers
 
 PRODUCT_TERMS: Final = 24  # terms of a product; with more it stays one atom
 REWRITTEN_TERMS: Final = 128  # terms of a sum inside an atom; a longer one keeps its original text

@@ -30,7 +30,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear
 
 if TYPE_CHECKING:
-    from intset.regions.derived import Account
+    from intset.regions.shape import Account
 
 CONDITION_CASES: Final = 100  # cases of one condition
 

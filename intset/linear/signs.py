@@ -4,24 +4,353 @@
     ceildiv(s, t)*t < s + t                          quotients at the ends of their rational values
 
 A sign may lead to further questions about signs and ends (`symbolic.py`); all share one budget.
+
+A claimed sign is refuted at *members* of the scope, points that satisfy its assumptions, before it is derived: a proved
+sign holds at every member, so a form that is negative at a member needs no derivation. Most questions about signs have
+the answer no, and failing derivations cost most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
+from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.node import Expr, Var
+from intset.expr.dag import postorder_until
+from intset.expr.evaluate import applied, evaluate
+from intset.expr.node import Expr, Node, Var
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, atom, constant, degree, factors, monomial_of, take_out
-from intset.linear.members import is_refuted
-from intset.linear.polynomial import Poly, atoms_in, linear_of, poly_of, scaled, shifted
+from intset.linear.form import (
+    Linear,
+    Poly,
+    atom,
+    atoms_in,
+    constant,
+    degree,
+    factors,
+    linear_of,
+    monomial_of,
+    poly_of,
+    scaled,
+    shifted,
+    take_out,
+)
+from intset.linear.multiples import step_of
 from intset.linear.symbolic import SPENT, Relaxed, eliminated, obvious_sign
 
 if TYPE_CHECKING:
+    from intset.linear.assumptions import Assumptions
     from intset.linear.canonical import Normalizer
+
+DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope that contains no regular one
+MEMBERS: Final = 12  # points of a scope at which a sign is refuted before it is derived
+
+_SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
+_OTHER: Final = 9  # of a size that no assumption mentions
+_FREE: Final = (ops.VAR, ops.LOAD)
+
+Place = Callable[[int, int, int], int]  # maps the ends of a range and the variable number to a value
+Pattern = tuple[tuple[int, ...], Place]
+
+
+def _first(first: int, last: int, _: int) -> int:
+    return first
+
+
+def _last(first: int, last: int, _: int) -> int:
+    return last
+
+
+_PATTERNS: Final[tuple[Pattern, ...]] = (
+    (tuple(k * 60 for k in _SIZES), _last),  # tiles divide these
+    (_SIZES[::-1], _first),
+    (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last, _: (first + last) // 2),
+    (_SIZES, _last),
+    ((1 << 64,), _first),  # beyond any machine type
+    ((1,), _last),
+    ((2, 3), _last),
+    ((3, 2), _first),
+    ((1, 4), _last),
+    ((4, 1), _first),
+)
+
+
+def _drawn(seed: int) -> Pattern:
+    """Small sizes, and places that differ from variable to variable: the same for a seed."""
+
+    def number(k: int) -> int:
+        return (seed * 0x9E3779B1 ^ k * 0x85EBCA6B) % 0xFFFFFFFB >> 5
+
+    def place(first: int, last: int, k: int) -> int:
+        return (first, last, first + number(k) % (last - first + 1))[number(k + 97) % 3]
+
+    return tuple(1 + number(k + 31) % (4, 12, 40)[seed % 3] for k in range(8)), place
+
+
+_ALL: Final = (*_PATTERNS, *map(_drawn, range(1, DRAWN_MEMBERS + 1)))
+
+
+class Member:
+    """A point of a scope, and the values of terms there met so far; `None` for a term without a value."""
+
+    __slots__ = ("point", "values")
+
+    def __init__(self, point: dict[Expr, int]) -> None:
+        self.point = point
+        self.values: dict[Node, Any] = {}
+
+    def value(self, form: Linear) -> int | None:
+        """The value of a form at the point; `None` where it has none."""
+        total, values = form.const, self.values
+        for e, k in form.terms.items():
+            value = values[e] if e in values else self.term(e)
+            if value is None:
+                return None
+            total += k * value
+        return total
+
+    def term(self, e: Expr) -> int | None:
+        """The value of a term at the point; `None` where it has none."""
+        if e not in self.values:
+            self._evaluate(e)
+        value: int | None = self.values[e]
+        return value
+
+    def enter(self, e: Expr, value: int) -> None:
+        """Set the value of a variable or opaque term."""
+        self.point[e] = self.values[e] = value
+
+    def _evaluate(self, root: Expr) -> None:
+        values = self.values
+        for e in postorder_until(root, values):
+            if e.op is ops.VAR or e.op is ops.LOAD:
+                values[e] = self._of_leaf(e)
+            elif e.op is ops.CONST or e.op is ops.BOOL:
+                values[e] = e.data
+            else:
+                values[e] = applied(e, [values[arg] for arg in e.args])
+
+    def _of_leaf(self, e: Any) -> int | None:
+        point = self.point
+        if isinstance(e, Var) and e not in point:
+            low, high, step = e.declared()
+            point[e] = _nearest(_OTHER, (low, high), step, 0)
+        try:
+            return point[e] if e in point else int(evaluate(e, point))
+        except IntSetError:
+            return None
+
+
+class FoundMembers(NamedTuple):
+    """The state of a search for members.
+
+    Attributes
+    ----------
+    found: points that satisfy ranges and assumptions.
+    left: indices of the patterns not tried yet (`_ALL`): numbers for the sizes, a place in each range. Indices pickle
+        and compare by value, patterns do neither.
+    sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A recursive equation such as
+        `n == n // t * t` puts n into both: its number is rounded to that term.
+    order: the ranged variables, each after those that its ends mention.
+    entered: the number of ranges of the scope; the table of a schedule's loops grows.
+    """
+
+    found: tuple[Member, ...]
+    left: range
+    sizes: tuple[Var, ...]
+    solved: Mapping[Expr, Linear]
+    order: tuple[Var, ...]
+    entered: int
+
+    @classmethod
+    def of(cls, known: Normalizer) -> FoundMembers:
+        """The search for members of a scope, before its first step."""
+        if known.empty:
+            return cls((), range(0), (), {}, (), len(known.ranges))
+        order, solved = tuple(_outermost_first(known)), _solved(known)
+        free = (v for v in _mentioned(known) if v not in known.ranges)
+        sizes = tuple(dict.fromkeys(v for v in free if v not in solved or _has_itself(v, solved[v])))
+        left = range(len(_PATTERNS) if sizes or order else 1)
+        return cls((), left, sizes, solved, order, len(known.ranges))
+
+    def with_next(self, known: Normalizer) -> FoundMembers:
+        """Try the next pattern; its point is added unless it lies outside the scope or is known."""
+        member = _member(known, self.sizes, self.solved, self.order, *_ALL[self.left[0]])
+        if member is None or any(member.point == other.point for other in self.found):
+            is_last = self.left[0] == len(_PATTERNS) - 1
+            return self._replace(left=range(len(_PATTERNS), len(_ALL)) if is_last else self.left[1:])
+        found = (*self.found, member)
+        return self._replace(found=found, left=self.left[1:] if len(found) < MEMBERS else range(0))
+
+
+def is_refuted(known: Normalizer, form: Linear) -> bool:
+    """Whether `form` is negative at a member of the scope, so that `form >= 0` cannot be proved.
+
+    Members are found while they are needed: the first one refutes most claims.
+    """
+    members = known.members
+    if members is None or members.entered != len(known.ranges):
+        members = known.members = FoundMembers.of(known)
+    tried = 0
+    while True:
+        for member in members.found[tried:]:
+            tried += 1
+            value = member.value(form)
+            if value is not None and value < 0:
+                return True
+        if not members.left:
+            return False
+        members = known.members = members.with_next(known)  # of several threads, each finds the same
+
+
+def members_of(known: Normalizer) -> tuple[Member, ...]:
+    """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
+    members = FoundMembers.of(known)
+    while members.left:
+        members = members.with_next(known)
+    return members.found
+
+
+def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
+    """Sizes that facts equate with other terms: the extents of arrays, for example."""
+    solved: dict[Expr, Linear] = {}
+    seen: set[object] = set()
+    for fact in known.assumptions.nonneg:
+        seen.add(fact.key())
+        if fact.scale(-1).key() not in seen:
+            continue
+        free = [e for e, k in fact.terms.items() if abs(k) == 1 and e.op in _FREE and e not in known.ranges]
+        e = max(free, key=lambda e: e.op is ops.LOAD, default=None)
+        if e is not None and e not in solved:
+            solved[e] = fact.scale(-fact.terms[e]).plus(atom(e))
+    return solved
+
+
+def _has_itself(e: Expr, form: Linear) -> bool:
+    return any(e in term.free_vars() for term in form.terms)
+
+
+def _mentioned(known: Normalizer) -> Iterator[Var]:
+    assumptions = known.assumptions
+    for ends in assumptions.limits.values():
+        for end in ends:
+            if end is not None:
+                for e in end.terms:
+                    yield from e.free_vars()
+    for fact in assumptions.nonneg:
+        for e in fact.terms:
+            yield from e.free_vars()
+    for e in assumptions.atoms:
+        yield from e.free_vars()
+
+
+def _outermost_first(known: Normalizer) -> Iterator[Var]:
+    """The ranged variables, each after those that its ends mention."""
+    limits = known.assumptions.limits
+    yield from (v for v in known.ranges if v not in limits)
+    yield from limits  # entered outermost first
+
+
+def _member(
+    known: Normalizer,
+    sizes: Iterable[Var],
+    solved: Mapping[Expr, Linear],
+    order: Iterable[Var],
+    numbers: tuple[int, ...],
+    place: Place,
+) -> Member | None:
+    """The point with these sizes and this place in each range; `None` if an assumption excludes it."""
+    ranges, assumptions = known.ranges, known.assumptions
+    member = Member({})
+    point = member.point
+    for k, v in enumerate(sizes):
+        point[v] = _nearest(numbers[k % len(numbers)], known.atom_bounds(v), *step_of(known, v))
+    waiting = dict(solved)
+    for v in sizes:
+        if v in waiting:
+            value = Member(point).value(waiting.pop(v))
+            if value is None:
+                return None
+            member.enter(v, value)
+    later = set(order)
+    for number, v in enumerate(order):
+        if waiting and not _settled(known, member, waiting, later):
+            return None
+        later.discard(v)
+        low, high = ranges.get(v, EVERYTHING)
+        for end, is_low in zip(assumptions.limits.get(v, (None, None)), (True, False), strict=True):
+            if end is None:
+                continue
+            value = member.value(end)
+            if value is None:
+                return None
+            if is_low:
+                low = value if low is None else max(low, value)
+            else:
+                high = value if high is None else min(high, value)
+        if low is None or high is None:
+            low = high = _nearest(_OTHER, (low, high), 1, 0)
+        if low > high:
+            return None
+        member.enter(v, place(low, high, number))
+    if waiting and (not _settled(known, member, waiting, later) or waiting):
+        return None
+    return member if _is_member(assumptions, member) else None
+
+
+def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], later: Collection[Expr]) -> bool:
+    """Enter values of equated sizes; `False` if a term has no value, or a value outside the range of its size.
+
+    Parameters
+    ----------
+    waiting: the remaining equated sizes; each entered size is removed.
+    later: variables without a value so far.
+    """
+    progress = True
+    while progress:
+        progress = False
+        for e, form in list(waiting.items()):
+            if any(v in later or v in waiting for term in form.terms for v in term.free_vars()):
+                continue
+            value = member.value(form)
+            if value is None:
+                return False
+            if isinstance(e, Var) and value != _nearest(value, known.atom_bounds(e), *step_of(known, e)):
+                return False
+            member.enter(e, value)
+            del waiting[e]
+            progress = True
+    return True
+
+
+def _is_member(assumptions: Assumptions, member: Member) -> bool:
+    for e, (low, high) in assumptions.atoms.items():
+        value = member.term(e)
+        if value is None or low is not None and value < low or high is not None and value > high:
+            return False
+    for fact in assumptions.nonneg:
+        value = member.value(fact)
+        if value is None or value < 0:
+            return False
+    multiples = () if assumptions.multiples is None else assumptions.multiples.by_term.values()
+    for one in (multiple for some in multiples for multiple in some):
+        if member.value(one.divisor.times(one.quotient).plus(one.rest)) != member.term(one.term):
+            return False
+    return True
+
+
+def _nearest(value: int, interval: Interval, step: int, offset: int) -> int:
+    """A number with this remainder, in the interval where it has one, near a value."""
+    low, high = interval
+    if low is not None:
+        value = max(value, low)
+    value += (offset - value) % step
+    if high is not None and value > high:
+        value = high - (high - offset) % step
+    return value
+
 
 CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
 FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`

@@ -12,9 +12,8 @@ from typing import Final
 
 from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
-from intset.check.isl_text import emptiness_text
 from intset.check.premises import box_of, premises_of, range_conditions
-from intset.check.smt_text import unsat_text
+from intset.check.solvers import emptiness_text, unsat_text
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr.dag import free_vars
 from intset.expr.definedness import asserted_parts
@@ -25,10 +24,9 @@ from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
 from intset.prover.bit_proofs import bit_proof
-from intset.prover.combination import combinations
-from intset.prover.question import PROVED, REFUTED, Basis, Decided
-from intset.prover.simplex import SearchBudget, SearchSpentError
+from intset.prover.combination import SearchBudget, SearchSpentError, combinations
 from intset.prover.smt import SmtSession
+from intset.prover.tiers import PROVED, REFUTED, Basis, Decided
 
 CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
 CERTIFY_SOON_LINEAR: Final = 1_000_000  # steps after the linear form has decided: a combination exists

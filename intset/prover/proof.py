@@ -29,8 +29,19 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.prover.certify import certify
-from intset.prover.question import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status
-from intset.prover.tiers import at_once, decide, is_without_points, needed_facts
+from intset.prover.tiers import (
+    NOTHING,
+    PROVED,
+    REFUTED,
+    UNKNOWN,
+    Basis,
+    Decided,
+    Status,
+    at_once,
+    decide,
+    is_without_points,
+    needed_facts,
+)
 from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, traced, tried
 
 CACHED_PROOFS: Final = 4_096  # proofs shared by all contexts

@@ -2,10 +2,23 @@
 
 Guarantee: "proved" holds for all points; "refuted" comes with a counterexample confirmed by `evaluate`. Only "unknown"
 depends on the budget, counted in z3 units.
+
+Expressions and conditions as z3 terms over the mathematical integers.
+
+Guarantee: every assignment at which `evaluate` defines a node extends to a model of its encoding, in which the node's
+term has the evaluated value, `defined` is true and all side facts hold. So an unsatisfiable encoding is impossible. The
+converse fails for two uninterpreted functions, constrained by side facts: `&` of two variables, and powers of 2 with
+variable exponents. Models that use them are candidates, which `Encoder.lemma` corrects (counterexample-guided
+instantiation).
+
+z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (nonnegative remainder), uninterpreted for divisor
+0.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,11 +28,377 @@ from typing import Any, Final, Literal, TypeAlias
 from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import ops
+from intset.expr.build import Opaque
 from intset.expr.dag import postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var
-from intset.prover.smt_encode import BoundsHint, Carrier, Encoder
-from intset.prover.z3_solver import WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
+from intset.expr.node import Cond, Expr, Node, Var, constant_value
+from intset.expr.ops import Op
+from intset.prover.z3_solver import WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
+
+Z3_NODES: Final = 20_000  # nodes of a question to z3
+Z3_DEPTH: Final = 1_500  # nesting of a question to z3, which recurses
+Z3_DEGREE: Final = 24  # degree of a product
+Z3_DEGREE_DIVIDED: Final = 8  # `Z3_DEGREE` for a division by a term: z3 multiplies it out, uncounted
+Z3_CONSTANT_BITS: Final = 1 << 16  # bits of a constant
+Z3_TABLE: Final = 64  # table entries of a shift by a variable
+Z3_MASK_RUNS: Final = 16  # runs of ones in an arithmetically encoded mask
+Z3_WIDTH: Final = 64  # bits of the bit-vectors that define `&`
+
+HintedInterval: TypeAlias = tuple[int | None, int | None]
+BoundsHint: TypeAlias = Callable[[Node], HintedInterval]
+
+# Beyond these z3 overflows the C stack (nested ite) or stops heeding its limits (nested products).
+
+_LEAVES: Final = (ops.VAR, ops.LOAD)  # assigned by a model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carrier:
+    """A node with side facts: a variable, an opaque term, or an application of an uninterpreted function.
+
+    Attributes
+    ----------
+    term: the term that a model assigns.
+    facts, literal: side facts; `literal` names declarations, so that cores may mention them. Unnamed facts are valid
+    for
+        all integers.
+    window, definition: for uninterpreted functions. `definition` is a valid but expensive fact under which the value is
+        exact inside `window`.
+    arguments: the arguments of the function.
+    """
+
+    node: Any
+    term: Z3Term
+    facts: tuple[Z3Term, ...]
+    literal: Z3Term | None = None
+    window: Z3Term | None = None
+    definition: Z3Term | None = None
+    arguments: tuple[Z3Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """The encoding of one expression or condition.
+
+    `value` is meaningful where `defined` holds (None: everywhere); `carriers` lists side facts, operands first.
+    """
+
+    value: Z3Term
+    defined: Z3Term | None
+    carriers: tuple[Carrier, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _EncodedNode:
+    value: Z3Term
+    defined: Z3Term | None
+    carrier: Carrier | None
+    depth: int
+    degree: int
+
+
+class Encoder:
+    """Encodes nodes for one z3 context, each node once.
+
+    Interval hints passed to `encode` size the tables of bit operations; soundness does not depend on them.
+    """
+
+    def __init__(self, terms: Z3Terms) -> None:
+        self.terms: Final = terms
+        self._and = self.terms.function("bitand", 2)
+        self._pow2 = self.terms.function("pow2", 1)
+        self._true = self.terms.truth(True)
+        self._entries: dict[Node, _EncodedNode] = {}
+        self._encodings: dict[Node, Encoding] = {}
+        self._functions: dict[Opaque, Z3Function] = {}
+        self._serial = itertools.count()
+        self._bounds: BoundsHint = _unknown
+        self._degree, self._max_degree = 0, Z3_DEGREE
+        self._carriers: dict[Node, Carrier] = {}  # carriers awaiting `_enter`
+
+    def encode(self, root: Node, bounds: BoundsHint | None = None) -> Encoding:
+        """The encoding of `root`.
+
+        Raises BudgetError when it is so large, or of so high a degree, that z3 could not be trusted to stop.
+        """
+        known = self._encodings.get(root)
+        if known is not None:
+            return known
+        self._bounds = bounds or _unknown
+        carriers = []
+        for count, node in enumerate(postorder((root,))):
+            if count >= Z3_NODES:
+                raise BudgetError(f"more than {Z3_NODES} terms", "Z3_NODES")
+            entry = self._entries.get(node) or self._enter(node)
+            if entry.carrier is not None:
+                carriers.append(entry.carrier)
+        encoding = self._encodings[root] = Encoding(entry.value, entry.defined, tuple(carriers))
+        return encoding
+
+    def defined(self, root: Node) -> Z3Term:
+        """A z3 Bool: true exactly where `evaluate(root)` has a value (given the values of the opaque terms)."""
+        return self.or_true(self.encode(root).defined)
+
+    def lemma(self, carrier: Carrier, values: Sequence[int]) -> Z3Term | None:
+        """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
+        if len(carrier.arguments) == 2:
+            truth = values[0] & values[1]
+        elif 0 <= values[0] <= Z3_SHIFT:
+            truth = 1 << values[0]
+        else:
+            return None
+        there = [arg.eq(self.integer(value)) for arg, value in zip(carrier.arguments, values, strict=True)]
+        return self.terms.implied(self.terms.both(*there), carrier.term.eq(self.integer(truth)))
+
+    def integer(self, value: int) -> Z3Term:
+        """An integer constant of at most `Z3_CONSTANT_BITS` bits; else BudgetError."""
+        if value.bit_length() > Z3_CONSTANT_BITS + 1:
+            raise BudgetError(f"a constant of {value.bit_length()} bits", "Z3_CONSTANT_BITS")
+        return self.terms.integer(value)
+
+    def power(self, exponent: int) -> Z3Term:
+        """2 to the power of `exponent`."""
+        if exponent > Z3_CONSTANT_BITS:
+            raise BudgetError(f"a constant of {exponent} bits", "Z3_CONSTANT_BITS")
+        return self.integer(1 << exponent)
+
+    def or_true(self, condition: Z3Term | None) -> Z3Term:
+        return self._true if condition is None else condition
+
+    def all_of(self, *conditions: Z3Term | None) -> Z3Term | None:
+        """The conjunction of z3 conditions; None stands for true."""
+        some = [condition for condition in conditions if condition is not None]
+        return self.terms.both(*some) if len(some) > 1 else some[0] if some else None
+
+    def _enter(self, node: Node) -> _EncodedNode:
+        below = [self._entries[arg] for arg in node.args]
+        depth = 1 + max((entry.depth for entry in below), default=0)
+        degree = _degree(node.op, [entry.degree for entry in below])
+        if depth > Z3_DEPTH:
+            raise BudgetError(f"terms nested {depth} deep", "Z3_DEPTH")
+        self._degree = max(self._degree, degree)
+        if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
+            self._max_degree = Z3_DEGREE_DIVIDED
+        if self._degree > self._max_degree:
+            raise BudgetError(f"a product of degree {self._degree}", "Z3_DEGREE")
+        values = [entry.value for entry in below]
+        value = _VALUES[node.op](self, node, values)
+        defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
+        carrier = self._carriers.pop(node, None)
+        entry = self._entries[node] = _EncodedNode(value, defined, carrier, depth, degree)
+        return entry
+
+    def _name(self, label: str) -> str:
+        return f"{re.sub(r'[^A-Za-z0-9_]', '_', label)}!{next(self._serial)}"
+
+    def _declare(
+        self, node: Node, term: Z3Term, label: str, low: int | None, high: int | None, step: int = 1
+    ) -> Z3Term:
+        facts = [] if low is None else [term >= self.integer(low)]
+        facts += [] if high is None else [term <= self.integer(high)]
+        facts += [] if step == 1 else [(term % self.integer(step)).eq(0)]
+        literal = self.terms.unknown_condition(f"declared {label}") if facts else None
+        self._carriers[node] = Carrier(node, term, tuple(facts), literal)
+        return term
+
+    def variable(self, node: Node) -> Z3Term:
+        """The z3 constant of a variable; what the variable declares about itself becomes a side fact."""
+        assert isinstance(node, Var)
+        name = self._name(node.name)
+        return self._declare(node, self.terms.unknown_integer(name), name, *node.declared())
+
+    def load(self, node: Node, indices: list[Z3Term]) -> Z3Term:
+        """An opaque term: its symbol is a function, so equal indices give equal values."""
+        symbol: Opaque = node.data
+        if symbol not in self._functions:
+            self._functions[symbol] = self.terms.function(self._name(symbol.name), symbol.rank)
+        term = self._functions[symbol](*indices)
+        return self._declare(node, term, self._name(symbol.name), symbol.lower, symbol.upper)
+
+    def bit_and(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
+        """`a & b`: arithmetic when one is a constant, else a function defined as far as the bounds allow."""
+        left, right = node.args
+        if left is right:
+            return a
+        for mask, x in ((constant_value(right), a), (constant_value(left), b)):
+            if mask is not None and len(_runs(mask if mask >= 0 else ~mask)) <= Z3_MASK_RUNS:
+                return self._masked(x, mask) if mask >= 0 else x - self._masked(x, ~mask)
+        terms, term = self.terms, self._and(a, b)
+        facts = (
+            terms.implied(a >= 0, terms.both(term >= 0, term <= a)),
+            terms.implied(b >= 0, terms.both(term >= 0, term <= b)),
+            terms.implied(terms.both(a < 0, b < 0), terms.both(term <= a, term <= b, term > a + b)),
+            (term % 2).eq(terms.choice((a % 2).eq(1), b % 2, 0)),
+        )
+        # The window does not assume the hinted bounds, so proofs that need the bounds name their facts.
+        signed, width = _window(self._bounds(left), self._bounds(right))
+        low, high = (-self.power(width - 1), self.power(width - 1)) if signed else (self.integer(0), self.power(width))
+        inside = terms.both(low <= a, a < high, low <= b, b < high)
+        definition = terms.implied(inside, term.eq(terms.bits_of_both(a, b, width, signed)))
+        self._carriers[node] = Carrier(node, term, facts, window=inside, definition=definition, arguments=(a, b))
+        return term
+
+    def _masked(self, x: Z3Term, mask: int) -> Z3Term:
+        """`x & mask` for mask >= 0, as a sum over runs of ones of shifted remainders."""
+        total = self.integer(0)
+        for start, length in _runs(mask):
+            field = (x / self.power(start) if start else x) % self.power(length)
+            total = total + (field * self.power(start) if start else field)
+        return total
+
+    def shift(self, node: Node, apply: Callable[[Z3Term, Z3Term], Z3Term], x: Z3Term, amount: Z3Term) -> Z3Term:
+        """`x` times, or divided by, a power of 2."""
+        known = constant_value(node.args[1])
+        if known is not None and known <= Z3_SHIFT:
+            return apply(x, self.power(max(known, 0)))
+        low, high = _shift_window(self._bounds(node.args[1]))
+        terms, term = self.terms, self._pow2(amount)
+        grows = terms.implied(amount > 0, terms.both(term > amount, (term % 2).eq(0)))
+        inside = terms.both(amount >= low, amount <= high)
+        self._carriers[node] = Carrier(node, term, (term >= 1, grows), window=inside, arguments=(amount,))
+        value = apply(x, term)
+        for k in range(low, high + 1):
+            value = terms.choice(amount.eq(k), apply(x, self.power(k)), value)
+        return value
+
+    def floor_div(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
+        """`a // b`; Euclidean division equals floor division for positive divisors, so negative ones are negated."""
+        known = constant_value(node.args[1])
+        if known is not None:
+            return a / b if known >= 0 else -a / self.integer(-known)
+        return self.terms.choice(b > 0, a / b, -a / -b)
+
+    def floor_mod(self, node: Node, a: Z3Term, b: Z3Term) -> Z3Term:
+        """`a % b`, with the sign of `b`."""
+        known = constant_value(node.args[1])
+        if known is not None:
+            return a % b if known >= 0 else -(-a % self.integer(-known))
+        return self.terms.choice(b > 0, a % b, -(-a % -b))
+
+    def cast(self, node: Node, x: Z3Term) -> Z3Term:
+        """`x` modulo 2 ** bits, moved to the signed range if need be."""
+        bits, signed = node.data
+        if not signed:
+            return x % self.power(bits)
+        half = self.power(bits - 1)
+        return (x + half) % self.power(bits) - half
+
+
+def _unknown(node: Node) -> HintedInterval:
+    return (None, None)
+
+
+def _degree(op: Op, below: list[int]) -> int:
+    if op is ops.MUL:
+        return sum(below)
+    return 1 if op in _LEAVES else max(below, default=0)
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """(start, length) of each run of ones in the binary digits of `mask >= 0`."""
+    return [(run.start(), len(run[0])) for run in re.finditer("1+", bin(mask)[:1:-1])]
+
+
+def _window(a: HintedInterval, b: HintedInterval) -> tuple[bool, int]:
+    """(signed, bits) of the narrowest bit-vector that holds both ranges; a byte if there is no small one."""
+    ends = [end for end in (*a, *b) if end is not None]
+    signed = min(ends, default=-1) < 0
+    width = max((end.bit_length() for end in ends), default=0) + signed
+    return (signed, max(width, 1)) if len(ends) == 4 and width <= Z3_WIDTH else (True, 8)
+
+
+def _shift_window(amount: HintedInterval) -> tuple[int, int]:
+    """The amounts to write out: all, or the smallest few."""
+    low, high = max(amount[0] or 0, 0), amount[1]
+    few = high is not None and high - low < Z3_TABLE and high <= Z3_SHIFT
+    return (low, high) if high is not None and few else (min(low, Z3_SHIFT - 8), min(low, Z3_SHIFT - 8) + 8)
+
+
+ValueEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term]], Z3Term]
+DefinedEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term], list[Z3Term | None]], Z3Term | None]
+
+
+def _strict(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    return e.all_of(*defined)
+
+
+def _divides(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    return e.all_of(*defined, None if constant_value(node.args[1]) else values[1].ne(0))
+
+
+def _shifts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    known = constant_value(node.args[1])
+    return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
+
+
+def _selects(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    first, if_true, if_false = defined
+    if if_true is None and if_false is None:
+        return first
+    return e.all_of(first, e.terms.choice(values[0], e.or_true(if_true), e.or_true(if_false)))
+
+
+def _asserts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    return e.all_of(defined[0], values[0], defined[1])
+
+
+def _second_if_true(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    return e.all_of(defined[0], None if defined[1] is None else e.terms.implied(values[0], defined[1]))
+
+
+def _second_if_false(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    return e.all_of(defined[0], None if defined[1] is None else e.terms.either(values[0], defined[1]))
+
+
+# Definedness conditions per operation; operations not listed are strict.
+_DEFINED: Final[dict[Op, DefinedEncoder]] = {
+    **dict.fromkeys(ops.DIVISIONS, _divides),
+    ops.SHL: _shifts,
+    ops.SHR: _shifts,
+    ops.SELECT: _selects,
+    ops.ASSERTING: _asserts,
+    ops.AND: _second_if_true,
+    ops.OR: _second_if_false,
+}
+
+_VALUES: Final[dict[Op, ValueEncoder]] = {
+    ops.CONST: lambda e, n, v: e.integer(n.data),
+    ops.VAR: lambda e, n, v: e.variable(n),
+    ops.LOAD: lambda e, n, v: e.load(n, v),
+    ops.ADD: lambda e, n, v: v[0] + v[1],
+    ops.SUB: lambda e, n, v: v[0] - v[1],
+    ops.MUL: lambda e, n, v: v[0] * v[1],
+    ops.NEG: lambda e, n, v: -v[0],
+    ops.FLOORDIV: lambda e, n, v: e.floor_div(n, v[0], v[1]),
+    ops.FLOORMOD: lambda e, n, v: e.floor_mod(n, v[0], v[1]),
+    ops.CEILDIV: lambda e, n, v: -e.floor_div(n, -v[0], v[1]),  # ceil(a / b) == -floor(-a / b)
+    # |a| divided, the sign follows; |a| % |b|, with the sign of a
+    ops.TRUNCDIV: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0] / v[1], -(-v[0] / v[1])),
+    ops.TRUNCMOD: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0] % v[1], -(-v[0] % v[1])),
+    ops.MIN: lambda e, n, v: e.terms.choice(v[0] <= v[1], v[0], v[1]),
+    ops.MAX: lambda e, n, v: e.terms.choice(v[0] >= v[1], v[0], v[1]),
+    ops.ABS: lambda e, n, v: e.terms.choice(v[0] >= 0, v[0], -v[0]),
+    ops.BITAND: lambda e, n, v: e.bit_and(n, v[0], v[1]),
+    ops.BITOR: lambda e, n, v: v[0] + v[1] - e.bit_and(n, v[0], v[1]),  # a + b == (a | b) + (a & b)
+    ops.BITXOR: lambda e, n, v: v[0] + v[1] - 2 * e.bit_and(n, v[0], v[1]),  # a | b == (a ^ b) + (a & b)
+    ops.BITNOT: lambda e, n, v: -v[0] - 1,
+    ops.SHL: lambda e, n, v: e.shift(n, lambda x, power: x * power, v[0], v[1]),
+    ops.SHR: lambda e, n, v: e.shift(n, lambda x, power: x / power, v[0], v[1]),
+    ops.CAST: lambda e, n, v: e.cast(n, v[0]),
+    ops.SELECT: lambda e, n, v: e.terms.choice(v[0], v[1], v[2]),
+    ops.ASSERTING: lambda e, n, v: v[1],
+    ops.BOOL: lambda e, n, v: e.terms.truth(n.data),
+    ops.LT: lambda e, n, v: v[0] < v[1],
+    ops.LE: lambda e, n, v: v[0] <= v[1],
+    ops.GT: lambda e, n, v: v[0] > v[1],
+    ops.GE: lambda e, n, v: v[0] >= v[1],
+    ops.EQ: lambda e, n, v: v[0].eq(v[1]),
+    ops.NE: lambda e, n, v: v[0].ne(v[1]),
+    ops.AND: lambda e, n, v: e.terms.both(v[0], v[1]),
+    ops.OR: lambda e, n, v: e.terms.either(v[0], v[1]),
+    ops.NOT: lambda e, n, v: e.terms.negated(v[0]),
+}
+
 
 CORE_Z3: Final = 20_000  # z3's units for leaving one fact out of a proof
 Z3_MODELS: Final = 10  # models examined per query

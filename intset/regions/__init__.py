@@ -2,9 +2,7 @@
 
 Guarantee: a shape answers exactly or refuses with a `BudgetError`.
 
-shape.py      `Shape`: the abstract class; nine core methods, and others that stand on them
-derived.py    products of intervals, counts of instances, operations spent
-listed.py     finite sets as lists of points
+`shape.py` has `Shape`, the abstract class of nine core methods and others that stand on them, and finite sets as lists.
 
 `intset.domains.sets.region` has `Region`: a shape with claims.
 """

@@ -16,39 +16,160 @@ A complete implementation by a list of points:
 ...     def condition(self, point): ...               # a disjunction over the points
 ...     def end(self, k, side): return (min if side < 0 else max)(x[k] for x in self.points)
 ...     def everything(self, dims): raise BudgetError("there is no list of all points")
+
+What methods of a `Shape` return, take and record stands before it: counts of instances, upper bounds of polynomials,
+products of intervals and fresh coordinates; the operations spent by the budgets of one question, and the wrong answers
+of a library that were refused.
+
+`ListedPoints`: finite sets without parameters, for enumerated images.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import reduce
 from itertools import product as points_of
 from math import prod
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from intset.errors import BudgetError, CountError, EvaluationError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
-from intset.expr.dag import substitute
+from intset.expr.dag import chain, opaque_terms, postorder, substitute
 from intset.expr.evaluate import compiled, evaluate, length
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.assumptions import narrow
+from intset.linear.bounds import meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
-from intset.regions.derived import (
-    Account,
-    Ceiling,
-    PerInstance,
-    Product,
-    coordinates,
-    has_select,
-    instance_spans,
-    parts_of,
-)
+
+
+class PerInstance(NamedTuple):
+    """The largest and the total number of points of the instances of a set."""
+
+    max: int | Infinity
+    total: int | Infinity
+
+
+class Ceiling(NamedTuple):
+    """An upper bound of a polynomial over the points of a set, for some values of its parameters.
+
+    Attributes
+    ----------
+    where: the condition on the parameters; those of several ceilings exclude one another.
+    values: the bound is their maximum; each with whether it is a value of the polynomial at all these parameters.
+    """
+
+    where: Cond
+    values: dict[Expr, bool]
+
+
+def coordinates(dims: int, letter: str = "x") -> list[Var]:
+    """Fresh variables for the coordinates."""
+    return [Var(f"{letter}{k}") for k in range(dims)]
+
+
+def instance_spans(alive: Cond, varying: Sequence[Var]) -> list[range]:
+    """Values of each variable under a condition and its declared bounds; `CountError` for an unbounded variable."""
+    known = narrow(Normalizer(dict.fromkeys(varying, (None, None))), (alive,))
+    spans = []
+    for v in varying:
+        first, last, step = v.declared()
+        low, high = meet(known.atom_bounds(v), (first, last))
+        if low is None or high is None:
+            raise CountError(f"the instances of the region are not bounded: {v} is not")
+        spans.append(range(low + -low % step, high + 1, step))
+    return spans
+
+
+Sides = tuple[list[Linear], list[Linear]]
+
+
+class Product(NamedTuple):
+    """A product of intervals, each from the maximum of its lower forms to the minimum of its upper forms.
+
+    Empty unless all forms `where` are at least 0 and all conditions `also` hold.
+    """
+
+    sides: list[Sides]
+    where: list[Linear]
+    also: list[Cond]
+
+
+def has_select(e: Expr) -> bool:
+    """Whether an expression contains a `select`."""
+    return any(node.op is ops.SELECT for node in postorder((e,)))
+
+
+def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
+    """The linear forms of a chain of maxima or minima."""
+    plain = Normalizer({})
+    return [plain.form(part) for part in chain(op, e)]
+
+
+class Account:
+    """A number of operations shared by several budgets.
+
+    Invariant: a budget gets the remaining operations, at least `least`.
+
+    Example
+    -------
+    >>> account = Account(1_000_000, least=5_000)
+    >>> with shape.budget(200_000, account):  # doctest: +SKIP
+    ...     shape.includes(other)
+    """
+
+    __slots__ = ("_is_open", "least", "left")
+
+    def __init__(self, operations: int, least: int) -> None:
+        self.left, self.least, self._is_open = operations, least, True
+
+    def allowed(self, max_operations: int) -> int:
+        """The operations granted to a budget of `max_operations`."""
+        return min(max_operations, max(self.left, self.least))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether budgets get no more than the least."""
+        return self.left <= self.least
+
+    def charge(self, operations: int) -> None:
+        if self._is_open:
+            self.left -= operations
+
+    def close(self) -> None:
+        """Stop charging, so that later questions get the same answers in any order."""
+        self._is_open = False
+
+
+_COLLECTED: ContextVar[dict[str, None] | None] = ContextVar("intset_remarks", default=None)
+
+
+def remark(text: str) -> None:
+    """Record a remark in every open `collected` block."""
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected[text] = None
+
+
+@contextmanager
+def collected() -> Iterator[dict[str, None]]:
+    """Collect the distinct remarks of a `with` block, in order; outer blocks receive them, too."""
+    outer, own = _COLLECTED.get(), dict[str, None]()
+    token = _COLLECTED.set(own)
+    try:
+        yield own
+    finally:
+        _COLLECTED.reset(token)
+        if outer is not None:
+            outer.update(own)
+
 
 SHAPE_POINTS: Final = 40_000  # points of a box, or instances, that one count enumerates
 
@@ -505,3 +626,133 @@ class Shape(ABC):
         if any(isinstance(end, Infinity) for pair in bounds for end in pair):
             raise BudgetError("a region without end")
         return [(as_expr(low), as_expr(high)) for low, high in bounds]
+
+
+WRITTEN_POINTS: Final = 1000  # points in a condition, or converted to another domain
+
+
+class ListedPoints(Shape):
+    """A list of points.
+
+    Guarantee: exact for questions without parameters; others are refused.
+    """
+
+    by: ClassVar[str] = "points"
+
+    def __init__(self, dims: int, points: Iterable[tuple[int, ...]]) -> None:
+        self.dims, self.points = dims, frozenset(points)
+
+    def _of(self, points: Iterable[tuple[int, ...]]) -> ListedPoints:
+        return ListedPoints(self.dims, points)
+
+    def union(self, other: Shape) -> ListedPoints:
+        return self._of(self.points | _points_of(other))
+
+    def intersect(self, other: Shape) -> ListedPoints:
+        return self._of(self.points & _points_of(other))
+
+    def subtract(self, other: Shape) -> ListedPoints:
+        return self._of(self.points - _points_of(other))
+
+    def project(self, dims: Sequence[int]) -> ListedPoints:
+        return ListedPoints(len(dims), {tuple(point[k] for k in dims) for point in self.points})
+
+    def filter(self, point: Sequence[Var], condition: Cond) -> ListedPoints:
+        if not set(condition.free_vars()) <= set(point) or opaque_terms(condition):
+            raise BudgetError("a list of points has no parameters")
+        holds = compiled(condition, point)
+        return self._of(x for x in self.points if _holds(holds, x))
+
+    def is_empty(self) -> bool:
+        return not self.points
+
+    def condition(self, point: Sequence[Expr]) -> Cond:
+        self._check_short()
+        rows = (logical_and(*(e.eq(v) for e, v in zip(point, row, strict=True))) for row in sorted(self.points))
+        return logical_or(*rows)
+
+    def end(self, k: int, side: int) -> End:
+        if not self.points:
+            return POS_INF if side < 0 else NEG_INF
+        return const((min if side < 0 else max)(point[k] for point in self.points))
+
+    def everything(self, dims: int) -> Shape:
+        raise BudgetError("there is no list of all points")
+
+    def like(self, other: Shape) -> Shape:
+        if isinstance(other, ListedPoints):
+            return self
+        self._check_short()
+        return other.listing(sorted(self.points), (), self.dims)
+
+    def _check_short(self) -> None:
+        if len(self.points) > WRITTEN_POINTS:
+            raise BudgetError(f"a list of {len(self.points)} points is not written out", "WRITTEN_POINTS")
+
+    # -- overridden methods ------------------------------------------------------------------------------------
+
+    def variables(self) -> tuple[Var, ...]:
+        return ()
+
+    def at(self, values: Mapping[Var, IntLike]) -> ListedPoints:
+        return self
+
+    def includes(self, other: Shape) -> bool:
+        return self.points >= _points_of(other)
+
+    def image(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
+        if any(not set(e.free_vars()) <= set(point) or opaque_terms(e) for e in exprs):
+            return super().image(point, exprs)
+        functions = [compiled(e, point) for e in exprs]
+        found = (_values(functions, x) for x in self.points)
+        return ListedPoints(len(exprs), {values for values in found if values is not None})
+
+    def lexmin(self) -> ListedPoints:
+        return self._of([min(self.points)] if self.points else ())
+
+    def lexmax(self) -> ListedPoints:
+        return self._of([max(self.points)] if self.points else ())
+
+    def sample(self) -> tuple[int, ...] | None:
+        return min(self.points, default=None)
+
+    def has(self, point: Sequence[int]) -> bool:
+        return tuple(point) in self.points
+
+    def listed(self, most: int = WRITTEN_POINTS) -> list[tuple[int, ...]]:
+        return sorted(self.points)
+
+    def count(self) -> int:
+        return len(self.points)
+
+    def counts(self, varying: Sequence[Var], most: int = WRITTEN_POINTS) -> PerInstance:
+        return PerInstance(len(self.points), len(self.points))
+
+    def disjuncts(self) -> int:
+        return len(self.points)
+
+    def pieces(self, most: int) -> list[Shape] | None:
+        return [self._of([point]) for point in sorted(self.points)] if len(self.points) <= most else None
+
+    def describe(self) -> str:
+        first = ", ".join(str(tuple(map(as_expr, point))) for point in sorted(self.points)[:4])
+        return f"{{{first}{', ...' if len(self.points) > 4 else ''}}}"
+
+
+def _points_of(shape: Shape) -> frozenset[tuple[int, ...]]:
+    return shape.points if isinstance(shape, ListedPoints) else frozenset(shape.listed())
+
+
+def _holds(condition: Callable[..., object], point: tuple[int, ...]) -> bool:
+    try:
+        return bool(condition(*point))
+    except (EvaluationError, ZeroDivisionError):
+        return False
+
+
+def _values(functions: Sequence[Callable[..., int]], point: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The tuple of values; `None` if one is undefined."""
+    try:
+        return tuple(function(*point) for function in functions)
+    except (EvaluationError, ZeroDivisionError):
+        return None

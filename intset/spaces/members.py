@@ -24,8 +24,7 @@ from intset.errors import CountError
 from intset.expr.node import Cond, Var, truth
 from intset.expr.range import Range
 from intset.spaces.axes import SpaceAxis
-from intset.spaces.diagram import Diagram, Trials, built, gathered
-from intset.spaces.join import Columns, JoinStep, ValueTable, ordered
+from intset.spaces.diagram import Columns, Diagram, JoinStep, Trials, ValueTable, built, gathered, ordered
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
 
 _KEY_BITS = 62

@@ -18,7 +18,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
-from intset.spaces.join import Columns, ValueTable
+from intset.spaces.diagram import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, column_of, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 

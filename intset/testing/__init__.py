@@ -16,10 +16,8 @@ Same seed, same questions, on every machine.
 []
 """
 
-from intset.testing.claims import claims, soundness
-from intset.testing.contexts import Setting, setting
-from intset.testing.oracle import Report
-from intset.testing.questions import Case, Finding, Question, cases, question, sweep
+from intset.testing.claims import Report, claims, soundness
+from intset.testing.contexts import Case, Finding, Question, Setting, cases, question, setting, sweep
 
 __all__ = [
     "Case",

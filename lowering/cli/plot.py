@@ -23,8 +23,7 @@ from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from intset import Expr, InputError, Range, Var, evaluate, notebook
-from intset.domains.sets.elements import Elements, Side, elements_of
-from intset.domains.sets.region import Region
+from intset.domains.sets.region import Elements, Region, Side, elements_of
 from intset.errors import BudgetError
 from intset.expr.printer import Drawn, shown
 from intset.installation import install_advice

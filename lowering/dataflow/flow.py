@@ -22,8 +22,7 @@ from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, PlainVar, truth
 from intset.expr.printer import shown
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 from lowering.dataflow.program import (
     ALWAYS,
     END,

@@ -38,8 +38,7 @@ from intset.expr.node import Cond, Expr, PlainVar, Var
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 from lowering.dataflow.program import (
     Access,
     AccessGuard,

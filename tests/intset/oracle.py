@@ -1,6 +1,6 @@
 """The oracle of claims: answers about a context against the enumerated points of the context.
 
-`intset.testing.oracle` holds bounds, sets, regions and proofs; `Claims` adds what only tests ask: the algebra of
+`intset.testing.claims` holds bounds, sets, regions and proofs; `Claims` adds what only tests ask: the algebra of
 regions, extrema, counts over instances, conditions narrowed and solved, and answers at sizes that facts exclude.
 `ASKED` names them all; `claims(name, drawn)` puts one to a context.
 """
@@ -21,7 +21,7 @@ from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
 from intset.simplify import Pricing
 from intset.testing import Setting
-from intset.testing.oracle import Oracle
+from intset.testing.claims import Oracle
 from lowering import lower_division
 from tests.strategies.contexts import value
 

@@ -84,11 +84,11 @@ def test_only_their_owners_import_the_engines() -> None:
     owners = {
         "islpy": (
             "intset/domains/isl",
-            "intset/check/isl_text.py",
+            "intset/check/solvers.py",
             "intset/adapters/islpy.py",
             "lowering/adapters/loopy.py",
         ),
-        "z3": ("intset/prover", "intset/check/smt_text.py", "intset/adapters/z3.py"),
+        "z3": ("intset/prover", "intset/check/solvers.py", "intset/adapters/z3.py"),
     }
     for path in SOURCES:
         for name in imported_packages(path) & set(owners):

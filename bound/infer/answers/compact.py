@@ -43,7 +43,7 @@ from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 from intset.linear.form import constant
 from intset.linear.lattice import Lattice, Vector, unit
-from intset.regions.derived import has_select
+from intset.regions.shape import has_select
 
 
 def flat_storage(

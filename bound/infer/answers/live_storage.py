@@ -44,8 +44,8 @@ from intset.expr import ops
 from intset.expr.build import maximum
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
+from intset.linear.division import extremum
 from intset.linear.form import ZERO
-from intset.linear.operations import extremum
 
 
 class ScheduleNests(Protocol):

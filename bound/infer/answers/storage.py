@@ -55,8 +55,7 @@ from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import constant
 from intset.linear.lattice import inverse, unit
-from intset.regions.derived import has_select
-from intset.regions.shape import Shape
+from intset.regions.shape import Shape, has_select
 
 CIRCULAR: Final = 1_000_000  # operations of the domain, for one storage
 

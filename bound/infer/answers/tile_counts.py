@@ -1,7 +1,7 @@
 """Counts of a box over all instances, for tiles of unknown size.
 
 Sides that share no loop are independent: the total is a product of sums, and the maximum a product of maxima. The sum
-over one loop is found by breakpoints (`intset.linear.breakpoints`); where sides share loops, or a side depends on
+over one loop is found by breakpoints (`intset.linear.symbolic`); where sides share loops, or a side depends on
 several, the sum is a numeric function of the sizes (`numeric_counts.py`). Example: tiles of size `t` over 56 elements
 that read two more each: the sum of `minimum(t + 2, 58 - t*o)` over `o` in `[0, ceildiv(56, t))`.
 """
@@ -23,9 +23,9 @@ from intset.expr import ops
 from intset.expr.build import select
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.linear.breakpoints import minimum_pieces, sum_of_pieces
+from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear
-from intset.linear.operations import extremum
+from intset.linear.symbolic import minimum_pieces, sum_of_pieces
 
 
 class CountGroup(NamedTuple):

@@ -31,8 +31,7 @@ from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.regions.derived import Account
-from intset.regions.shape import Shape
+from intset.regions.shape import Account, Shape
 
 if TYPE_CHECKING:
     from intset.domains.protocols import Regions

@@ -29,8 +29,8 @@ from bound.infer.footprints.sampling import FEW, has_instance, nonlinear_nodes, 
 from bound.schedule import simple
 from intset import config
 from intset.context import Context
-from intset.domains.certified.consistency import values_of
 from intset.domains.query import Query
+from intset.domains.ranked import values_of
 from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError, EvaluationError
 from intset.expr import ops
@@ -39,7 +39,7 @@ from intset.expr.dag import is_small, opaque_terms
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.form import Linear
-from intset.regions.derived import has_select
+from intset.regions.shape import has_select
 
 EXTENTS: Final = 200_000  # operations of the domain, for one dimension
 

@@ -3,7 +3,7 @@
 A quotient by a number is affine on each residue class of its loop: `(t*o + 1) // 2` is `t*j + 1 // 2` for `o = 2*j` and
 `t*j + (t + 1) // 2` for `o = 2*j + 1`. On a class, forms that fall are largest at its first iteration, and forms that
 rise at its last; where some fall and some rise, the largest minimum stands where they cross
-(`intset.linear.breakpoints`).
+(`intset.linear.symbolic`).
 
 Example: the rows of a tensor of 8 that tiles of `t` of 16 read, each row twice, are at most
 `maximum(ceildiv(t, 2), t - t // 2)`.
@@ -22,10 +22,10 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum, select
 from intset.expr.dag import operations, postorder, substitute
 from intset.expr.node import Expr, Var
-from intset.linear.breakpoints import Affine, affine_in, greatest_of_pieces, minimum_pieces, value_at
 from intset.linear.canonical import Normalizer
+from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear, atom, constant
-from intset.linear.operations import extremum
+from intset.linear.symbolic import Affine, affine_in, greatest_of_pieces, minimum_pieces, value_at
 
 RESIDUE_CLASSES: Final = 16  # residue classes of loops over which one extent is largest
 

@@ -42,8 +42,7 @@ from intset.linear.elimination import (
     tidy,
 )
 from intset.linear.form import Linear
-from intset.regions.derived import Product
-from intset.regions.shape import End, Shape
+from intset.regions.shape import End, Product, Shape
 
 from .joining import MAX_SYSTEMS, boxed, covered, eliminated, joined, refuse_more_than
 

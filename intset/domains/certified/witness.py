@@ -1,21 +1,34 @@
 """Witnesses: points of the domain at which an expression attains a bound.
 
 Guarantee: the expression and all facts were evaluated at a returned point. The search itself may guess.
+
+Enumeration of small boxes.
+
+Local search for a point that satisfies conditions over many sizes: a violated one is repaired, one size a step.
+
+Conditions that stay violated gain weight, so that the search leaves a point at which every single step makes matters
+worse (Morris, *The Breakout Method for Escaping From Local Minima*, AAAI 1993). Nothing is drawn: the same conditions
+give the same point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import prod
 from typing import Final
 
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.build import select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder
-from intset.expr.evaluate import evaluate, some_may_be_long
+from intset.expr.evaluate import compiled, evaluate, length, may_be_long, repeatable, some_may_be_long
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.linear.assumptions import Clause
+from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.division import as_quotient
 from intset.linear.form import Linear, factors, is_affine
@@ -352,3 +365,270 @@ def _solve(known: Normalizer, form: Linear, low: int, high: int, point: Point) -
         return False
     point.update(chosen)
     return True
+
+
+ENUMERATED_NODES: Final = 64  # nodes of a question; of longer ones fewer points are tried
+
+LISTED: Final = "points"  # name of the domain in answers by enumeration
+
+
+def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Split sorted values into maximal arithmetic progressions `(first, last, step)`."""
+    k = 0
+    while k < len(values):
+        end = k + 1
+        step = values[end] - values[k] if end < len(values) else 0
+        while end < len(values) and values[end] - values[end - 1] == step:
+            end += 1
+        if end - k == 2 and step > 1:
+            end, step = k + 1, 0
+        yield values[k], values[end - 1], step if end - k > 1 else 0
+        k = end
+
+
+def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
+    """The relevant variables and their numeric ranges; `None` for a box that is unbounded or exceeds `limit` points."""
+    relaxed, params, _, _ = query.split_relevant(query.exprs)
+    roots = (*query.exprs, *query.facts)
+    if params or opaque_terms(*roots):
+        return None
+    spans = []
+    for var in relaxed:
+        low, high = query.known.atom_bounds(var)
+        if low is None or high is None:
+            return None
+        spans.append(range(low, high + 1))
+    most = query.config.points if limit is None else min(limit, query.config.points)
+    if prod(map(length, spans)) > most:
+        return None
+    nodes = postorder(roots)
+    most = _affordable(len(nodes), most)
+    if prod(map(len, spans)) > most:
+        return None
+    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
+    return None if some_may_be_long(nodes, bits) else (relaxed, spans)
+
+
+def _affordable(nodes: int, points: int) -> int:
+    """The budget of points, reduced for long expressions."""
+    if nodes <= ENUMERATED_NODES:
+        return points
+    return points * ENUMERATED_NODES**2 // nodes**2  # long expressions are not compiled, so each node costs more
+
+
+def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
+    """The image by enumeration, for satisfiable irrelevant facts; `None` for a large or symbolic box."""
+    box = box_of(query, limit)
+    if box is None:
+        return None
+    variables, spans = box
+    _, _, touching, _ = query.split_relevant(query.exprs)
+    checks = [*touching, *symbolic_limits(query, variables)]
+    functions = [compiled(e, variables) for e in query.exprs]
+    guards = [compiled(check, variables) for check in checks]
+    try:
+        return _values_at(itertools.product(*spans), functions, guards)
+    except (ZeroDivisionError, EvaluationError):
+        image: dict[tuple[int, ...], None] = {}
+        for point in itertools.product(*spans):
+            with suppress(ZeroDivisionError, EvaluationError):
+                image.update(dict.fromkeys(_values_at([point], functions, guards)))
+        return list(image)
+
+
+def _values_at(
+    points: Iterable[tuple[int, ...]], functions: Sequence[Callable[..., int]], guards: Sequence[Callable[..., bool]]
+) -> list[tuple[int, ...]]:
+    """The distinct tuples of values at the points where all guards hold; raises for undefined values."""
+    if guards:
+        points = [point for point in points if all(guard(*point) for guard in guards)]
+    if not functions:
+        return [()] if any(True for _ in points) else []
+    each = itertools.tee(points, len(functions))
+    values = [itertools.starmap(function, own) for function, own in zip(functions, each, strict=True)]
+    return list(dict.fromkeys(zip(*values, strict=True)))
+
+
+def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
+    """Satisfiability of facts by enumeration: "holds", "empty" or "unknown" for a large box."""
+    variables = free_vars(*facts)
+    if not variables:
+        return "unknown"
+    alone = Query([sum_of(variables)], query.ranges, facts, (), query.base, query.known, query.config)
+    values = tuples_of(alone)
+    return "unknown" if values is None else "holds" if values else "empty"
+
+
+def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
+    """Evaluate `goal` at every point of the box.
+
+    Returns ("always", None) for a true goal, ("never", None) for an empty box, ("fails", point) for the first
+    counterexample; `None` for a symbolic, unbounded or large box.
+    """
+    roots = Query([_as_value(goal)], query.ranges, query.facts, (), query.base, query.known, query.config)
+    box = box_of(roots)
+    if box is None:
+        return None
+    variables, spans = box
+    _, _, touching, leftover = roots.split_relevant(roots.exprs)
+    if leftover:
+        return None
+    checks = [compiled(check, variables) for check in (*touching, *symbolic_limits(query, variables))]
+    test = compiled(goal, variables)
+    seen = False
+    for point in itertools.product(*spans):
+        try:
+            if not all(check(*point) for check in checks):
+                continue
+            seen = True
+            if not test(*point):
+                return "fails", dict(zip(variables, point, strict=True))
+        except (ZeroDivisionError, EvaluationError):
+            continue
+    return ("always" if seen else "never"), None
+
+
+def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
+    """The symbolic ranges of variables as conditions."""
+    found: list[Cond] = []
+    for var in variables:
+        limits = query.ranges[var]
+        if limits.constant() is None:
+            found += [var >= limits.min, var <= limits.max]
+    return found
+
+
+def _as_value(goal: Cond) -> Expr:
+    return select(goal, 1, 0)
+
+
+REPAIR_EVALUATIONS: Final = 3_000  # conditions evaluated in one search for a point
+REPAIR_REACH: Final = 65  # steps from the value of a size to the last one that is tried
+REPAIR_SIZES: Final = 64  # sizes of one search
+
+_FAR = 64  # bits of a size without an end
+FEW = 4  # values of one size, among those that satisfy the violated condition, that are weighed
+
+
+class _OutOfEvaluationsError(Exception):
+    """The search is out of evaluations."""
+
+
+class _LocalSearch:
+    """A point, the conditions that it violates, and their weights."""
+
+    def __init__(self, conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> None:
+        self.conditions, self.spans = conditions, spans
+        self.mentioned = [free_vars(cond) for cond in conditions]
+        self.tests = [repeatable(cond, own) for cond, own in zip(conditions, self.mentioned, strict=True)]
+        self.touching: dict[Var, list[int]] = {v: [] for v in spans}
+        for number, own in enumerate(self.mentioned):
+            for v in own:
+                self.touching[v].append(number)
+        self.weights = [1] * len(conditions)
+        self.left = REPAIR_EVALUATIONS
+        self.point: Point = {v: _first(span) for v, span in spans.items()}
+
+    def holds(self, number: int) -> bool:
+        """Whether a condition holds at the point; one without a value there does not."""
+        self.left -= 1
+        if self.left < 0:
+            raise _OutOfEvaluationsError
+        try:
+            return bool(self.tests[number](*[self.point[v] for v in self.mentioned[number]]))
+        except (EvaluationError, ZeroDivisionError):
+            return False
+
+    def search(self) -> Point | None:
+        """A point that satisfies all conditions; `None` if no size of a violated one can move."""
+        violated = {number for number in range(len(self.conditions)) if not self.holds(number)}
+        while violated:
+            number = min(violated)
+            best: tuple[int, int, Var, int, set[int]] | None = None
+            for v in self.mentioned[number]:
+                old = self.point[v]
+                for value in self.values(number, v):
+                    self.point[v] = value
+                    broken = {other for other in self.touching[v] if not self.holds(other)}
+                    cost = sum(self.weights[other] for other in broken)
+                    cost -= sum(self.weights[other] for other in violated if other in self.touching[v])
+                    if best is None or (cost, abs(value - old)) < best[:2]:
+                        best = (cost, abs(value - old), v, value, broken)
+                self.point[v] = old
+            for other in violated:
+                self.weights[other] += 1
+            if best is None:
+                return None
+            _, _, v, value, broken = best
+            self.point[v] = value
+            violated = {other for other in violated if v not in self.mentioned[other]} | broken
+        return self.point
+
+    def values(self, number: int, v: Var) -> list[int]:
+        """The nearest values of a size at which the condition holds; else some toward it."""
+        old = self.point[v]
+        found: list[int] = []
+        toward = list(self._toward(number, v))
+        near = (old + side * step for step in range(1, REPAIR_REACH) for side in (1, -1))
+        for value in (*toward, *near):
+            if value not in found and self.is_within(v, value):
+                self.point[v] = value
+                if self.holds(number):
+                    found.append(value)
+                self.point[v] = old
+                if len(found) == FEW:
+                    break
+        return found or [value for value in (*toward, old + 1, old - 1) if self.is_within(v, value)]
+
+    def is_within(self, v: Var, value: int) -> bool:
+        low, high = self.spans[v]
+        return value != self.point[v] and (low is None or low <= value) and (high is None or value <= high)
+
+    def _toward(self, number: int, v: Var) -> Iterator[int]:
+        """Where the line through two values of the difference of the sides is zero."""
+        for part in _comparisons(self.conditions[number]):
+            a, b = part.args
+            old = self.point[v]
+            try:
+                here = evaluate(a, self.point) - evaluate(b, self.point)
+                self.point[v] = old + 1
+                slope = evaluate(a, self.point) - evaluate(b, self.point) - here
+            except EvaluationError:
+                continue
+            finally:
+                self.point[v] = old
+            if slope:
+                zero = old - here // slope
+                yield from (zero, zero + 1, zero - 1)
+
+
+def _first(span: Interval) -> int:
+    low, high = span
+    return low if low is not None else min(0, high) if high is not None else 0
+
+
+def _comparisons(cond: Cond) -> Iterator[Cond]:
+    stack: list[Cond] = [cond]
+    while stack:
+        part = stack.pop()
+        if part.op in (ops.AND, ops.OR, ops.NOT):
+            stack.extend(part.args)
+        elif part.op is not ops.BOOL and all(isinstance(arg, Expr) for arg in part.args):
+            yield part
+
+
+def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point | None:
+    """A point of the spans that satisfies all conditions, or `None` if the search finds none.
+
+    Parameters
+    ----------
+    spans: an interval for each variable of the conditions.
+    """
+    if len(spans) > REPAIR_SIZES or opaque_terms(*conditions):
+        return None
+    if may_be_long(conditions, {v: max([_FAR if k is None else abs(k).bit_length() for k in spans[v]]) for v in spans}):
+        return None
+    try:
+        return _LocalSearch(conditions, spans).search()
+    except (_OutOfEvaluationsError, InputError):
+        return None

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.domains.isl.cones import AffineRow, Chamber, ParametricVertex, cells, polyhedron, rows_of
 from intset.domains.isl.count import disjoint_parts
 from intset.domains.isl.session import context, isl
-from intset.domains.isl.to_expr import set_to_cond
-from intset.domains.isl.translate import param_name
+from intset.domains.isl.translate import param_name, set_to_cond
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder
@@ -34,7 +33,7 @@ from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.linear.form import ZERO, Linear, atom, constant, factors
-from intset.regions.derived import Ceiling
+from intset.regions.shape import Ceiling
 
 if TYPE_CHECKING:
     from islpy import Set

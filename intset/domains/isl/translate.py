@@ -2,27 +2,30 @@
 
 A non-affine term (a product of variables, a division by a variable, an opaque term, a division nested too deep) becomes
 a fresh dimension with its known bounds: a sound relaxation, reported in `relaxed_terms`.
+
+Conversion of isl's affine functions and sets to expressions and conditions that are equal at every point.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from intset.domains.isl.session import context, isl, named, origin, val, zero_on
+from intset.domains.isl.session import coalesced, context, gist_of, isl, named, number, origin, val, weighed, zero_on
 from intset.domains.query import Query
-from intset.errors import BudgetError
+from intset.errors import BudgetError, InputError
 from intset.expr import ops
-from intset.expr.build import logical_and, select
-from intset.expr.dag import LOCK, opaque_terms
+from intset.expr.build import logical_and, logical_or, maximum, minimum, select
+from intset.expr.dag import LOCK, free_vars, opaque_terms, size
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, Var, as_expr, truth
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
+from intset.linear.form import Linear, atom
+from intset.simplify.cost import cost
 
 if TYPE_CHECKING:
-    from islpy import Aff, PwAff, Set, dim_type
+    from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
 
 FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
@@ -332,3 +335,366 @@ def _piecewise(value: Aff | PwAff) -> PwAff:
 
 def _scaled(value: Aff | PwAff, factor: int) -> Aff | PwAff:
     return value if factor == 1 else value.scale_val(val(factor))
+
+
+DIVISIONS: Final = 16  # of writing quantified variables as divisions: parametric integer programming
+LATTICE_PIECES: Final = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
+MERGED_PIECES: Final = 16  # with more pieces, none is tried in place of another: n^2 emptiness tests
+
+
+# -- affine functions -------------------------------------------------------------------------------------------------
+
+
+def aff_to_expr(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
+    """The expression over `dims` and `params` that equals the isl `Aff`, or its floor.
+
+    Divisions are by positive constants; `i - 5*floor(i/5)` becomes `i % 5`.
+    """
+    return aff_to_form(aff, dims, params).expr()
+
+
+def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
+    """`aff_to_expr` as a linear form over `dims`, `params`, and their quotients and remainders."""
+    if aff.is_nan():
+        raise InputError(f"a function without a value has no expression: {aff}")
+    integral = _integral(aff)
+    reader = Reader(integral, isl().dim_type.in_, dims, params)
+    form = reader.form(integral, isl().dim_type.in_)
+    assert form is not None  # every division of an Aff is explicit
+    return form
+
+
+class _Quotient(NamedTuple):
+    """`floor(dividend / divisor)`, also as an expression."""
+
+    dividend: Linear
+    divisor: int
+    expr: Expr
+
+
+class Reader:
+    """Reader of affine forms over the local space of an Aff or BasicSet: its dims, params and divisions.
+
+    Attributes
+    ----------
+    remainders: the quotient behind each remainder in the forms read so far.
+    """
+
+    def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
+        types = isl().dim_type
+        if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
+            raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
+        self._dims = [as_expr(e) for e in dims]
+        self._params = [as_expr(e) for e in params]
+        self._quotients: dict[int, _Quotient] = {}
+        self.remainders: dict[Expr, _Quotient] = {}
+        waiting = {k: owner.get_div(k) for k in range(owner.dim(types.div))}
+        # A division may use others; their order is not specified.
+        progress = True
+        while waiting and progress:
+            progress = False
+            for k, aff in list(waiting.items()):
+                dividend = None if aff.is_nan() else self.form(aff, types.in_)
+                if dividend is not None:
+                    divisor = number(aff.get_denominator_val())
+                    self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
+                    del waiting[k]
+                    progress = True
+
+    def form(self, affine: Any, kind: dim_type) -> Linear | None:
+        """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
+        types = isl().dim_type
+        scale = number(affine.get_denominator_val()) if kind == types.in_ else 1
+        read = affine.get_coefficient_val
+        terms: dict[Expr, int] = {}
+        for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
+            for k, e in enumerate(atoms):
+                if factor := _times(read(of_kind, k), scale):
+                    terms[e] = terms.get(e, 0) + factor
+        form = Linear(_times(affine.get_constant_val(), scale), {e: c for e, c in terms.items() if c})
+        for k in range(affine.dim(types.div)):
+            if not (factor := _times(read(types.div, k), scale)):
+                continue
+            if k not in self._quotients:
+                return None
+            form = self._plus_quotient(form, factor, self._quotients[k])
+        return form
+
+    def _plus_quotient(self, form: Linear, factor: int, quotient: _Quotient) -> Linear:
+        """`form + factor * quotient`; by `c*floor(x/c) = x - x%c` if this cancels terms of `form`."""
+        dividend, divisor, _ = quotient
+        if divisor == 1:
+            return form.plus(dividend, factor)
+        if dividend.is_const:
+            return form.shift(factor * (dividend.const // divisor))
+        times, rest = divmod(factor, divisor)
+        if not rest:
+            cleared = form.plus(dividend, times)
+            if len(cleared.terms) < len(form.terms):
+                remainder = Linear(dividend.const % divisor, dividend.terms).expr() % divisor
+                self.remainders[remainder] = quotient
+                return cleared.plus(atom(remainder), -times)
+        if dividend.const == divisor - 1:  # a quotient that is rounded up, as `Normalizer` writes it
+            raised = dividend.shift(1 - divisor).scale(-1)
+            return form.plus(atom(raised.expr() // divisor), -factor)
+        return form.plus(atom(quotient.expr), factor)
+
+
+def _times(value: Val | int, scale: int) -> int:
+    """The product of a rational value with its common denominator."""
+    return value * scale if isinstance(value, int) else number(value.mul(val(scale)))
+
+
+Gisted = TypeVar("Gisted", "Set", "PwAff", "Aff")
+
+# -- piecewise affine functions ---------------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """A piece of a function: the isl Aff `function` on the isl Set `domain`, integral there."""
+
+    domain: Set
+    function: Aff
+
+
+def pieces_of(pw: PwAff) -> list[Piece]:
+    """The pieces of an isl PwAff; their domains are disjoint."""
+    found: list[Piece] = []
+    pw.foreach_piece(lambda domain, function: found.append(Piece(domain, function)))
+    return found
+
+
+def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Expr | None:
+    """The expression that equals the isl `PwAff` on its domain; `None` for an empty domain.
+
+    Parameters
+    ----------
+    dims, params: the expressions for the input dimensions and the parameters of `pw`, in order.
+    context: an isl Set, over parameters or the same space; the expression is valid inside it.
+    """
+    pieces = pieces_of(pw.coalesce())
+    if context is not None:
+        if context.involves_locals() or any(_has_divisions(piece) for piece in pieces):
+            pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
+        else:
+            pieces = pieces_of(simplified(pw, context).coalesce())
+    return pieces_to_expr(pieces, dims, params, context)
+
+
+def _has_divisions(piece: Piece) -> bool:
+    return bool(piece.domain.involves_locals()) or piece.function.dim(isl().dim_type.div) > 0
+
+
+def pieces_to_expr(
+    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None
+) -> Expr | None:
+    """`pw_aff_to_expr` for pieces with disjoint domains.
+
+    An affine function, a minimum, a maximum or a maximum of minima if possible, else nested `select`.
+    """
+    within = [Piece(within_context(p.domain, context), _integral(p.function)) for p in pieces]
+    left = _merged(_sorted([p for p in within if not p.domain.is_empty()]))
+    if not left:
+        return None
+    lattice = _lattice(left) if len(left) > 1 else None
+    if lattice is not None:
+        values = [aff_to_expr(p.function, dims, params) for p in left]
+        return maximum(*(minimum(*(values[k] for k in term)) for term in lattice))
+    values = [aff_to_expr(_integral(simplified(p.function, p.domain)), dims, params) for p in left]
+    # The last piece needs no condition; the piece with the longest one comes last.
+    order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
+    result, remaining = values[order[-1]], left[order[-1]].domain
+    for k in reversed(order[:-1]):
+        other, domain = remaining, left[k].domain
+        remaining = coalesced(other.union(domain))
+        condition = set_to_cond(domain, dims, params, remaining)
+        if condition is None:
+            raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
+        opposite = set_to_cond(other, dims, params, remaining) if condition.op in _JOINED else None
+        if opposite is not None and cost(opposite) < cost(condition):
+            result = select(opposite, result, values[k])
+        else:
+            result = select(condition, values[k], result)
+    return result
+
+
+_JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
+
+
+def _sorted(pieces: list[Piece]) -> list[Piece]:
+    """Sort pieces by their functions, first leaves first, independently of isl's order."""
+    return pieces if len(pieces) < 2 else sorted(pieces, key=_place)
+
+
+def _place(piece: Piece) -> tuple[object, ...]:
+    types, read = isl().dim_type, piece.function.get_coefficient_val
+    factors = [-number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))]
+    return factors, str(piece.function), str(piece.domain)
+
+
+def within_context(isl_set: Set, context: Set | None) -> Set:
+    """Intersect with `context`, a set over parameters or the same space; `None` is the universe."""
+    if context is None:
+        return isl_set
+    if context.is_params() and not isl_set.is_params():
+        return isl_set.intersect_params(context)
+    return isl_set.intersect(context)
+
+
+def simplified(isl_object: Gisted, context: Set) -> Gisted:
+    """isl's `gist`: a simpler object, equal inside `context`; the object itself if isl fails (a defect of its gist)."""
+    try:
+        if isinstance(isl_object, isl().Set):
+            return gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
+        return isl_object.gist_params(context) if context.is_params() else isl_object.gist(context)
+    except isl().Error:
+        return isl_object
+
+
+def _integral(function: Aff) -> Aff:
+    return function if number(function.get_denominator_val()) == 1 else function.floor()
+
+
+def _weight(domain: Set) -> tuple[int, int]:
+    parts = domain.get_basic_sets()
+    return len(parts), sum(part.n_constraint() + part.dim(isl().dim_type.div) for part in parts)
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    """Merge pieces: a piece absorbs domains on which its function has the same values."""
+    if len(pieces) > MERGED_PIECES:
+        return pieces
+    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(isl().dim_type.div), not p.function.is_cst()))
+    left = dict(enumerate(simplest_first))
+    for k in range(len(pieces)):
+        if k in left:
+            domain, function = left[k]
+            same = [j for j, p in left.items() if j != k and p.domain.is_subset(p.function.eq_set(function))]
+            for j in same:
+                domain = domain.union(left.pop(j).domain)
+            left[k] = Piece(coalesced(domain) if same else domain, function)
+    return list(left.values())
+
+
+def _lattice(pieces: list[Piece]) -> list[list[int]] | None:
+    """The function as a maximum of minima of its pieces' functions, by number; `None` if invalid or too long.
+
+    The terms are `min {f_j : f_j >= f_k on D_k}` for each piece `k`, sufficient for every continuous function on convex
+    pieces (Tarela and Martinez, Region configurations for realizability of lattice piecewise-linear models, 1999).
+    Continuity is not assumed: term `k` equals the function on `D_k`, and is tested not to exceed it elsewhere.
+    """
+    if len(pieces) > LATTICE_PIECES:
+        return None
+    domains, functions = zip(*pieces, strict=True)
+    span = range(len(pieces))
+    at_most = [[[d.is_subset(f.le_set(g)) for d in domains] for g in functions] for f in functions]
+    terms = [frozenset(j for j in span if at_most[k][j][k]) for k in span]
+    for term in terms:
+        for here in span:
+            if any(at_most[j][here][here] for j in term):
+                continue
+            above = domains[here]
+            for j in term:
+                above = above.intersect(functions[j].gt_set(functions[here]))
+            if not above.is_empty():
+                return None
+    shortest = sorted((t for t in dict.fromkeys(terms) if not any(other < t for other in terms)), key=len)
+    lattice = [[j for j in sorted(t) if not any(i != j and all(at_most[i][j]) for i in t)] for t in shortest]
+    return lattice if sum(map(len, lattice)) <= 2 * len(pieces) else None
+
+
+# -- sets -------------------------------------------------------------------------------------------------------------
+
+
+def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Cond | None:
+    """The condition that the point `dims` lies in the isl `Set`: a quantifier-free disjunction of conjunctions.
+
+    `None` if a division has no explicit form, which only happens beyond isl's budget.
+
+    Parameters
+    ----------
+    dims, params: the expressions for the dimensions and the parameters of the set, in order.
+    context: an isl Set, over parameters or the same space; the condition is valid inside it.
+    """
+    if context is not None:
+        isl_set = simplified(isl_set, context)
+    disjuncts: list[Cond] = []
+    leaves = (*dims, *params)
+    with weighed(DIVISIONS if isl_set.involves_locals() else 1):
+        parts = coalesced(isl_set).compute_divs().get_basic_sets()
+    for part in parts:
+        conjuncts = _conjuncts(part, dims, params)
+        if conjuncts is None:
+            return None
+        disjuncts.append(logical_and(*_in_order(conjuncts, leaves)))
+    return logical_or(*_in_order(disjuncts, leaves))
+
+
+def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
+    """Sort parts of a condition, independently of isl's order: by length, by variables, lower ends first."""
+    places = {var: k for k, var in enumerate(free_vars(*leaves))}
+
+    def place(part: Cond) -> tuple[object, ...]:
+        own = tuple([places[var] for var in part.free_vars()])
+        return size(part), min(own, default=0), part.op is not ops.GE, own, str(part)
+
+    return sorted(parts, key=place)
+
+
+def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
+    if part.plain_is_empty():
+        return [truth(False)]
+    kind = isl().dim_type.set
+    reader = Reader(part, kind, () if part.is_params() else dims, params)
+    found: dict[Cond, None] = {}
+    for constraint in part.get_constraints():
+        # `c*q <= x < c*q + c` only defines `q = floor(x/c)`.
+        if constraint.is_div_constraint():
+            continue
+        form = reader.form(constraint, kind)
+        if form is None:
+            return None
+        if form.is_const and (form.const == 0 if constraint.is_equality() else form.const >= 0):
+            continue  # all divisions are constant
+        found[_equation(form, reader.remainders) if constraint.is_equality() else _inequality(form)] = None
+    return list(found)
+
+
+def _inequality(form: Linear) -> Cond:
+    """`form >= 0`."""
+    plus, minus = _sides(form)
+    if not minus.terms:
+        return plus.expr() >= -form.const
+    if not plus.terms or form.const != -1:
+        return minus.expr() <= plus.shift(form.const).expr()
+    return minus.expr() < plus.expr()
+
+
+def _equation(form: Linear, remainders: Mapping[Expr, _Quotient]) -> Cond:
+    """`form == 0`."""
+    plus, minus = _sides(form)
+    if len(form.terms) == 1:
+        ((e, factor),) = form.terms.items()
+        value, off = divmod(-form.const, factor)
+        if off:
+            return truth(False)
+        if e in remainders and 0 <= value < remainders[e].divisor:
+            return _congruence(remainders[e], value)
+        return e.eq(value)
+    return plus.expr().eq(minus.shift(-form.const).expr())
+
+
+def _congruence(quotient: _Quotient, value: int) -> Cond:
+    """`dividend % divisor == value`, with the constant and the leading sign of the dividend moved to the right."""
+    terms, divisor, value = quotient.dividend.terms, quotient.divisor, value - quotient.dividend.const
+    form = Linear(0, terms)
+    if all(c < 0 for c in terms.values()):
+        form, value = form.scale(-1), -value
+    return (form.expr() % divisor).eq(value % divisor)
+
+
+def _sides(form: Linear) -> tuple[Linear, Linear]:
+    """The terms with a positive factor, and the others negated."""
+    plus = {e: c for e, c in form.terms.items() if c > 0}
+    minus = {e: -c for e, c in form.terms.items() if c < 0}
+    return Linear(0, plus), Linear(0, minus)

@@ -7,10 +7,10 @@ from copy import copy
 from typing import Any, Final, Protocol
 
 from intset import config as configuration
-from intset.domains.certified.consistency import values_of
-from intset.domains.certified.enumeration import LISTED
+from intset.domains.certified.witness import LISTED
 from intset.domains.protocols import Domain
 from intset.domains.query import Points, Query, Regions
+from intset.domains.ranked import values_of
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
 from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
 from intset.domains.sets.ends import Bounds, by_parameter
@@ -21,8 +21,7 @@ from intset.expr.node import Expr, IntLike, Var
 from intset.frame import Frame
 from intset.names import CHEAPEST
 from intset.ranges import renamed
-from intset.regions.listed import ListedPoints
-from intset.regions.shape import Shape
+from intset.regions.shape import ListedPoints, Shape
 
 LISTED_SHAPE_POINTS: Final = 1000  # points of a shape by enumeration, after the domain gave up on the formula
 

@@ -12,10 +12,9 @@ from typing import Protocol, TypeAlias
 
 from intset import config as configuration
 from intset.budgets import SET_SHARE
-from intset.domains.certified.consistency import values_of
 from intset.domains.certified.structure import has_parameters, symbolic_bounds
 from intset.domains.query import Query
-from intset.domains.ranked import strongest
+from intset.domains.ranked import strongest, values_of
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, smaller
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
@@ -24,8 +23,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.regions.derived import PerInstance, coordinates
-from intset.regions.shape import Shape
+from intset.regions.shape import PerInstance, Shape, coordinates
 
 Pair: TypeAlias = tuple[End, End]
 

@@ -17,7 +17,7 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.later import load_later
 
 if TYPE_CHECKING:
-    from intset.check.bounds_certificate import BoundsCertificate
+    from intset.check.certificate import BoundsCertificate
     from intset.linear.canonical import Normalizer
 else:
     load_later(globals(), {"intset.linear.canonical": ("Normalizer",)})

@@ -16,10 +16,9 @@ from intset.budgets import SET_SHARE
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.base import IntSet, StrideSum, empty_set
+from intset.domains.sets.base import IntSet, StrideSum, empty_set, failing
 from intset.domains.sets.bounds import DimensionBounds, check_countable, own_budget
 from intset.domains.sets.ends import End, as_number, placed_conditions
-from intset.domains.sets.order import failing
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and, logical_not, select
@@ -33,8 +32,7 @@ from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import prove_in, prove_once
 from intset.ranges import declared_of, definedness_of_ends, is_known, nonempty_conditions
-from intset.regions.derived import PerInstance, coordinates, has_select
-from intset.regions.shape import Shape
+from intset.regions.shape import PerInstance, Shape, coordinates, has_select
 from intset.simplify.engine import simplified
 from intset.stated import checked_var
 

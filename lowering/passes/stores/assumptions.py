@@ -17,7 +17,7 @@ from bound.tir.value import parameter
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
-from intset.regions.derived import Account
+from intset.regions.shape import Account
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
 from lowering.nest.ir import Allocate, Assume, Function, If, Let, Requirement, Seq, Stmt, checked_function, seq
 from lowering.nest.scope import proof_of, proves, written_in

@@ -19,7 +19,7 @@ from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.expr.build import logical_and, logical_or
 from intset.expr.dag import is_small
 from intset.expr.node import Cond, truth
-from intset.regions.derived import Account
+from intset.regions.shape import Account
 from lowering.dataflow import account_of
 from lowering.dataflow.program import Path
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten

@@ -15,7 +15,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import Cond, Expr, constant_value, truth
 from intset.expr.ops import Op
-from intset.regions.derived import Account
+from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.program import Path, always_read
 from lowering.nest.driver import Cursor

@@ -17,7 +17,7 @@ from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
-from intset.regions.derived import Account
+from intset.regions.shape import Account
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_nest
 

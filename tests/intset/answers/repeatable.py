@@ -17,7 +17,7 @@ from typing import Any
 import intset
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, truncdiv, truncmod
 from intset.errors import ContradictionWarning, IntSetError
-from intset.testing.questions import CaseDrawing
+from intset.testing.contexts import CaseDrawing
 
 # Small budgets expose leftover state of earlier questions; the default budgets do not.
 BUDGETS: tuple[dict[str, Any], ...] = (

@@ -30,7 +30,7 @@ from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import region_of_shape
 from intset.expr.node import as_expr
 from intset.infinity import NEG_INF, POS_INF
-from intset.testing.questions import Question, expression, question
+from intset.testing.contexts import Question, expression, question
 from tests.sweeps import daily
 
 BUDGETS: list[dict[str, Any]] = [

@@ -19,7 +19,7 @@ import pytest
 from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
 from intset.errors import IntSetError
 from intset.prover.proof import PROOFS
-from intset.testing.questions import CaseDrawing
+from intset.testing.contexts import CaseDrawing
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
 from tests.sweeps import daily

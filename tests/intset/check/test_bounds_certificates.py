@@ -27,11 +27,11 @@ from intset import (
 )
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
-from intset.check.bounds_certificate import attained_goal
+from intset.check.certificate import attained_goal
 from intset.domains.sets.base import Bounds
 from intset.expr.node import Expr, const
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.testing.questions import question
+from intset.testing.contexts import question
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n"), ShapeVar("m")

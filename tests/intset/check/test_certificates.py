@@ -29,13 +29,12 @@ from intset import (
     truncdiv,
     truncmod,
 )
-from intset.check.certificate import Certificate, Combination, Premise, WeightedProduct, check_certificate
-from intset.check.polynomials import in_other_words
+from intset.check.certificate import Certificate, check_certificate
+from intset.check.evidence import Combination, Premise, WeightedProduct, in_other_words
 from intset.check.premises import meaning
 from intset.expr import ops
 from intset.expr.node import const, make, truth
-from intset.prover.combination import combinations
-from intset.prover.simplex import SearchBudget
+from intset.prover.combination import SearchBudget, combinations
 from tests.intset.check.test_forgeries import combination_forgeries
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
@@ -150,7 +149,7 @@ def test_a_refutation_certifies_its_point_and_an_unknown_nothing():
 
 
 def test_random_proofs_are_certified():
-    from intset.testing.questions import question
+    from intset.testing.contexts import question
 
     kinds: dict[str, int] = {}
     for seed in range(150):

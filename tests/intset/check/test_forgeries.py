@@ -15,15 +15,14 @@ import pytest
 import intset
 from intset import Context, EvaluationError, Fact, Opaque, ParseError, Range, ShapeVar, Var, evaluate, maximum, select
 from intset.check import Certificate
-from intset.check.isl_text import emptiness_text
 from intset.check.premises import box_of, premises_of
-from intset.check.smt_text import unsat_text
+from intset.check.solvers import emptiness_text, unsat_text
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder, symbols
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, const, make, truth
 from intset.infinity import Infinity
-from intset.testing.questions import question
+from intset.testing.contexts import question
 
 WINDOW = range(-6, 10)  # where an unbounded variable is tried
 

@@ -18,11 +18,10 @@ import intset
 from intset import Context, EvaluationError, Fact, ParseError, Range, ShapeVar, Var, evaluate, parse, select
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import claim, main
-from intset.check.bounds_certificate import Stated, attained_goal, end_goal
+from intset.check.certificate import Stated, attained_goal, end_goal
 from intset.check.evidence import Combination, Premise, WeightedProduct
-from intset.check.isl_text import emptiness_text
 from intset.check.premises import CheckBudget, premises_of
-from intset.check.smt_text import unsat_text
+from intset.check.solvers import emptiness_text, unsat_text
 from intset.expr.build import asserting
 from intset.expr.node import Expr, const
 from intset.expr.printer import name_text

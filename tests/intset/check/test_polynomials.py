@@ -31,10 +31,18 @@ from intset import (
     truncmod,
 )
 from intset.check import Certificate
-from intset.check.evidence import DEFINED, FACT, GOAL, Combination, Premise, WeightedProduct, ways_to_fail
-from intset.check.isl_text import emptiness_text, is_empty_text
-from intset.check.polynomials import Expander, without_common_factors
-from intset.check.smt_text import _is_unsat, unsat_text
+from intset.check.evidence import (
+    DEFINED,
+    FACT,
+    GOAL,
+    Combination,
+    Expander,
+    Premise,
+    WeightedProduct,
+    ways_to_fail,
+    without_common_factors,
+)
+from intset.check.solvers import _is_unsat, emptiness_text, is_empty_text, unsat_text
 from intset.expr import ops
 from intset.facts import ASSUMED
 from tests.strategies.contexts import EVERY, Expressions, value

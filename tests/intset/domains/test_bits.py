@@ -14,7 +14,7 @@ import pytest
 from intset import Context, Range, ShapeVar, Var, const, evaluate, using
 from intset.errors import UndecidedError
 from intset.expr.node import Expr
-from intset.linear.f2 import RowBasis, extreme, kernel_vector, rank
+from intset.linear.bitforms import RowBasis, extreme, kernel_vector, rank
 from tests.sweeps import daily
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")

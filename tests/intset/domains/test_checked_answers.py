@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, using
-from intset.domains.isl import checked, count, hulls
-from intset.domains.isl.checked import coalesced
-from intset.domains.isl.session import context, isl
-from intset.domains.isl.shape import IslShape, of
-from intset.domains.isl.to_expr import simplified
+from intset.domains.isl import count, presburger, session
+from intset.domains.isl.engine import IslShape, of
+from intset.domains.isl.session import coalesced, context, isl
+from intset.domains.isl.translate import simplified
 from intset.errors import BudgetError, UndecidedError
 from intset.prover.smt import SmtSession
-from intset.regions.derived import collected
+from intset.regions.shape import collected
 
 b, x, y = Var("b"), Var("x"), Var("y")
 n = ShapeVar("n", lower=1, upper=64)
@@ -170,10 +169,10 @@ def test_wrong_hulls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     small = read("{ [x, y] : 0 <= x < 4 and 0 <= y < x }").get_basic_sets()[0]
     break_first(monkeypatch, "Set", "simple_hull", lambda found: small)
     with pytest.raises(BudgetError, match="hull"):
-        hulls._filled(union)
+        presburger._filled(union)
     break_first(monkeypatch, "BasicSet", "affine_hull", lambda found: read("{ [0, 0] }").get_basic_sets()[0])
     with pytest.raises(BudgetError, match="affine hull"):
-        hulls.lattice_of(IslShape(union, ()))
+        presburger.lattice_of(IslShape(union, ()))
 
 
 @pytest.mark.parametrize("wrong", [0, 1_000])
@@ -224,7 +223,7 @@ def test_a_wrong_model_is_no_counterexample(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_the_check_itself(found: str, is_right: bool) -> None:
     region = of(Context({b: Range(0, 8)}).image((b * 4, ceildiv(b, 4))).shape)
-    assert checked.is_extremum(region.shared(), read(found), 1) is is_right
+    assert session.is_extremum(region.shared(), read(found), 1) is is_right
     named = [isl().Set.insert_dims(points, isl().dim_type.param, 0, 1) for points in (region.get(), read(found))]
     named = [points.set_dim_name(isl().dim_type.param, 0, "k") for points in named]
-    assert checked.is_extremum(*named, 1) is is_right  # by relations, as for sets with parameters
+    assert session.is_extremum(*named, 1) is is_right  # by relations, as for sets with parameters

@@ -13,8 +13,7 @@ from itertools import product
 import pytest
 
 from intset.arithmetic import strided
-from intset.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, contains, leq
-from intset.arithmetic.strided_bits import WIDEST_SHIFT
+from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval, contains, leq
 from intset.domains.modular import TRANSFER, ModularDomain
 from intset.expr import ops
 from intset.expr.ops import Op

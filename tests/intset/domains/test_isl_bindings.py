@@ -14,8 +14,8 @@ import islpy
 import pytest
 
 from intset.domains.isl import bindings, session
+from intset.domains.isl.bindings import signatures
 from intset.domains.isl.session import budget, context, isl, number, val
-from intset.domains.isl.signatures import signatures
 from intset.errors import BudgetError
 
 LINES = [line for line in signatures() if not line.of.endswith("List")]

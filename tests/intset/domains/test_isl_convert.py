@@ -18,10 +18,9 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from intset.domains.isl.count import count, count_symbolic
-from intset.domains.isl.instances import PerInstance, max_over
+from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val
-from intset.domains.isl.to_expr import aff_to_expr, pw_aff_to_expr, set_to_cond
+from intset.domains.isl.translate import aff_to_expr, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var
@@ -625,7 +624,7 @@ def test_a_forked_child_goes_on() -> None:
 
 def test_islpy_is_loaded_on_first_use() -> None:
     script = (
-        "import sys, intset, intset.domains.isl.session, intset.domains.isl.to_expr, intset.domains.isl.count;"
+        "import sys, intset, intset.domains.isl.session, intset.domains.isl.translate, intset.domains.isl.count;"
         "assert 'islpy' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

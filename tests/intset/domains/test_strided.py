@@ -8,9 +8,8 @@ from itertools import product
 
 import pytest
 
-from intset.arithmetic import strided, strided_bits
-from intset.arithmetic.strided import BOTTOM, TOP, Strided, StridedInterval, const, make
-from intset.arithmetic.strided_bits import OPTIMAL, TRANSFER
+from intset.arithmetic import strided
+from intset.arithmetic.strided import BOTTOM, OPTIMAL, TOP, TRANSFER, Strided, StridedInterval, const, make
 from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
@@ -113,9 +112,9 @@ def test_masks() -> None:
                 cases += 1
         assert cases == 25
     rows, columns = make(0, None, 8, 0), make(0, 7)
-    assert strided_bits.bitor(rows, columns) == strided_bits.bitxor(rows, columns) == make(0, None)
-    assert strided_bits.bitor(make(0, 120, 8), make(0, 6, 2)) == make(0, 126, 2)  # disjoint bits: a sum
-    assert strided_bits.bitand(rows, columns) == const(0)
+    assert strided.bitor(rows, columns) == strided.bitxor(rows, columns) == make(0, None)
+    assert strided.bitor(make(0, 120, 8), make(0, 6, 2)) == make(0, 126, 2)  # disjoint bits: a sum
+    assert strided.bitand(rows, columns) == const(0)
 
 
 # --- infinite operands ------------------------------------------------------------------------------------------------
@@ -294,8 +293,8 @@ def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
 
 def test_a_shift_by_much_stays_small() -> None:
     operand = make(-5, 9, 7, 2)
-    assert strided_bits.shr(operand, make(10**18, None)) == make(-1, 0)
-    assert strided_bits.shr(const(0), make(0, 10**18)) == const(0) == strided_bits.shl(const(0), make(0, 10**18))
+    assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
+    assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
     for amount in (const(10**18), make(0, None), make(3, 10**18)):
-        shifted: StridedInterval | None = strided_bits.shl(operand, amount)
+        shifted: StridedInterval | None = strided.shl(operand, amount)
         assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)

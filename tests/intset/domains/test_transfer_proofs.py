@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 import z3
 
-from intset.arithmetic import multistride, strided, strided_bits
+from intset.arithmetic import multistride, strided
 from intset.domains import modular
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 
-MODULES: tuple[ModuleType, ...] = (iv, strided, strided_bits, modular, multistride)
+MODULES: tuple[ModuleType, ...] = (iv, strided, modular, multistride)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
@@ -214,7 +214,7 @@ checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
     "bounds.stepped": "the ends are moved to a residue class: checked on every value of a window (test_bounds)",
-    "bounds.of_operation": "applies the table of `strided_bits` to intervals: checked on small intervals (test_bounds)",
+    "bounds.of_operation": "applies the table of `strided` to intervals: checked on small intervals (test_bounds)",
     "bounds._sign": PART,
     "bounds._bits": PART,
     "bounds.atom_bounds": FORMS,
@@ -228,10 +228,10 @@ LISTED: dict[str, str] = {
     "bounds._beside": PART,
     "strided._common_residue": PART,
     "strided.chinese": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
-    "strided_bits._residue_bits": BITS,
-    "strided_bits._from_bits": BITS,
-    "strided_bits._and_bits": BITS,
-    "strided_bits._xor_bits": BITS,
+    "strided._residue_bits": BITS,
+    "strided._from_bits": BITS,
+    "strided._and_bits": BITS,
+    "strided._xor_bits": BITS,
     "strided.make": WINDOW,
     "strided.const": PART,
     "strided.at_least": WINDOW,
@@ -259,21 +259,21 @@ LISTED: dict[str, str] = {
     "strided.minimum": WINDOW,
     "strided.maximum": WINDOW,
     "strided.absolute": WINDOW,
-    "strided_bits.bitand": BITS,
-    "strided_bits.bitor": BITS,
-    "strided_bits.bitxor": BITS,
-    "strided_bits._disjoint": BITS,
-    "strided_bits._known_bits": BITS,
-    "strided_bits._by_sign": BITS,
-    "strided_bits._and_ends": BITS,
-    "strided_bits._xor_ends": BITS,
-    "strided_bits._beyond": BITS,
-    "strided_bits._min_and": BITS,
-    "strided_bits._max_and": BITS,
-    "strided_bits._min_xor": BITS,
-    "strided_bits._max_xor": BITS,
-    "strided_bits.shl": POWERS,
-    "strided_bits.shr": POWERS,
+    "strided.bitand": BITS,
+    "strided.bitor": BITS,
+    "strided.bitxor": BITS,
+    "strided._disjoint": BITS,
+    "strided._known_bits": BITS,
+    "strided._by_sign": BITS,
+    "strided._and_ends": BITS,
+    "strided._xor_ends": BITS,
+    "strided._beyond": BITS,
+    "strided._min_and": BITS,
+    "strided._max_and": BITS,
+    "strided._min_xor": BITS,
+    "strided._max_xor": BITS,
+    "strided.shl": POWERS,
+    "strided.shr": POWERS,
     **{f"modular.{op}": BITS for op in ("BITAND", "BITOR", "BITXOR")},
     **{f"modular.{op}": POWERS for op in ("SHL", "SHR")},
     "modular.SELECT": "the join of two congruences, stated as `strided.join`",

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, Var, evaluate, parse
-from intset.arithmetic.strided_bits import TRANSFER
+from intset.arithmetic.strided import TRANSFER
 from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import strategies as st
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate
-from intset.linear.breakpoints import greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
+from intset.linear.symbolic import greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
 from tests.sweeps import sampled
 
 T, U = ShapeVar("t", lower=1), ShapeVar("u", lower=1)

@@ -13,7 +13,7 @@ from intset.linear.assumptions import Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.members import FoundMembers, is_refuted, members_of
+from intset.linear.signs import FoundMembers, is_refuted, members_of
 from tests.sweeps import daily
 
 

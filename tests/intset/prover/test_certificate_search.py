@@ -9,10 +9,10 @@ import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, asserting, bounded, nonneg, truncmod
 from intset.check.certificate import Certificate
-from intset.check.polynomials import Expander
-from intset.check.smt_text import unsat_text
+from intset.check.evidence import Expander
+from intset.check.solvers import unsat_text
 from intset.prover import certify
-from intset.prover.simplex import SearchBudget, SearchSpentError
+from intset.prover.combination import SearchBudget, SearchSpentError
 
 i, j, k, n = Var("i"), Var("j"), Var("k"), Var("n")
 m = ShapeVar("m", 2, 14, 4)

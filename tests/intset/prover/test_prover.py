@@ -30,7 +30,7 @@ from intset import (
     truncmod,
 )
 from intset.errors import ContradictionWarning
-from intset.testing.questions import question
+from intset.testing.contexts import question
 from tests.sweeps import daily
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")

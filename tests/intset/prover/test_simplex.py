@@ -15,9 +15,8 @@ import z3
 from intset import Context, InputError, Range, ShapeVar, Var
 from intset.check.certificate import Certificate
 from intset.prover import certify
-from intset.prover.combination import combinations
-from intset.prover.question import Basis
-from intset.prover.simplex import RIGHT, SearchBudget, SearchSpentError, weights
+from intset.prover.combination import RIGHT, SearchBudget, SearchSpentError, combinations, weights
+from intset.prover.tiers import Basis
 
 Rows = Sequence[Mapping[int, int]]
 

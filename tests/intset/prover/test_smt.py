@@ -41,8 +41,7 @@ from intset.expr.build import (
 )
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
-from intset.prover.smt import SmtResult, SmtSession
-from intset.prover.smt_encode import Z3_DEPTH, Encoder
+from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
 from tests.sweeps import daily

@@ -25,14 +25,13 @@ from intset import (
     evaluate,
     logical_and,
 )
-from intset.domains.isl.shape import of, translated, universe
+from intset.domains.isl.engine import of, translated, universe
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_or
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, truth
 from intset.infinity import NEG_INF, POS_INF
-from intset.regions.derived import Product
-from intset.regions.shape import Shape
+from intset.regions.shape import Product, Shape
 from tests.intset.regions.core_shape import CoreShape
 
 N = ShapeVar("n", lower=0, upper=3)

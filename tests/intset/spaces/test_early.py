@@ -11,8 +11,7 @@ import pytest
 from intset import Cond, Expr, Var, evaluate, logical_and, logical_not, logical_or, maximum, minimum, select
 from intset.expr.range import Range
 from intset.frame import Frame
-from intset.spaces.early import _deciding, necessary, shortened, term_values
-from intset.spaces.vectors import to_numpy
+from intset.spaces.vectors import _deciding, necessary, shortened, term_values, to_numpy
 
 X, Y, Z = (Var(name) for name in "xyz")
 ENDS = {X: (-20, 20), Y: (0, 3), Z: (-2, 2)}

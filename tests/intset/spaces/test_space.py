@@ -100,7 +100,7 @@ def test_blocks_of_any_size_and_early_conditions(block: int, monkeypatch: pytest
     """Small blocks, so that every step takes many and conditions are asked before all their names have values."""
     monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", block)
     monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
-    monkeypatch.setattr("intset.spaces.join._LARGE", 0)
+    monkeypatch.setattr("intset.spaces.diagram._LARGE", 0)
     for seed in range(80_000 + block, 80_000 + block + 60):
         check(seed)
 
@@ -116,7 +116,7 @@ def test_drawn_spaces(first: int) -> None:
 def test_many_early_conditions(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", 5)
     monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
-    monkeypatch.setattr("intset.spaces.join._LARGE", 0)
+    monkeypatch.setattr("intset.spaces.diagram._LARGE", 0)
     for seed in range(first, first + 250):
         check(seed)
 

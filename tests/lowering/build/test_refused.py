@@ -8,8 +8,7 @@ import pytest
 from bound import te
 from intset import Context, Range, Var
 from intset.domains.isl import bindings
-from intset.domains.isl.hulls import lattice_of
-from intset.domains.isl.presburger import Presburger
+from intset.domains.isl.presburger import Presburger, lattice_of
 from intset.domains.isl.session import context, isl
 from intset.linear.lattice import lattice
 from intset.prover.proof import PROOFS

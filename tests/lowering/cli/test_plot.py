@@ -13,7 +13,7 @@ import pytest
 
 from bound import infer_bound, te, tir
 from intset import evaluate
-from intset.domains.sets.elements import Elements, elements_of
+from intset.domains.sets.region import Elements, elements_of
 from lowering.cli import main
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
