@@ -115,7 +115,7 @@ def _occurs_once(form: Linear, var: Expr) -> bool:
     return not any(var in other.free_vars() for other in form.terms if other is not var)
 
 
-class _Candidate(NamedTuple):
+class _EndPoint(NamedTuple):
     """A valid end, and values of the variables that have no place there; `None` where these are unknown."""
 
     end: symbolic.SymbolicEnd
@@ -138,7 +138,7 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             candidates = [] if end.form is None else [end.form]
         attained = end.attained
         if touched:
-            every = [_Candidate(end, {}), *_ends_beside_facts(query, form, side)]
+            every = [_EndPoint(end, {}), *_ends_beside_facts(query, form, side)]
             every = [one for one in every if one.end.form is not None]
             reached = next((one.end.form for one in every if _is_reached(query, one)), None)
             attained = reached is not None
@@ -192,7 +192,7 @@ def _is_touched(query: Query, form: Linear) -> bool:
     return any(not tied.isdisjoint(own) for own in spoken)
 
 
-def _ends_beside_facts(query: Query, form: Linear, side: int) -> Iterator[_Candidate]:
+def _ends_beside_facts(query: Query, form: Linear, side: int) -> Iterator[_EndPoint]:
     """Ends of `form` where a fact `f >= 0` bounds it more tightly than ranges do.
 
     A multiple of the fact cancels a common term: `4*i + j + 4*(n - 1 - i - j)`. Or the fact bounds a variable by the
@@ -209,14 +209,14 @@ def _ends_beside_facts(query: Query, form: Linear, side: int) -> Iterator[_Candi
                 end = toward(known, form.plus(fact, -(have // k)), relaxed)
                 free = [v for v in fact.terms if isinstance(v, Var) and relaxed(v) and v not in (end.place or ())]
                 tied = next((v for v in free if abs(fact.terms[v]) == 1), None)  # the others have their first value
-                yield _Candidate(end, None if tied is None else {tied: _solved(fact, tied)})
+                yield _EndPoint(end, None if tied is None else {tied: _solved(fact, tied)})
             if isinstance(monomial, Var) and relaxed(monomial) and _occurs_once(form, monomial):
                 rest = symbolic.highest(known, fact.plus(atom(monomial), -k), relaxed)
                 if rest.form is not None:
                     limit = division.floordiv(known, rest.form, constant(abs(k))).scale(-1 if k > 0 else 1)
                     end = toward(known, form.plus(atom(monomial), -have).plus(limit, have), relaxed)
                     place = None if end.place is None else {**(rest.place or {}), **end.place}
-                    yield _Candidate(symbolic.SymbolicEnd(end.form, place), {monomial: limit})
+                    yield _EndPoint(symbolic.SymbolicEnd(end.form, place), {monomial: limit})
 
 
 def _solved(fact: Linear, v: Var) -> Linear:
@@ -225,7 +225,7 @@ def _solved(fact: Linear, v: Var) -> Linear:
     return fact.plus(atom(v), -k).scale(-k)
 
 
-def _is_reached(query: Query, candidate: _Candidate) -> bool:
+def _is_reached(query: Query, candidate: _EndPoint) -> bool:
     """Whether the candidate's point lies in the domain, for all sizes at which the domain has a point."""
     end, values = candidate
     if end.place is None or values is None or query.kept_ties:
