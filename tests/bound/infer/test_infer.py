@@ -388,7 +388,7 @@ TOLD: dict[str, tuple[str, str, str, str]] = {  # a program, what is asked, text
         "infer(s, at={m: 6, w: 5, p: 4}).explain(B)", "", "given up",
     ),
     "what a range would help": (
-        'm = var(); A = given(m, 3); I = given(4, dtype="int32"); B = pointwise(A)\nC[i:4] = B[I[i], 0]',
+        'm = var(); w = var(); A = given(m, w); I = given(4, dtype="int32"); B = pointwise(A)\nC[i:4] = B[I[i], 0]',
         "infer(s).explain(B)", "declare value_range= of I", "",
     ),
 }  # fmt: skip

@@ -151,9 +151,16 @@ def test_one_column_of_a_tensorized_tile_computes_the_tile() -> None:
     assert found.required(p.B).count() == 320
 
 
+def test_an_output_that_nothing_reads_is_computed() -> None:
+    p = Written(CASES["the second of two outputs alone"][0])
+    found = infer_bound(p.s)
+    assert found.required(p.X).is_empty and found.required(p.X).count() == 0 and found.computed(p.X).count() == 4
+
+
 def test_guards_of_stages_with_larger_factors_and_of_padded_buffers() -> None:
     p, q = (Written(CASES[name][0]) for name in CASES if name.startswith("a factor"))
-    assert infer_bound(p.s).guard(p.C) == ()
+    b = infer_bound(p.s)
+    assert b.guard(p.C) == () and [int(b[iv].extent) for iv in p.s[p.C].leaf_iter_vars] == [1, 5]
     b = infer_bound(q.s)
     assert [str(g) for g in b.guard(q.C)] == ["i.inner <= 4"]
     assert [int(b[iv].extent) for iv in (q.s[q.C].leaf_iter_vars[1], q.threads["threadIdx.x"])] == [16, 16]

@@ -12,6 +12,7 @@ from bound.errors import ScheduleError
 from bound.schedule import Schedule, Split
 from tests.bound.replay.random_dags import Dag
 from tests.bound.replay.test_random import dump
+from tests.sweeps import daily
 
 
 def annotated(d: Dag, s: Schedule, times: int) -> int:
@@ -68,13 +69,10 @@ def tried(seed: int) -> tuple[int, int]:
     return accepted, sum(stage.compute_at_position for stage in s.stages)
 
 
-def test_loops_that_are_annotated():
-    found = [tried(seed) for seed in range(4)]
-    assert sum(accepted for accepted, _ in found) > 4 and sum(loops > 0 for _, loops in found) > 1
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("start", range(100, 1600, 500))
-def test_loops_that_are_annotated_nightly(start):
-    found = [tried(seed) for seed in range(start, start + 500)]
-    assert sum(accepted for accepted, _ in found) > 800 and sum(loops > 0 for _, loops in found) > 200
+@pytest.mark.parametrize(
+    ("seeds", "some", "shared"),
+    daily([(range(4), 5, 2), *((range(k, k + 500), 801, 201) for k in range(100, 1600, 500))], 9),
+)
+def test_loops_that_are_annotated(seeds, some, shared):
+    found = [tried(seed) for seed in seeds]
+    assert sum(accepted for accepted, _ in found) >= some and sum(loops > 0 for _, loops in found) >= shared
