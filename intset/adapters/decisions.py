@@ -9,7 +9,7 @@ from intset.config import current, using
 from intset.context import Context
 from intset.errors import EvaluationError, InputError
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, is_declared
 
 KNOWN_POINTS: Final = 12  # points of a context, kept for later conditions
 
@@ -29,7 +29,7 @@ class Decisions:
         self._context = context
         self._points: list[Mapping[Expr, int]] = []
         for point in points:
-            if all(_is_declared(e, value) for e, value in point.items()):
+            if all(is_declared(e, value) for e, value in point.items()):
                 self._points += [point] if all(_value(fact.condition, point) for fact in context.facts) else []
 
     def __call__(self, goal: Cond) -> bool | None:
@@ -50,11 +50,6 @@ class Decisions:
                         waiting.remove((part, sign))
                         self._points = [proof.counterexample, *self._points[: KNOWN_POINTS - 1]]
         return None
-
-
-def _is_declared(e: Expr, value: int) -> bool:
-    low, high, step = e.declared() if isinstance(e, Var) else (None, None, 1)
-    return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
 
 
 def _value(condition: Cond, point: Mapping[Expr, int]) -> bool | None:

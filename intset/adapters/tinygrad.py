@@ -203,11 +203,6 @@ def _register(kind: DType) -> tuple[int, bool]:
     return kind.bitsize, kind not in dtypes.uints
 
 
-def _stored(term: Any, value: Expr) -> Expr:
-    """A result in the type of `term`: unsigned types wrap."""
-    return cast(value, term.dtype.bitsize, signed=False) if term.dtype in dtypes.uints else value
-
-
 def _by_type(integers: Callable[..., Expr], truths: Callable[..., Cond] | None = None) -> Callable[..., Node]:
     """The row of an operation with a meaning for integers and perhaps one for truth values, by the type of the term."""
 
@@ -216,7 +211,10 @@ def _by_type(integers: Callable[..., Expr], truths: Callable[..., Cond] | None =
             return truths(*map(truth_of, parts))
         if term.dtype not in (dtypes.weakint, *dtypes.ints):
             return _refused(term)
-        return _stored(term, integers(*map(integer_of, parts)))
+        value = integers(*map(integer_of, parts))
+        return (
+            cast(value, term.dtype.bitsize, signed=False) if term.dtype in dtypes.uints else value
+        )  # unsigned types wrap
 
     return row
 

@@ -257,12 +257,9 @@ def _is_modest(roots: Sequence[Cond]) -> bool:
         degree[node] = (sum if by_term else max)(below) if below else int(node.op is not ops.CONST)
         if degree[node] > CHECK_Z3_DEGREE:
             return False
-        effort += by_term and all(constant_value(arg) is None for arg in node.args[-1:] + _factors(node))
+        factors = node.args if node.op is ops.MUL else node.args[-1:]
+        effort += by_term and all(constant_value(arg) is None for arg in factors)
     return effort <= CHECK_Z3_EFFORT
-
-
-def _factors(node: Node) -> tuple[Expr, ...]:
-    return node.args[:1] if node.op is ops.MUL else ()
 
 
 class _SmtTextWriter:

@@ -67,13 +67,10 @@ def dismiss(name: str) -> None:
     _costed.pop(name, None)
 
 
-def _by_cost() -> list[Costed]:
-    return sorted(_costed.values(), key=lambda domain: domain.cost)
-
-
 def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
     """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
-    theirs: list[Step[T]] = [(domain.cost, domain.name, partial(ask_of, domain), "") for domain in _by_cost()]
+    costed = sorted(_costed.values(), key=lambda domain: domain.cost)
+    theirs: list[Step[T]] = [(domain.cost, domain.name, partial(ask_of, domain), "") for domain in costed]
     for _, tier, ask, budget in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
         answer = tried(tier or strongest().name, ask, budget=budget)
         if answer is not None and certified(answer):

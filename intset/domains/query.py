@@ -135,7 +135,7 @@ class Query:
         ties = self.ties
         relaxed: dict[Var, None] = {}
         params: dict[Var, None] = {}
-        symbols = _symbols(roots)
+        symbols = {load.data for load in opaque_terms(*roots)}
         waiting = list(free_vars(*roots))
         if self._spoken is None:
             self._spoken = [(fact, self._spoken_of(fact), _symbols_of(fact)) for fact in self.facts]
@@ -189,10 +189,6 @@ class Query:
 
 _Split = tuple[list[Var], list[Var], list[Cond], list[Cond]]
 _Spoken = tuple[Cond, tuple[Var, ...], frozenset[Opaque]]  # a fact, its transitive variables, its symbols
-
-
-def _symbols(roots: Sequence[Node]) -> set[Opaque]:
-    return {load.data for load in opaque_terms(*roots)}
 
 
 def _symbols_of(fact: Cond) -> frozenset[Opaque]:

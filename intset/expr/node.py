@@ -380,6 +380,12 @@ class Var(Expr):
         return (None, None, 1)
 
 
+def is_declared(e: Expr, value: int) -> bool:
+    """Whether a value of a variable or load has the bounds and the divisor that are declared of it."""
+    low, high, step = e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper, 1)
+    return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
+
+
 _SLOTS = Var.__dict__  # descriptors: quicker than `object.__setattr__`
 _set_uid, _set_name, _set_serial = (_SLOTS[slot].__set__ for slot in ("uid", "name", "serial"))
 

@@ -17,7 +17,7 @@ from intset.errors import BudgetError, EvaluationError, InputError, UndecidedErr
 from intset.expr.build import logical_and, logical_not, logical_or, select
 from intset.expr.dag import substitute
 from intset.expr.evaluate import compiled, evaluate, length
-from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, truth
+from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, is_declared, truth
 from intset.expr.range import Range
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 
@@ -370,10 +370,8 @@ def _listed_at(
             box[v] = (first, last)
         elif v not in values or not first <= values[v] <= last:
             return None
-    for v, k in values.items():
-        low_, high_, step = v.declared()
-        if (low_ is not None and k < low_) or (high_ is not None and k > high_) or k % step:
-            return None
+    if not all(is_declared(v, k) for v, k in values.items()):
+        return None
     return listed([substitute(e, values) for e in exprs], {v: box[v] for v in variables}, open_facts, 512)
 
 

@@ -46,6 +46,12 @@ def meet(a: Interval, b: Interval) -> Interval:
     return (low, high)
 
 
+def first_of(a: Interval) -> int:
+    """An element: the first, else the last number up to 0; for an empty interval its lower end."""
+    low, high = a
+    return low if low is not None else min(0, high) if high is not None else 0
+
+
 def stepped(a: Interval, m: int, r: int) -> Interval:
     """The interval between the least and the greatest number in `a` that is r modulo m."""
     low, high = a

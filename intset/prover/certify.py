@@ -23,6 +23,7 @@ from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
+from intset.linear.bounds import first_of
 from intset.prover.bit_proofs import bit_proof
 from intset.prover.combination import SearchBudget, SearchSpentError, combinations
 from intset.prover.smt import SmtSession
@@ -105,7 +106,7 @@ def _with_first_values(claim: Certificate, point: Mapping[Expr, int]) -> dict[Ex
 
 def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> int:
     low, high, step = var.declared()
-    first = low if low is not None else min(0, high) if high is not None else 0
+    first = first_of((low, high))
     if limits is not None and isinstance(limits.min, Expr):
         with suppress(EvaluationError, InputError):
             own = evaluate(limits.min, point)

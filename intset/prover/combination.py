@@ -544,7 +544,7 @@ def _terms(
 
 
 def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> Iterator[Column]:
-    effort.charge(ENTRY_STEPS * _entries(columns))
+    effort.charge(ENTRY_STEPS * sum(len(column.poly) for column in columns))
     usable = [column for column in columns if column.premises[0].why != names.SQUARE]
     yield from columns
     for size in range(2, degree + 1):
@@ -569,10 +569,6 @@ def _cancelling(columns: list[Column]) -> list[Column]:
         if len(kept) == len(columns):
             return columns
         columns = kept
-
-
-def _entries(columns: Iterable[Column]) -> int:
-    return sum(len(column.poly) for column in columns)
 
 
 def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct, ...] | None:

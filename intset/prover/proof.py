@@ -28,6 +28,7 @@ from intset.expr.printer import Displayed, Point, number_text
 from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
+from intset.linear.bounds import first_of
 from intset.prover.certify import certify
 from intset.prover.tiers import (
     NOTHING,
@@ -365,7 +366,7 @@ def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | No
             continue
         low, high = frame.known.atom_bounds(var)
         step = var.declared()[2]
-        value = low if low is not None else min(0, high) if high is not None else 0
+        value = first_of((low, high))
         elsewhere[var] = value = -(-value // step) * step
         if high is not None and value > high:
             return None

@@ -31,7 +31,7 @@ from intset.expr import ops
 from intset.expr.build import Opaque
 from intset.expr.dag import postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, constant_value
+from intset.expr.node import Cond, Expr, Node, Var, constant_value, is_declared
 from intset.expr.ops import Op
 from intset.prover.z3_solver import WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
 
@@ -519,7 +519,7 @@ class _SmtQuery:
         """Whether evaluation and declarations confirm the point as a counterexample."""
         try:
             return (
-                all(_keeps_declaration(term, value) for term, value in model.items())
+                all(is_declared(term, value) for term, value in model.items())
                 and all(_affordable(carrier.node, model) for carrier in carriers)
                 and all(evaluate(fact, model) for fact, _ in self.facts)
                 and not evaluate(self.goal, model)
@@ -664,11 +664,6 @@ class _SmtEngine:
                 self._tell(lemma)
                 taught.append((carrier.node, arguments))
         return len(taught) > known
-
-
-def _keeps_declaration(term: Expr, value: int) -> bool:
-    low, high, step = term.declared() if isinstance(term, Var) else (term.data.lower, term.data.upper, 1)
-    return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
 
 
 def _affordable(node: Node, model: Model) -> bool:

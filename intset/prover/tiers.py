@@ -36,6 +36,7 @@ from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, is_met
 from intset.linear.bitforms import speaks_of_bits
+from intset.linear.bounds import first_of
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.plain import ends
@@ -278,8 +279,7 @@ def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) 
     """A point of a solved frame with the values of the sizes that it eliminates."""
     for v in free_vars(*values.values()):
         if v not in point:
-            low, high = frame.known.atom_bounds(v)
-            point[v] = low if low is not None else min(0, high) if high is not None else 0
+            point[v] = first_of(frame.known.atom_bounds(v))
     return {**point, **{v: evaluate(e, point) for v, e in values.items()}}
 
 

@@ -205,7 +205,7 @@ PUBLIC = re.compile(
     r"|notebook|trace|check\.bit_rows"
     r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
     r"|itermap(\.\w+)?|spaces\.(space|vectors)|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry|ranked"
-    r"|sets\.(answers|base|bounds|elements|region))))?"
+    r"|sets\.(answers|base|bounds|region))))?"
 )
 
 

@@ -25,10 +25,10 @@ from intset.expr import ops
 from intset.expr.build import select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.evaluate import compiled, evaluate, length, may_be_long, repeatable, some_may_be_long
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, is_declared
 from intset.expr.range import Range
 from intset.linear.assumptions import Clause
-from intset.linear.bounds import Interval
+from intset.linear.bounds import Interval, first_of
 from intset.linear.canonical import Normalizer
 from intset.linear.division import as_quotient
 from intset.linear.form import Linear, factors, is_affine
@@ -122,8 +122,7 @@ class _PointValues:
         return answer
 
     def _chosen(self, e: Expr) -> int:
-        low, high = self.known.atom_bounds(e)
-        value = self.point[e] = low if low is not None else min(0, high) if high is not None else 0
+        value = self.point[e] = first_of(self.known.atom_bounds(e))
         return value
 
     def in_limits(self, normalizer: Normalizer) -> bool:
@@ -173,8 +172,7 @@ class _PointValues:
 def in_domain(query: Query, point: Point) -> bool:
     """Whether a complete point lies in the ranges of its variables and satisfies the facts."""
     for var in [v for v in point if isinstance(v, Var)]:
-        low, high, step = var.declared()
-        if (low is not None and point[var] < low) or (high is not None and point[var] > high) or point[var] % step:
+        if not is_declared(var, point[var]):
             return False
         limits = query.ranges.get(var)
         if limits is None:
@@ -257,7 +255,7 @@ def _first_of(query: Query, var: Var, point: Point) -> int:
         if isinstance(limits.max, Expr) and low is None and not opaque_terms(limits.max):
             last = evaluate(limits.max, point)
             high = last if high is None else min(high, last)
-    return low if low is not None else min(0, high) if high is not None else 0
+    return first_of((low, high))
 
 
 def _guesses(query: Query, value: int, side: int) -> Iterator[Point]:
@@ -465,7 +463,7 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
     Returns ("always", None) for a true goal, ("never", None) for an empty box, ("fails", point) for the first
     counterexample; `None` for a symbolic, unbounded or large box.
     """
-    roots = Query([_as_value(goal)], query.ranges, query.facts, (), query.base, query.known, query.config)
+    roots = Query([select(goal, 1, 0)], query.ranges, query.facts, (), query.base, query.known, query.config)
     box = box_of(roots)
     if box is None:
         return None
@@ -498,10 +496,6 @@ def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
     return found
 
 
-def _as_value(goal: Cond) -> Expr:
-    return select(goal, 1, 0)
-
-
 REPAIR_EVALUATIONS: Final = 3_000  # conditions evaluated in one search for a point
 REPAIR_REACH: Final = 65  # steps from the value of a size to the last one that is tried
 REPAIR_SIZES: Final = 64  # sizes of one search
@@ -527,7 +521,7 @@ class _LocalSearch:
                 self.touching[v].append(number)
         self.weights = [1] * len(conditions)
         self.left = REPAIR_EVALUATIONS
-        self.point: Point = {v: _first(span) for v, span in spans.items()}
+        self.point: Point = {v: first_of(span) for v, span in spans.items()}
 
     def holds(self, number: int) -> bool:
         """Whether a condition holds at the point; one without a value there does not."""
@@ -600,11 +594,6 @@ class _LocalSearch:
             if slope:
                 zero = old - here // slope
                 yield from (zero, zero + 1, zero - 1)
-
-
-def _first(span: Interval) -> int:
-    low, high = span
-    return low if low is not None else min(0, high) if high is not None else 0
 
 
 def _comparisons(cond: Cond) -> Iterator[Cond]:

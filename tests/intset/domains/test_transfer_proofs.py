@@ -213,6 +213,7 @@ STATED: dict[str, Statement] = {
 checked by enumeration (test_constant_divisor)."""
 
 LISTED: dict[str, str] = {
+    "bounds.first_of": "an end, or 0 between the ends: nothing is computed",
     "bounds.stepped": "the ends are moved to a residue class: checked on every value of a window (test_bounds)",
     "bounds.of_operation": "applies the table of `strided` to intervals: checked on small intervals (test_bounds)",
     "bounds._sign": PART,
