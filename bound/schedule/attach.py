@@ -10,23 +10,20 @@ Scopes say which threads share which memory. Block axes have rank 0, threads of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation
 from intset.expr.printer import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
-    from bound.schedule.stage import IterVarAttr, Stage
+    from bound.schedule.stage import Stage
 
 
 LoopPath: TypeAlias = "Sequence[tuple[Stage, IterVar]]"
-_DONE = {"compute_at": "computed", "store_at": "stored"}
 _AT_ONCE = {
     IterType.PARALLELIZED: "runs in parallel",
     IterType.VECTORIZED: "is one vector operation",
@@ -44,233 +41,6 @@ class AttachType(IntEnum):
     SCAN_UPDATE = 5
 
 
-class Placing:
-    """Base of `Stage`: where the stage is computed and stored.
-
-    Invariant: a refused call leaves the attachment unchanged.
-
-    Attributes
-    ----------
-    attach_type, attach_stage, attach_ivar: the loop in which it is computed.
-    store_type, store_stage, store_ivar: the loop that contains its storage (`SCOPE`), or outside of all loops
-        (`GROUP_ROOT`); `None` stores it where it is computed.
-    """
-
-    _op: Operation | None
-    schedule: Schedule
-    leaf_iter_vars: list[IterVar]
-    iter_var_attrs: dict[IterVar, IterVarAttr]
-    is_output: bool
-    double_buffered: bool
-    group: Stage | None
-    attach_type: AttachType
-    attach_stage: Stage | None
-    attach_ivar: IterVar | None
-    store_type: AttachType | None
-    store_stage: Stage | None
-    store_ivar: IterVar | None
-
-    if TYPE_CHECKING:  # what `Stage` says of its loops
-
-        @property
-        def name(self) -> str: ...
-
-        def position_of(self, axis: object, call: str) -> int: ...
-
-        def whole_own(self, call: str) -> None: ...
-
-    def _refusal(self, why: str) -> ScheduleError:
-        return ScheduleError(f"stage {self.name}: {why}")
-
-    def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Compute the stage inside the loop `scope` of `parent`, as far as one iteration needs it.
-
-        Raises
-        ------
-        ScheduleError: `scope` is not a loop of a consumer, or the stage may not move.
-        """
-        self._attachable("compute_at")
-        at, loop = self._inside_of(parent, scope, "compute_at")
-        with self._checked():
-            self.attach_type = AttachType.SCOPE
-            self.attach_stage, self.attach_ivar = at, loop
-
-    def compute_root(self) -> None:
-        """Compute the stage completely, before its consumers."""
-        self._attachable("compute_root")
-        self._detach(AttachType.GROUP_ROOT)
-
-    def compute_inline(self) -> None:
-        """Substitute the stage's formula into its consumers; nothing is stored.
-
-        Raises
-        ------
-        ScheduleError: a reduction, an output, or an operation not made by `te.compute`.
-        """
-        self._attachable("compute_inline")
-        if not isinstance(self._op, ComputeOp):
-            raise self._refusal("only an operation made by te.compute can be inlined")
-        if self._op.reduction is not None:
-            axis = self._op.reduce_axis[0].name
-            raise self._refusal(f"a reduction cannot be inlined (it runs over {axis})")
-        if self.is_output:
-            raise self._refusal("an output of the schedule cannot be inlined")
-        self._detach(AttachType.INLINE)
-
-    def store_at(self, parent: Stage, scope: IterVar) -> None:
-        """Store the stage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
-
-        Loops in between reuse elements of earlier iterations and compute each element once (a sliding window). They
-        must run
-        sequentially.
-
-        Example
-        -------
-        >>> from bound import te, infer_bound
-        >>> A = te.placeholder((18, 16), name="A")
-        >>> B = te.compute((18, 16), lambda y, x: A[y, x] * 2, name="B")
-        >>> C = te.compute((16, 16), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-        >>> s = te.create_schedule(C.op)
-        >>> yo, yi = s[C].split(C.op.axis[0], 8)
-        >>> s[B].compute_at(s[C], yi)
-        >>> s[B].store_at(s[C], yo)
-        >>> b = infer_bound(s)
-        >>> b.required(B).count_total(), b.computed(B).count_total()
-        (768, 320)
-        """
-        self._storable("store_at")
-        at, loop = self._inside_of(parent, scope, "store_at")
-        with self._checked():
-            self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, at, loop
-
-    def store_root(self) -> None:
-        """Store the stage outside of all loops; otherwise like `store_at`."""
-        self._storable("store_root")
-        with self._checked():
-            self.store_type, self.store_stage, self.store_ivar = AttachType.GROUP_ROOT, None, None
-
-    def rolling_buffer(self) -> None:
-        """Keep the elements of earlier iterations, across all serial loops around: `store_at` as far out as possible.
-
-        Raises
-        ------
-        ScheduleError: the stage is not computed in a loop, or the innermost loop around it is not serial.
-        """
-        self._storable("rolling_buffer")
-        target = self.attach_stage
-        if self.attach_type is not AttachType.SCOPE or target is None:
-            raise self._refusal("rolling_buffer follows compute_at")
-        leaves = target.leaf_iter_vars
-        around = leaves[: target.position_of(self.attach_ivar, "rolling_buffer") + 1]
-        at_once = [k for k, leaf in enumerate(around) if _runs_at_once(target, leaf) is not None]
-        if at_once and at_once[-1] == len(around) - 1:
-            raise self._refusal(f"rolling_buffer over {around[-1].name}, which is no serial loop")
-        if at_once:
-            self.store_at(target, around[at_once[-1]])
-        else:
-            self.store_root()
-
-    def get_attach_spec(self) -> Stage:
-        """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
-        attached.
-        """
-        spec: Any = self
-        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
-            spec = spec.group
-        attached: Stage = spec
-        return attached
-
-    def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
-        """Map the loops at which this stage is computed and stored."""
-        if self.attach_stage is not None and self.attach_ivar is not None:
-            self.attach_stage, self.attach_ivar = moved(self.attach_stage, self.attach_ivar)
-        if self.store_stage is not None and self.store_ivar is not None:
-            self.store_stage, self.store_ivar = moved(self.store_stage, self.store_ivar)
-
-    # --- checks -------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _checked(self) -> Iterator[None]:
-        """Undo a change of attachment that prevents the storage from keeping elements."""
-        computed = self.attach_type, self.attach_stage, self.attach_ivar
-        stored = self.store_type, self.store_stage, self.store_ivar
-        yield
-        try:
-            self.kept_over()
-        except ScheduleError:
-            self.attach_type, self.attach_stage, self.attach_ivar = computed
-            self.store_type, self.store_stage, self.store_ivar = stored
-            raise
-
-    def kept_over(self) -> tuple[IterVar, ...]:
-        """Return the loops of the attach stage across which the storage keeps elements.
-
-        Raises
-        ------
-        ScheduleError: a loop of the attach stage prevents that.
-        """
-        target = self.attach_stage
-        if self.store_type is None or self.attach_type is not AttachType.SCOPE or target is None:
-            return ()
-        leaves = target.leaf_iter_vars
-        position = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
-        if position is None:  # of loops further out the schedule may still decide
-            return ()
-        around = [(target, leaf) for leaf in reversed(leaves[: position + 1])]
-        return tuple(leaf for _, leaf in slid_loops(self, around, is_all=False))
-
-    def _attachable(self, call: str) -> None:
-        self.whole_own(call)
-        if self.attach_type is AttachType.SCAN_UPDATE:
-            raise self._refusal(f"{call} is not for the updates of a scan")
-
-    def _storable(self, call: str) -> None:
-        self.not_output(call)
-        if not isinstance(self._op, ComputeOp):
-            raise self._refusal(f"{call} is for operations made by te.compute")
-        if self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
-            raise self._refusal(f"{call} of a stage that is inlined, of which nothing is stored")
-        if self.double_buffered:
-            raise self._refusal(f"{call} of a stage with double_buffer, which is filled anew")
-
-    def _detach(self, kind: AttachType) -> None:
-        self.attach_type = kind
-        self.attach_stage = self.attach_ivar = None
-        self.store_type = self.store_stage = self.store_ivar = None
-
-    def not_output(self, call: str) -> None:
-        """Raise `ScheduleError` for an output of the schedule."""
-        if self.is_output:
-            raise self._refusal(f"{call} is not for an output of the schedule")
-
-    def _inside_of(self, parent: object, scope: IterVar, call: str) -> tuple[Stage, IterVar]:
-        """Return the loop as a leaf of a consumer of this stage.
-
-        Raises
-        ------
-        ScheduleError: no stage that owns the loop (`Schedule.owners`) depends on this one.
-        """
-        if not isinstance(parent, Placing) or parent.schedule is not self.schedule:
-            raise self._refusal(f"{call} needs a stage of the same schedule, not {shown(parent)}")
-        at, this = _stage(parent), _stage(self)
-        at.position_of(scope, f"{call} of {self.name}")
-        if self.group is not None and not is_inside(at, self.group):
-            raise self._refusal(f"it cannot leave its group to be {_DONE[call]} at {at.name}")
-        for owner in self.schedule.owners(at, scope):
-            if self.schedule.is_consumer(owner[0], this):
-                return owner
-        raise ScheduleError(
-            f"stage {self.name} cannot be {_DONE[call]} at {scope.name} of {at.name}: "
-            f"{at.name} does not read {self.name}, not even through other stages"
-        )
-
-
-def _stage(placing: Placing) -> Stage:
-    untyped: Any = placing
-    stage: Stage = untyped
-    return stage
-
-
 def is_inside(stage: Stage | None, group: Stage) -> bool:
     """Return whether a stage belongs to a group, directly or through nested groups."""
     outer = stage
@@ -279,7 +49,7 @@ def is_inside(stage: Stage | None, group: Stage) -> bool:
     return outer is group
 
 
-def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPath:
+def slid_loops(stage: Stage, around: LoopPath, is_all: bool = True) -> LoopPath:
     """Return the loops between the storage and the computation of a stage, innermost first.
 
     Parameters
@@ -294,7 +64,10 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
     if stage.store_type is None:
         return ()
     if not around:
-        raise stage._refusal(f"it is stored {_place(stage)}, but computed at the root: compute_at places it in a loop")
+        raise ScheduleError(
+            f"stage {stage.name}: it is stored {_place(stage)}, but computed at the root: compute_at places "
+            f"it in a loop"
+        )
     is_one = stage.schedule.is_one_loop
     position = next((k for k, (_, leaf) in enumerate(around) if is_one(leaf, stage.store_ivar)), None)
     if position is None and stage.store_type is AttachType.SCOPE:
@@ -302,32 +75,34 @@ def slid_loops(stage: Placing, around: LoopPath, is_all: bool = True) -> LoopPat
         owners = stage.schedule.owners(target, axis)
         further_in = [leaf for at, own in owners for leaf in at.leaf_iter_vars[at.position_of(own, "compute_at") + 1 :]]
         if any(is_one(leaf, stage.store_ivar) for leaf in further_in):
-            raise stage._refusal(
-                f"it is stored {_place(stage)}, which is inside {axis.name} of {target.name}, where it is computed"
+            raise ScheduleError(
+                f"stage {stage.name}: it is stored {_place(stage)}, which is inside {axis.name} of "
+                f"{target.name}, where it is computed"
             )
         if not is_all:
             return ()
-        raise stage._refusal(
-            f"it is stored {_place(stage)}, which is not around {axis.name} of {target.name}, where it is computed"
+        raise ScheduleError(
+            f"stage {stage.name}: it is stored {_place(stage)}, which is not around {axis.name} of "
+            f"{target.name}, where it is computed"
         )
     between = around[:position]
     for at, leaf in between:
-        reason = _runs_at_once(at, leaf)
+        reason = runs_at_once(at, leaf)
         if reason is not None:
-            raise stage._refusal(
-                f"it is stored {_place(stage)} to keep what iterations of "
+            raise ScheduleError(
+                f"stage {stage.name}: it is stored {_place(stage)} to keep what iterations of "
                 f"{leaf.name} of {at.name} compute, but that loop {reason}"
             )
     return between
 
 
-def _place(stage: Placing) -> str:
+def _place(stage: Stage) -> str:
     if stage.store_stage is None or stage.store_ivar is None:
         return "outside of all loops"
     return f"at {stage.store_ivar.name} of {stage.store_stage.name}"
 
 
-def _runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
+def runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
     """Explain why a loop is not sequential; `None` if it is."""
     if len(stage.schedule.same_loop.get(leaf, ())) > 1:
         return "is a loop of several stages (bound.replay)"
@@ -397,8 +172,10 @@ def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath
             return tuple((target, leaf) for leaf in reversed(leaves[: k + 1]))
     name = "" if axis is None else axis.name
     if target.attach_type is AttachType.INLINED_ALREADY:
-        raise stage._refusal(f"it is computed at {name} of {target.name}, which is inlined")
-    raise stage._refusal(f"it is computed at {name} of {target.name}, which is no loop of {target.name} any more")
+        raise ScheduleError(f"stage {stage.name}: it is computed at {name} of {target.name}, which is inlined")
+    raise ScheduleError(
+        f"stage {stage.name}: it is computed at {name} of {target.name}, which is no loop of {target.name} any more"
+    )
 
 
 def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar, whole_number
-from bound.operation import Operation, ScanOp
-from bound.schedule.attach import AttachType, Placing, check_scope, check_thread_tag
+from bound.operation import ComputeOp, Operation, ScanOp
+from bound.schedule.attach import AttachType, check_scope, check_thread_tag, is_inside, runs_at_once, slid_loops
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.tensor import ScriptText, Tensor
 from bound.tir.value import Truth
@@ -54,10 +55,11 @@ class IterVarAttr:
         return tuple(value for _, value in self.pragmas)
 
 
+_DONE = {"compute_at": "computed", "store_at": "stored"}
 _NO_ATTR = IterVarAttr()
 
 
-class Stage(Placing):
+class Stage:
     """One operation of a schedule.
 
     Guarantee: a method that raises changes nothing.
@@ -69,7 +71,9 @@ class Stage(Placing):
     leaf_iter_vars: the loops, outermost first.
     relations: splits, fusions and rebases, oldest first.
     iter_var_attrs: annotations of axes.
-    attach_type, attach_stage, attach_ivar, store_type, store_stage, store_ivar: see `attach.Placing`.
+    attach_type, attach_stage, attach_ivar: the loop in which it is computed.
+    store_type, store_stage, store_ivar: the loop that contains its storage (`SCOPE`), or outside of all loops
+        (`GROUP_ROOT`); `None` stores it where it is computed.
     scope: its storage scope; empty: chosen from the threads around it.
     is_output: whether the schedule was created for it.
     group: the group stage to which it belongs, or `None`. A group is a stage without operation.
@@ -230,6 +234,191 @@ class Stage(Placing):
         y_outer, y_inner = self.split(y_parent, factor=y_factor)
         self.reorder(x_outer, y_outer, x_inner, y_inner)
         return x_outer, y_outer, x_inner, y_inner
+
+    # --- attachment ---------------------------------------------------------------------------------------------
+
+    def _refusal(self, why: str) -> ScheduleError:
+        return ScheduleError(f"stage {self.name}: {why}")
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute the stage inside the loop `scope` of `parent`, as far as one iteration needs it.
+
+        Raises
+        ------
+        ScheduleError: `scope` is not a loop of a consumer, or the stage may not move.
+        """
+        self._attachable("compute_at")
+        at, loop = self._inside_of(parent, scope, "compute_at")
+        with self._checked():
+            self.attach_type = AttachType.SCOPE
+            self.attach_stage, self.attach_ivar = at, loop
+
+    def compute_root(self) -> None:
+        """Compute the stage completely, before its consumers."""
+        self._attachable("compute_root")
+        self._detach(AttachType.GROUP_ROOT)
+
+    def compute_inline(self) -> None:
+        """Substitute the stage's formula into its consumers; nothing is stored.
+
+        Raises
+        ------
+        ScheduleError: a reduction, an output, or an operation not made by `te.compute`.
+        """
+        self._attachable("compute_inline")
+        if not isinstance(self._op, ComputeOp):
+            raise self._refusal("only an operation made by te.compute can be inlined")
+        if self._op.reduction is not None:
+            axis = self._op.reduce_axis[0].name
+            raise self._refusal(f"a reduction cannot be inlined (it runs over {axis})")
+        if self.is_output:
+            raise self._refusal("an output of the schedule cannot be inlined")
+        self._detach(AttachType.INLINE)
+
+    def store_at(self, parent: Stage, scope: IterVar) -> None:
+        """Store the stage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
+
+        Loops in between reuse elements of earlier iterations and compute each element once (a sliding window). They
+        must run
+        sequentially.
+
+        Example
+        -------
+        >>> from bound import te, infer_bound
+        >>> A = te.placeholder((18, 16), name="A")
+        >>> B = te.compute((18, 16), lambda y, x: A[y, x] * 2, name="B")
+        >>> C = te.compute((16, 16), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> yo, yi = s[C].split(C.op.axis[0], 8)
+        >>> s[B].compute_at(s[C], yi)
+        >>> s[B].store_at(s[C], yo)
+        >>> b = infer_bound(s)
+        >>> b.required(B).count_total(), b.computed(B).count_total()
+        (768, 320)
+        """
+        self._storable("store_at")
+        at, loop = self._inside_of(parent, scope, "store_at")
+        with self._checked():
+            self.store_type, self.store_stage, self.store_ivar = AttachType.SCOPE, at, loop
+
+    def store_root(self) -> None:
+        """Store the stage outside of all loops; otherwise like `store_at`."""
+        self._storable("store_root")
+        with self._checked():
+            self.store_type, self.store_stage, self.store_ivar = AttachType.GROUP_ROOT, None, None
+
+    def rolling_buffer(self) -> None:
+        """Keep the elements of earlier iterations, across all serial loops around: `store_at` as far out as possible.
+
+        Raises
+        ------
+        ScheduleError: the stage is not computed in a loop, or the innermost loop around it is not serial.
+        """
+        self._storable("rolling_buffer")
+        target = self.attach_stage
+        if self.attach_type is not AttachType.SCOPE or target is None:
+            raise self._refusal("rolling_buffer follows compute_at")
+        leaves = target.leaf_iter_vars
+        around = leaves[: target.position_of(self.attach_ivar, "rolling_buffer") + 1]
+        at_once = [k for k, leaf in enumerate(around) if runs_at_once(target, leaf) is not None]
+        if at_once and at_once[-1] == len(around) - 1:
+            raise self._refusal(f"rolling_buffer over {around[-1].name}, which is no serial loop")
+        if at_once:
+            self.store_at(target, around[at_once[-1]])
+        else:
+            self.store_root()
+
+    def get_attach_spec(self) -> Stage:
+        """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
+        attached.
+        """
+        spec = self
+        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        return spec
+
+    def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
+        """Map the loops at which this stage is computed and stored."""
+        if self.attach_stage is not None and self.attach_ivar is not None:
+            self.attach_stage, self.attach_ivar = moved(self.attach_stage, self.attach_ivar)
+        if self.store_stage is not None and self.store_ivar is not None:
+            self.store_stage, self.store_ivar = moved(self.store_stage, self.store_ivar)
+
+    # --- checks of attachments ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Undo a change of attachment that prevents the storage from keeping elements."""
+        computed = self.attach_type, self.attach_stage, self.attach_ivar
+        stored = self.store_type, self.store_stage, self.store_ivar
+        yield
+        try:
+            self.kept_over()
+        except ScheduleError:
+            self.attach_type, self.attach_stage, self.attach_ivar = computed
+            self.store_type, self.store_stage, self.store_ivar = stored
+            raise
+
+    def kept_over(self) -> tuple[IterVar, ...]:
+        """Return the loops of the attach stage across which the storage keeps elements.
+
+        Raises
+        ------
+        ScheduleError: a loop of the attach stage prevents that.
+        """
+        target = self.attach_stage
+        if self.store_type is None or self.attach_type is not AttachType.SCOPE or target is None:
+            return ()
+        leaves = target.leaf_iter_vars
+        position = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
+        if position is None:  # of loops further out the schedule may still decide
+            return ()
+        around = [(target, leaf) for leaf in reversed(leaves[: position + 1])]
+        return tuple(leaf for _, leaf in slid_loops(self, around, is_all=False))
+
+    def _attachable(self, call: str) -> None:
+        self.whole_own(call)
+        if self.attach_type is AttachType.SCAN_UPDATE:
+            raise self._refusal(f"{call} is not for the updates of a scan")
+
+    def _storable(self, call: str) -> None:
+        self.not_output(call)
+        if not isinstance(self._op, ComputeOp):
+            raise self._refusal(f"{call} is for operations made by te.compute")
+        if self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+            raise self._refusal(f"{call} of a stage that is inlined, of which nothing is stored")
+        if self.double_buffered:
+            raise self._refusal(f"{call} of a stage with double_buffer, which is filled anew")
+
+    def _detach(self, kind: AttachType) -> None:
+        self.attach_type = kind
+        self.attach_stage = self.attach_ivar = None
+        self.store_type = self.store_stage = self.store_ivar = None
+
+    def not_output(self, call: str) -> None:
+        """Raise `ScheduleError` for an output of the schedule."""
+        if self.is_output:
+            raise self._refusal(f"{call} is not for an output of the schedule")
+
+    def _inside_of(self, parent: object, scope: IterVar, call: str) -> tuple[Stage, IterVar]:
+        """Return the loop as a leaf of a consumer of this stage.
+
+        Raises
+        ------
+        ScheduleError: no stage that owns the loop (`Schedule.owners`) depends on this one.
+        """
+        if not isinstance(parent, Stage) or parent.schedule is not self.schedule:
+            raise self._refusal(f"{call} needs a stage of the same schedule, not {shown(parent)}")
+        parent.position_of(scope, f"{call} of {self.name}")
+        if self.group is not None and not is_inside(parent, self.group):
+            raise self._refusal(f"it cannot leave its group to be {_DONE[call]} at {parent.name}")
+        for owner in self.schedule.owners(parent, scope):
+            if self.schedule.is_consumer(owner[0], self):
+                return owner
+        raise ScheduleError(
+            f"stage {self.name} cannot be {_DONE[call]} at {scope.name} of {parent.name}: "
+            f"{parent.name} does not read {self.name}, not even through other stages"
+        )
 
     # --- annotations --------------------------------------------------------------------------------------------
 

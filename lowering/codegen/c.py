@@ -34,6 +34,7 @@ from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from lowering.allocation import parallel_plan, with_fixed_storage
 from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
 from lowering.nest import ir
@@ -62,7 +63,6 @@ from lowering.passes.stores.scalar_replacement import accumulate
 from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
 from lowering.passes.values.index_width import Width, narrow, offset, sizes_that_fit, with_short_signs
-from lowering.storage import parallel_plan, with_fixed_storage
 
 _REDUCTIONS: Final = {ops.ADD: "+", ops.MUL: "*", ops.MIN: "min", ops.MAX: "max"}  # OpenMP's words
 

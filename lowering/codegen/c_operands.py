@@ -40,12 +40,12 @@ from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
+from lowering.allocation import ALIGNMENT, Arena, Size, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
 from lowering.passes.values.index_width import offset
-from lowering.storage import ALIGNMENT, Arena, Size, StoragePlan
 
 _INFIX: Final[dict[Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",

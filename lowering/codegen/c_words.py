@@ -14,7 +14,7 @@ from typing import Final
 
 from bound import dtypes
 from intset.errors import InputError
-from lowering.storage import ALIGNMENT
+from lowering.allocation import ALIGNMENT
 
 
 def _names(section: str) -> list[str]:

@@ -18,17 +18,7 @@ from intset.expr.printer import shown
 from intset.installation import library_version
 from intset.spaces.space import Space, SpaceValue
 from lowering.errors import ExplorationError
-from lowering.explore import engines
-from lowering.explore.dataset import (
-    Exploration,
-    ResultFolder,
-    check_column,
-    checked_names,
-    first_value,
-    is_better,
-    named_rows,
-    require,
-)
+from lowering.explore import dataset, engines
 from lowering.explore.measures import key_of, settings
 
 Made = TypeVar("Made")
@@ -47,7 +37,7 @@ def explore(
     by: str | None = None,
     workers: int | None = None,
     batch: float | None = None,
-) -> Exploration:
+) -> dataset.Exploration:
     """Measure `make(configuration)` at every configuration of a space, into a dataset of Parquet files.
 
     Guarantee: a configuration that has a row is not measured again, and has one row, whatever was killed when. A worker
@@ -84,16 +74,16 @@ def explore(
     if by is not None and not isinstance(by, str):
         raise InputError(f"by must name a value, not {shown(by)}")
     engine = engines.checked_executor(executor)
-    require("pyarrow")
+    dataset.require("pyarrow")
     configs, first, total = _listed(space)
-    names = checked_names(first)
+    names = dataset.checked_names(first)
     task = engines.Task(make, measure, tuple(names), settings())
     begin = monotonic()
     folder = Path(out)
-    with ResultFolder(folder, names, key_of(make, measure), fresh) as results:
+    with dataset.ResultFolder(folder, names, key_of(make, measure), fresh) as results:
         done = results.done()
         pace = engines.Pace(max(total - len(done), 0), batch)
-        found_rows = named_rows(configs, names)
+        found_rows = dataset.named_rows(configs, names)
         if not isinstance(space, Space):
             found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
         outside = set(done)  # rows of the folder outside this space
@@ -107,7 +97,7 @@ def explore(
             running = engines.in_executor(task, feed, pace, engine, workers)
         with _Progress(progress, total, min(len(done), total), by) as shown_progress:
             added = _written(running, results, shown_progress, by)
-    found = Exploration(folder, added, monotonic() - begin, outside)
+    found = dataset.Exploration(folder, added, monotonic() - begin, outside)
     if strict and found.summary.failed:
         (failure,) = found.failures(1)
         raise ExplorationError(f"{found.summary.failed:,} configurations failed, the first by {failure['error']}")
@@ -121,7 +111,7 @@ def _without(rows: Iterable[engines.Row], outside: set[engines.Row]) -> Iterator
         yield row
 
 
-def _written(running: Any, results: ResultFolder, progress: _Progress, by: str | None) -> int:
+def _written(running: Any, results: dataset.ResultFolder, progress: _Progress, by: str | None) -> int:
     """Write every batch that an engine yields; the number of rows. An interrupt waits for the file that is begun.
 
     Raises
@@ -130,7 +120,7 @@ def _written(running: Any, results: ResultFolder, progress: _Progress, by: str |
     """
     version, added = library_version(), 0
     if results.values:
-        check_column(by, results.values, results.names)
+        dataset.check_column(by, results.values, results.names)
     try:
         batch = next(running, None)
         while batch is not None:
@@ -140,7 +130,7 @@ def _written(running: Any, results: ResultFolder, progress: _Progress, by: str |
                 results.append(rows, outcomes, version)
                 progress.advance(outcomes)
                 if results.values:
-                    check_column(by, results.values, results.names)
+                    dataset.check_column(by, results.values, results.names)
             except KeyboardInterrupt as interrupt:
                 if results.number == number:
                     results.append(rows, outcomes, version)
@@ -216,8 +206,8 @@ class _Progress:
         for outcome in outcomes:
             self._done += 1
             self._failed += outcome.error is not None
-            named = first_value(outcome.values, self._by)
-            if named is not None and is_better(named[1], self._best):
+            named = dataset.first_value(outcome.values, self._by)
+            if named is not None and dataset.is_better(named[1], self._best):
                 self._by, self._best = named
         speed = self._bar.tasks[0].speed
         best = "" if self._best is None else f"{self._by} {self._best:.6g}"

@@ -24,15 +24,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from concurrent import futures
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -309,7 +301,9 @@ def in_pool(task: Task, feed: Feed, pace: Pace, workers: int) -> Iterator[Finish
         pool.end()
 
 
-def in_executor(task: Task, feed: Feed, pace: Pace, executor: Executor, workers: int | None) -> Iterator[Finished]:
+def in_executor(
+    task: Task, feed: Feed, pace: Pace, executor: futures.Executor, workers: int | None
+) -> Iterator[Finished]:
     """Run the batches on an executor of the caller, which stays open."""
     width = _InFlight(executor, workers)
     yield from _Submitter(task, feed, pace, executor.submit, width, None).finished()
@@ -322,15 +316,15 @@ class OwnPool:
         self.workers = workers
         self.stop = multiprocessing.Event()
         self._others = {child.pid for child in multiprocessing.active_children()}
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: futures.ProcessPoolExecutor | None = None
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *args: Any) -> futures.Future[Any]:
         if self._pool is None:
             self._pool = self.fresh(self.workers)
         return self._pool.submit(function, *args)
 
-    def fresh(self, workers: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(workers, initializer=start_worker, initargs=(self.stop,))
+    def fresh(self, workers: int) -> futures.ProcessPoolExecutor:
+        return futures.ProcessPoolExecutor(workers, initializer=start_worker, initargs=(self.stop,))
 
     def drop(self) -> None:
         """Forget a broken pool."""
@@ -359,13 +353,13 @@ class _Submitter:
         task: Task,
         feed: Feed,
         pace: Pace,
-        submit: Callable[..., Future[Any]],
+        submit: Callable[..., futures.Future[Any]],
         width: Callable[[], int],
         own: OwnPool | None,
     ) -> None:
         self._data = task.pickled()
         self._feed, self._pace, self._submit, self._width, self._own = feed, pace, submit, width, own
-        self._pending: dict[Future[Any], list[Row]] = {}
+        self._pending: dict[futures.Future[Any], list[Row]] = {}
         self._suspects: list[Row] = []  # rows of batches that were lost as a whole
         self._serial = 0
         self._lost = 0
@@ -377,7 +371,7 @@ class _Submitter:
                 if not self._pending or (self._own is not None and self._suspects):
                     yield from self._alone()
                     continue
-                for future in wait(self._pending, return_when=FIRST_COMPLETED).done:
+                for future in futures.wait(self._pending, return_when=futures.FIRST_COMPLETED).done:
                     if (batch := self._collect(future)) is not None:
                         yield batch
         except KeyboardInterrupt:
@@ -396,23 +390,23 @@ class _Submitter:
                 break
             try:
                 self._pending[self._start(self._submit, rows)] = rows
-            except BrokenExecutor as error:
+            except futures.BrokenExecutor as error:
                 self._lose(rows, error)
                 break
         return bool(self._pending)
 
-    def _start(self, submit: Callable[..., Future[Any]], rows: list[Row]) -> Future[Any]:
+    def _start(self, submit: Callable[..., futures.Future[Any]], rows: list[Row]) -> futures.Future[Any]:
         self._serial += 1
         return submit(run_batch, self._data, rows, 2 * self._pace.seconds, self._serial)
 
-    def _collect(self, future: Future[Any]) -> Finished | None:
+    def _collect(self, future: futures.Future[Any]) -> Finished | None:
         """The finished part of a batch; the rest returns to the feed."""
         rows = self._pending.pop(future)
         try:
             outcomes: list[Measurement] = future.result()
         except ExplorationError:
             raise
-        except (Exception, CancelledError) as error:
+        except (Exception, futures.CancelledError) as error:
             self._lose(rows, error)
             return None
         self._has_results = True
@@ -424,7 +418,7 @@ class _Submitter:
         self._suspects += rows
         self._lost += 1
         foreign = self._own is None
-        if foreign and not self._has_results and (self._lost >= FAILURES or isinstance(error, BrokenExecutor)):
+        if foreign and not self._has_results and (self._lost >= FAILURES or isinstance(error, futures.BrokenExecutor)):
             raise ExplorationError(f"the executor runs no batch: {error_text(error)}") from error
 
     def _alone(self) -> Iterator[Finished]:
@@ -446,12 +440,12 @@ class _Submitter:
                     self._has_results = True
                 except ExplorationError:
                     raise
-                except (Exception, CancelledError) as error:
+                except (Exception, futures.CancelledError) as error:
                     self._lost += 1
                     if not self._has_results and self._lost >= 2 * FAILURES:
                         raise ExplorationError(f"no worker lives to return a result: {error_text(error)}") from error
                     text = error_text(error)
-                    if isinstance(error, BrokenExecutor):
+                    if isinstance(error, futures.BrokenExecutor):
                         text = "WorkerDied: the process that measured this configuration died"
                     outcomes = [Measurement({}, text, perf_counter() - begin)]
                     if pool is not None:
@@ -475,7 +469,7 @@ class _Submitter:
         waiting = set(self._pending)
         if self._own is None:
             waiting = {future for future in waiting if future.done() and not future.cancelled()}
-        for future in wait(waiting).done:
+        for future in futures.wait(waiting).done:
             rows = self._pending.pop(future)
             if future.exception() is None:
                 outcomes = future.result()
@@ -511,14 +505,14 @@ class _InFlight:
         return os.cpu_count() or 1
 
 
-def checked_executor(executor: Any) -> Executor | int | None:
+def checked_executor(executor: Any) -> futures.Executor | int | None:
     """`None`, a number of processes, or an executor.
 
     Raises
     ------
     InputError: anything else.
     """
-    if executor is None or isinstance(executor, Executor):
+    if executor is None or isinstance(executor, futures.Executor):
         return executor
     if isinstance(executor, int) and not isinstance(executor, bool):
         number = as_int(executor, "executor")
@@ -526,7 +520,7 @@ def checked_executor(executor: Any) -> Executor | int | None:
             raise InputError(f"executor must be at least 1 process, not {shown(number)}")
         return number
     if callable(getattr(executor, "submit", None)) and callable(getattr(executor, "shutdown", None)):
-        found: Executor = executor
+        found: futures.Executor = executor
         return found
     raise InputError(
         f"executor must be None, a number of processes or a concurrent.futures.Executor, not {shown(executor)}"

@@ -26,7 +26,7 @@ from intset.context import Context
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import listed, mapped
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import substitute
+from intset.expr.dag import reachable, substitute
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -711,14 +711,10 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
 
 
 def _affected(f: ir.Function, padded: Iterable[Tensor]) -> set[Tensor]:
-    """Collect the tensors that may depend on `padded`, by a fixed point over stores."""
-    affected, size = set(padded), -1
-    while size != len(affected):
-        size = len(affected)
-        for stmt in statements(f.body):
-            if isinstance(stmt, ir.Store) and not affected.isdisjoint(tensors_read(stmt.value)):
-                affected.add(stmt.tensor)
-    return affected
+    """Collect the tensors that may depend on `padded`, through stores."""
+    stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
+    reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
+    return set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
 
 
 def _keeps(f: ir.Function, stmt: ir.Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:

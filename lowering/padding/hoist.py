@@ -37,21 +37,8 @@ from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.interpreter import Scalar, bound_values, by_tensor, checked_array, run
-from lowering.layout import IndexMap
+from lowering.layout import IndexMap, transform
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
-from lowering.layout.transform import (
-    Contents,
-    assuming_nest,
-    axes_of,
-    index_variables,
-    inside_loops,
-    leading_checks,
-    narrowed,
-    probed,
-    scope_of_storage,
-    with_accesses,
-    with_requirements,
-)
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Allocate, Assume, Evaluate, Function, Padding, Stmt, Store, flat, seq
 from lowering.nest.scope import Scope, proves
@@ -130,7 +117,7 @@ class Copies:
         if outer in self.f.padding:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=True):
-            old = axes_of(outer)
+            old = transform.axes_of(outer)
             elements = self._probed(
                 stmts, (outer, inner), old, outer, element(inner, storage_indices(m, [as_expr(e) for e in m(*old)]))
             )
@@ -147,7 +134,7 @@ class Copies:
         if outer in self.f.padding:
             return None
         for m in self._maps(stmts, outer, inner, is_pad=False):
-            old = axes_of(outer)
+            old = transform.axes_of(outer)
             place = storage_indices(m, [as_expr(e) for e in m(*old)])
             elements = self._probed(stmts, (inner, outer), old, outer, element(outer, old))
             if all(_is_element(held, inner, place, scope) for held, scope in elements):
@@ -199,7 +186,7 @@ class Copies:
     ) -> list[tuple[Any, Scope]]:
         """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
         scope."""
-        g, probe = probed(self._alone(stmts, params), held, axes, over_.extents, cond)
+        g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, cond)
         known = ReachingValues(g)
         at = cursor_of(g, probe)
         found = []
@@ -213,10 +200,10 @@ class Copies:
         self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, m: IndexMap
     ) -> PadState | _Unwritten | None:
         """The padding's single state after the statements; `None` if states differ or are unknown."""
-        axes = axes_of(inner)
+        axes = transform.axes_of(inner)
         ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
         place = map_indices(m, axes)
-        cond = narrowed(m.padding(*place), inside_loops(axes, inner.extents, ctx))
+        cond = transform.narrowed(m.padding(*place), transform.inside_loops(axes, inner.extents, ctx))
         if cond is truth(False):
             return _UNWRITTEN
         held = self._probed(stmts, (outer, inner), axes, inner, element(inner, axes), cond)
@@ -424,7 +411,7 @@ class _Hoist:
         self.stmts = flat(f.body)
         self.uses = [uses(stmt) for stmt in self.stmts]
         self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, Allocate)}
-        self.checks = leading_checks(self.stmts)
+        self.checks = transform.leading_checks(self.stmts)
         self.copies = Copies(f, self.stmts[: self.checks])
         self.pads: list[Copy] = []
         self.crops: list[Copy] = []
@@ -520,8 +507,8 @@ class _Hoist:
             padding={t: p for t, p in f.padding.items() if t in params},
         )
         for copy in self.pads:
-            g = with_requirements(g, copy.outer, copy.inner, _follow(copy))
-            g = g.with_body(with_accesses(g, copy.outer, copy.inner, _follow(copy)))
+            g = transform.with_requirements(g, copy.outer, copy.inner, _follow(copy))
+            g = g.with_body(transform.with_accesses(g, copy.outer, copy.inner, _follow(copy)))
         padding = dict(g.padding)
         told = [(copy.inner, self._untouched(copy)) for copy in both]
         padding.update((t, untouched) for t, untouched in told if untouched is not None)
@@ -546,11 +533,11 @@ class _Hoist:
         if not is_open:
             return allocation.padding
         outside = Scope(None, {}, (), frozenset(), self.f.ctx)
-        axes = index_variables(copy.inner.ndim, outside)
+        axes = transform.index_variables(copy.inner.ndim, outside)
         padding = copy.map.padding(*map_indices(copy.map, axes))
         if allocation.padding is not None:
             padding = logical_or(padding, allocation.padding.at(axes))
-        cond = narrowed(padding, inside_loops(axes, copy.inner.extents, outside))
+        cond = transform.narrowed(padding, transform.inside_loops(axes, copy.inner.extents, outside))
         return None if cond is truth(False) else Padding(axes, cond)
 
 
@@ -612,7 +599,7 @@ def _is_sound(g: Function) -> bool:
 def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
     """Insert assumptions of the pads' padding values at the function's start."""
     stmts = flat(g.body)
-    k = leading_checks(stmts)
+    k = transform.leading_checks(stmts)
     return g.with_body(seq(*stmts[:k], *(_assumed(g, copy) for copy in pads), *stmts[k:])) if pads else g
 
 
@@ -621,8 +608,8 @@ def _assumed(g: Function, copy: Copy) -> Stmt:
     places = PLACE[: copy.inner.ndim]
     value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
     filling = Filling(places, ((truth(True), value),))
-    held = Contents(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
-    return assuming_nest(held, scope_of_storage(g, copy.inner))
+    held = transform.Contents(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
+    return transform.assuming_nest(held, transform.scope_of_storage(g, copy.inner))
 
 
 def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:

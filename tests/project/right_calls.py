@@ -540,7 +540,7 @@ infer_bound(sd, Context({}), {"n": 4}, "auto", "exact", False)
 tir.IterVar(Range(0, 4), "v", tir.IterType.DATA_PAR)
 b.storage(B).coordinates((i,))
 """.strip().splitlines()
-BOUND += [f"tir.{name}(A[i])" for name in tir.calls.FUNCTIONS if name not in tir.calls.FLOAT_PAIRS]
+BOUND += [f"tir.{name}(A[i])" for name in tir.build.FUNCTIONS if name not in tir.build.FLOAT_PAIRS]
 
 LOWERING = """
 lower(s, [A, C], bounds=b, name="f")

@@ -20,10 +20,10 @@ from intset.errors import InputError, IntSetError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_expr
 from lowering import lower
+from lowering.allocation import lifetimes_of
 from lowering.build.function import nest_of
 from lowering.nest.ir import For, Function
 from lowering.nest.walk import statements
-from lowering.storage import lifetimes_of
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled
 

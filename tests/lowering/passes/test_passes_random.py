@@ -31,6 +31,7 @@ from lowering import (
     strength_reduce,
     unique_names,
 )
+from lowering.allocation import with_fixed_storage
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
@@ -51,7 +52,6 @@ from lowering.passes.stores import scalar_replacement
 from lowering.passes.stores.copy_elimination import forward_copies
 from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.values.constant_folding import fold_constants
-from lowering.storage import with_fixed_storage
 from tests.lowering.equivalence import NumpyRuns, PlainRuns, Runs, numpy_runs, plain_runs
 from tests.lowering.plain_interpreter import TrapError
 from tests.strategies.nests import EVERYTHING, Nest, nests

@@ -13,9 +13,18 @@ from intset.errors import IntSetError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Var
 from lowering import Function, lower
+from lowering.allocation import (
+    ALIGNMENT,
+    Arena,
+    Size,
+    StorageBlock,
+    StoragePlan,
+    lifetimes_of,
+    lower_bound,
+    parallel_plan,
+)
 from lowering.nest.ir import Allocate, For
 from lowering.nest.walk import range_ends, statements
-from lowering.storage import ALIGNMENT, Arena, Size, StorageBlock, StoragePlan, lifetimes_of, lower_bound, parallel_plan
 from tests.bound.corpus import CASES
 from tests.bound.oracle import value
 from tests.lowering.lowered import check_c

@@ -9,7 +9,7 @@ import pytest
 
 from bound import te
 from lowering import lower, parse_nest, run
-from lowering.storage import ALIGNMENT, StorageBlock, lifetimes_of, lower_bound, placed, plan_storage, slotted
+from lowering.allocation import ALIGNMENT, StorageBlock, lifetimes_of, lower_bound, placed, plan_storage, slotted
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import close, problem
 
