@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
 from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, postorder
+from intset.expr.dag import chain, free_vars, is_small, operations, postorder
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_cond, const, make, truth
 from intset.expr.ops import Op
@@ -229,7 +229,10 @@ def _under_others(
 
 
 def _groups(parts: list[Cond], known: Normalizer) -> list[int]:
-    """The number of each part's group: parts of different groups share no variable, so they say nothing of another."""
+    """The number of each part's group: parts of different groups share neither variable nor table, so they say nothing
+    of one another."""
+    if any(ops.LOAD in operations(part) for part in parts):
+        return [0] * len(parts)
     if known.related or known.assumptions.limits or known.assumptions.multiples is not None:
         return [0] * len(parts)
     groups = list(range(len(parts)))

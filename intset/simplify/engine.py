@@ -37,7 +37,7 @@ SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by i
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
-LINEAR_GROWTH: Final = 8  # cost by which a linear form may exceed the node, before it is simplified
+LINEAR_GROWTH: Final = 16  # cost by which a linear form may exceed the node, before it is simplified
 GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
 """What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
 

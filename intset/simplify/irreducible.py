@@ -99,10 +99,9 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
         known_multiples(known, v) for v in dividend.variables
     ):
         return None
-    ends = _ends_inside(dividend, known)
-    if ends is None or _is_one_period(ends, c):
-        return None
-    if is_digit(division) and not _is_wide(dividend.terms[0][2], known):
+    below: Any = dividend.terms[0][2] if is_digit(division) else None
+    ends = _ends_inside(dividend, known) if below is None else _division_ends(below, known, False)
+    if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
     low, high = ends
     if division.reduced is not dividend:
@@ -110,7 +109,7 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
         if ends is None or _is_one_period(ends, c):
             return None
     alone = is_root and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
-    if not alone and not _all_matter(division.reduced, division.rests, known):
+    if not alone and not _all_matter(division.reduced if below is None else below.dividend, division.rests, known):
         return None
     if division.is_remainder:
         return 0, c - 1
