@@ -16,6 +16,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from bound.infer.footprints.witnesses import Witnesses
 from bound.schedule import simple
 from bound.schedule.simple import low
 from intset.context import Context
@@ -62,6 +63,7 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
+    witnesses: drawn instances of the loops entered so far.
     instances: memo of `instances`, by the variables.
     counts: memo of `count_of`, by what is counted.
     """
@@ -82,6 +84,7 @@ class LoopEnvironment:
         self._is_plain = not facts.nonneg
         # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
+        self.witnesses = Witnesses(self.context, self.ends_of, self.ranges)
         self.instances: dict[tuple[Var, ...], Shape] = {}
         self.counts: dict[object, Expr] = {}
 
@@ -181,6 +184,10 @@ class LoopEnvironment:
             high = None if high is None or last is None else high + k * last
         return low, high
 
+    def ends_of(self, v: Var) -> Ends:
+        """Numeric bounds of a variable."""
+        return self.bounds(self.form(v))
+
     def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
         """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
         low, high = self.bounds(form)
@@ -204,7 +211,7 @@ class LoopEnvironment:
             return True
         if too_little is not None and form.const <= too_little:
             return False
-        holds = self._bounds.is_nonneg(form)
+        holds = not self.witnesses.refute(form) and self._bounds.is_nonneg(form)
         if holds:
             self._thresholds[terms] = (form.const, too_little)
         elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final

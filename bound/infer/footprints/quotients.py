@@ -151,7 +151,7 @@ def is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval, 
     for side, k in terms:
         if k > reach + 1:
             return False
-        steps = [env.bounds(gap)[0] for gap in side.gaps()]
+        steps = [env.bounds(gap)[0] for gap in side.gaps]
         least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
         reach += k * max(least, 0)
     return True
