@@ -33,6 +33,8 @@ Point = dict[Expr, int]
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
+    if env.witnesses.give_two_values(e, conditions):
+        return True
     seen: set[int] = set()
     for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
         try:

@@ -60,6 +60,11 @@ class Witnesses:
         """Whether a drawn instance makes the form negative."""
         return any(instance.makes_negative(form) for instance in self._running())
 
+    def give_two_values(self, e: Expr, conditions: Sequence[Cond]) -> bool:
+        """Whether two drawn instances that satisfy the conditions give `e` different values."""
+        inside = (one.value(e, conditions) for one in self._running())
+        return len({value for value in inside if value is not None}) > 1
+
     def _running(self) -> list[_Instance]:
         """The instances in which all loops entered so far run."""
         if self._instances is None:
@@ -122,6 +127,15 @@ class _Instance:
             return form.const + sum(k * self._value(e) for e, k in form.terms.items()) < 0
         except (EvaluationError, InputError):
             return False
+
+    def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
+        """The value of an expression; `None` where it has none, or where a condition fails."""
+        try:
+            for v in (v for cond in conditions for v in cond.free_vars()):
+                self._draw(v)
+            return self._value(e) if all(evaluate(cond, self._values) for cond in conditions) else None
+        except (EvaluationError, InputError):
+            return None
 
     def _value(self, e: Expr) -> int:
         value = self._values.get(e)
