@@ -140,6 +140,7 @@ class LoopEnvironment:
         if var in self.ranges:
             return
         self.ranges[var] = limits
+        self.witnesses.enter(var)
         first, last = self.form(low(limits)), self.form(as_expr(limits.max))
         self._numeric[var] = (self.bounds(first)[0], self.bounds(last)[1])
         if not (first.is_const and last.is_const):

@@ -54,7 +54,12 @@ class Witnesses:
     ) -> None:
         self._context, self._ends, self._loops = context, ends, loops
         self._instances: list[_Instance] | None = None
-        self._entered = 0
+        self._pending: list[Var] = []
+
+    def enter(self, loop: Var) -> None:
+        """Drop the instances in which a new loop does not run."""
+        if not as_expr(self._loops[loop].extent).is_const:
+            self._pending.append(loop)
 
     def refute(self, form: Linear) -> bool:
         """Whether a drawn instance makes the form negative."""
@@ -69,11 +74,9 @@ class Witnesses:
         """The instances in which all loops entered so far run."""
         if self._instances is None:
             self._instances = self._drawn()
-        if self._instances and self._entered < len(self._loops):
-            new = list(self._loops)[self._entered :]
-            self._entered = len(self._loops)
-            symbolic = [v for v in new if not as_expr(self._loops[v].extent).is_const]
-            self._instances = [one for one in self._instances if all(one.runs(v) for v in symbolic)]
+        if self._pending:
+            self._instances = [one for one in self._instances if all(one.runs(v) for v in self._pending)]
+            self._pending = []
         return self._instances
 
     def _drawn(self) -> list[_Instance]:
