@@ -1,10 +1,14 @@
-"""`infer_bound`, the pass over the stages of a schedule, and its answer `BoundsMap`."""
+"""`infer_bound`, the pass over the stages of a schedule, consumers first, and its answer `BoundsMap`.
+
+All loops bound to one thread axis must have equal extents. Where sizes of tiles make extents equal, the schedule
+asserts the equation: answers assume it, and a nest checks it. At numbers that contradict it, the schedule is illegal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, SupportsIndex, TypeVar
 
 from bound.above import NEST_FUNCTIONS
@@ -13,27 +17,31 @@ from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
 from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
-from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage
+from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage, traffic_of
 from bound.infer.answers.numeric_counts import NumericInference
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePieces, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.answers.tile_space import space_of
-from bound.infer.answers.traffic import traffic_of
 from bound.infer.answers.whole import computes_whole
-from bound.infer.footprints.environment import LoopEnvironment, create_account
+from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
-from bound.infer.phases.infer_root_bound import InferenceState, axis_ranges, infer_root_bound, initial_bounds
-from bound.infer.phases.infer_stages import infer_stages
-from bound.infer.phases.pass_down import nest_of
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
+from bound.infer.phases.fused_axes import region_of_loops
+from bound.infer.phases.infer_root_bound import (
+    InferenceState,
+    axis_ranges,
+    enter_shared,
+    infer_root_bound,
+    initial_bounds,
+)
+from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
+from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
-from bound.schedule.simple import low
+from bound.schedule.simple import extent, low, number
 from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
@@ -43,6 +51,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
 
@@ -516,3 +525,97 @@ def _word(state: InferenceState) -> str:
     if not state.boxed:
         return "exact"
     return "box" if state.boxed >= set(state.schedule.stages) else "auto"
+
+
+# -- the pass over the stages -----------------------------------------------------------------------------------------
+
+
+def thread_equations(
+    stages: Iterable[StageBounds], env: LoopEnvironment, sizes: ScheduleSizes, tiles: Iterable[Expr]
+) -> tuple[Cond, ...]:
+    """The equations of tile sizes under which all loops on one thread axis have equal extents.
+
+    Empty where the extents are proved to be equal. Example: `t == 16` where a loop of `t` iterations shares its thread
+    axis with one of 16.
+
+    Raises
+    ------
+    ScheduleError: extents differ at all sizes, or an equation has no size of a tile. It names both stages, their loops
+        and extents.
+    """
+    unknown = set(free_vars(*tiles))
+    equations: list[Cond] = []
+    context = env.context
+    for stage, iv, threads, thread, other in _shared_threads(stages, sizes):
+        equation = other[2].eq(threads) if threads.is_const else threads.eq(other[2])
+        if threads is other[2] or env.form(threads).same(env.form(other[2])) or context.prove(equation):
+            continue
+        before = "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
+        what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
+        around = set(equation.free_vars())
+        if not unknown & around or any(v in env.ranges for v in around):
+            raise ScheduleError(f"{what} not known to be the extent {other[2]} that {before}")
+        if context.prove(~equation):
+            raise ScheduleError(f"{what} never the extent {other[2]} that {before}: no sizes satisfy {equation}")
+        equations.append(equation)
+        context = context.extended(facts=[equation], provenance=ASSERTED)
+    return tuple(equations)
+
+
+_Bound = tuple[Stage | None, IterVar, Expr]  # a loop on a thread axis with its stage and extent; the axis as declared
+
+
+def _shared_threads(
+    stages: Iterable[StageBounds], sizes: ScheduleSizes
+) -> Iterator[tuple[Stage, IterVar, Expr, IterVar, _Bound]]:
+    """Each loop on a thread axis (stage, loop, extent, axis) with the first one on that axis."""
+    first: dict[IterVar, _Bound] = {}
+    for bounds in stages:
+        for iv, limits in bounds.loops.items():
+            thread = bounds.stage.thread_of(iv)
+            if thread is None:
+                continue
+            if thread.dom is not None and thread not in first:
+                first[thread] = (None, thread, extent(sizes.range(thread.dom)))
+            other = first.setdefault(thread, (bounds.stage, iv, extent(limits)))
+            yield bounds.stage, iv, extent(limits), thread, other
+
+
+def infer_stages(state: InferenceState) -> InferenceState:
+    """Infer the bounds of all stages, for sizes at which loops on one thread axis have equal extents.
+
+    Raises
+    ------
+    ScheduleError: as for `thread_equations`.
+    """
+    _infer(state)
+    env = state.env
+    equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
+    if not equations:
+        return state
+    context = env.context.extended(facts=equations, provenance=ASSERTED)
+    env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
+    state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
+    _infer(state)
+    return state
+
+
+def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
+    """The thread axes of a stage that were declared with a number of threads."""
+    axes = (stage.thread_of(leaf) for leaf in stage.leaf_iter_vars)
+    declared = {axis: axis.dom for axis in axes if axis is not None and axis.dom is not None}
+    numbers = {axis: number(extent(sizes.range(dom))) for axis, dom in declared.items()}
+    return {axis: count for axis, count in numbers.items() if count is not None}
+
+
+def _infer(state: InferenceState) -> None:
+    enter_shared(state)
+    for stage in reversed(state.schedule.stages):
+        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
+            continue
+        bounds = initial_bounds(state, stage)
+        state.threads.update(declared_threads(stage, state.sizes))
+        infer_root_bound(state, bounds)
+        pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
+        bounds.start = create_reduction_init(state.env, bounds)
+        state.threads.update(idle_threads(bounds))

@@ -81,7 +81,7 @@ class StageRegion(Region):
     def is_empty(self) -> bool:
         box = self._footprint.box
         if box is not None and not box.where and not box.also and not box.variables():
-            return any(gap.const < 0 for side in box.sides for gap in side.gaps())
+            return any(gap.const < 0 for side in box.sides for gap in side.gaps)
         try:
             alive = self._alive()
             with own_budget(alive):

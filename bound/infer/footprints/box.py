@@ -6,8 +6,9 @@ no guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from bound.infer.footprints.environment import LoopEnvironment
@@ -30,14 +31,14 @@ class SymbolicInterval:
     lows: EndForms
     highs: EndForms
 
-    def gaps(self) -> Iterator[Linear]:
+    @cached_property
+    def gaps(self) -> EndForms:
         """All `high - low`. The interval is nonempty exactly where all are nonnegative."""
-        for low, high in product(self.lows, self.highs):
-            yield high.minus(low)
+        return tuple([high.minus(low) for low in self.lows for high in self.highs])
 
     def extents(self) -> EndForms:
         """The forms whose minimum is the extent of a nonempty interval."""
-        return tuple(gap.shift(1) for gap in self.gaps())
+        return tuple([gap.shift(1) for gap in self.gaps])
 
     def range(self) -> Range:
         """The interval as a `Range`."""
@@ -99,7 +100,7 @@ class Box:
 
     def nonempty_forms(self) -> list[Linear]:
         """The forms that are nonnegative wherever the box is nonempty: guard and gaps."""
-        return [*self.where, *(gap for side in self.sides for gap in side.gaps())]
+        return [*self.where, *(gap for side in self.sides for gap in side.gaps)]
 
     def nonempty_conditions(self) -> list[Cond]:
         """The conditions that the box is nonempty."""
@@ -136,6 +137,9 @@ def interval_of_maxima(lows: EndForms, negated_highs: EndForms) -> SymbolicInter
 
 def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linear]) -> SymbolicInterval | None:
     """An interval without redundant ends; `None` if an end still has more than `_MAX_FORMS` forms."""
+    lows, highs = tuple(lows), tuple(highs)
+    if len(lows) == len(highs) == 1:
+        return SymbolicInterval(lows, highs)
     first, last = _largest(env, lows), _largest(env, [form.scale(-1) for form in highs])
     if len(first) > _MAX_FORMS or len(last) > _MAX_FORMS:
         return None
@@ -194,7 +198,7 @@ def divided_by_content(form: Linear) -> Linear:
 
 def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequence[Linear] = ()) -> list[Linear]:
     """The gaps of an interval without a proof of nonnegativity."""
-    return [gap for gap in side.gaps() if not env.is_nonneg(gap, assumed)]
+    return [gap for gap in side.gaps if not env.is_nonneg(gap, assumed)]
 
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:

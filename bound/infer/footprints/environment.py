@@ -16,22 +16,26 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from bound.infer.footprints.witnesses import Witnesses
 from bound.schedule import simple
 from bound.schedule.simple import low
 from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError
+from intset.errors import BudgetError, InputError
 from intset.expr import ops
+from intset.expr.arguments import mapped
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts
+from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.regions.shape import Account, Shape
+from intset.spaces.space import Space
 
 if TYPE_CHECKING:
     from intset.domains.protocols import Regions
@@ -61,6 +65,7 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
+    witnesses: drawn instances of the loops entered so far.
     instances: memo of `instances`, by the variables.
     counts: memo of `count_of`, by what is counted.
     """
@@ -81,6 +86,7 @@ class LoopEnvironment:
         self._is_plain = not facts.nonneg
         # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
+        self.witnesses = Witnesses(self.context, self.ends_of, self.ranges)
         self.instances: dict[tuple[Var, ...], Shape] = {}
         self.counts: dict[object, Expr] = {}
 
@@ -133,6 +139,7 @@ class LoopEnvironment:
         if var in self.ranges:
             return
         self.ranges[var] = limits
+        self.witnesses.enter(var)
         first, last = self.form(low(limits)), self.form(as_expr(limits.max))
         self._numeric[var] = (self.bounds(first)[0], self.bounds(last)[1])
         if not (first.is_const and last.is_const):
@@ -180,6 +187,10 @@ class LoopEnvironment:
             high = None if high is None or last is None else high + k * last
         return low, high
 
+    def ends_of(self, v: Var) -> Ends:
+        """Numeric bounds of a variable."""
+        return self.bounds(self.form(v))
+
     def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
         """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
         low, high = self.bounds(form)
@@ -203,7 +214,7 @@ class LoopEnvironment:
             return True
         if too_little is not None and form.const <= too_little:
             return False
-        holds = self._bounds.is_nonneg(form)
+        holds = not self.witnesses.refute(form) and self._bounds.is_nonneg(form)
         if holds:
             self._thresholds[terms] = (form.const, too_little)
         elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
@@ -356,3 +367,56 @@ def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
     if term is not None:
         raise BudgetError(f"{term} is not affine")
     return left
+
+
+# -- values of sizes --------------------------------------------------------------------------------------------------
+
+
+def space_of(
+    env: LoopEnvironment,
+    sizes: Sequence[Var],
+    fixed: Mapping[Expr, int],
+    values: Mapping[Any, Iterable[Any]],
+    where: Cond | str | Iterable[Cond | str],
+) -> Space:
+    """The space of some sizes of a schedule, under the conditions `where` and what is known of the sizes.
+
+    Parameters
+    ----------
+    sizes: the symbolic sizes of the schedule.
+    fixed: values of its other sizes.
+    values: values for each size, by variable or name.
+
+    Raises
+    ------
+    InputError: a key is no symbolic size of the schedule; what `Space` refuses.
+    """
+    given = mapped(values, "the values of a space", "a mapping {size: values}")
+    chosen = {_size_of(key, sizes): numbers for key, numbers in given.items()}
+    if len(chosen) < len(given):
+        raise InputError("a size has values twice, by its variable and by its name")
+    return Space(chosen, where).restrict(_known(env, set(chosen), fixed))
+
+
+def _size_of(key: Any, sizes: Sequence[Var]) -> Var:
+    """The size that a variable or name denotes."""
+    named = [size for size in sizes if size is key or (isinstance(key, str) and size.name == key)]
+    if len(named) == 1:
+        return named[0]
+    name = key.name if isinstance(key, Var) else shown(key)
+    if named:
+        raise InputError(f"{len(named)} sizes of this schedule are named {name}: give the variables themselves")
+    known = ", ".join(size.name for size in sizes) or "none"
+    raise InputError(f"{name} is no symbolic size of this schedule; those are: {known}")
+
+
+def _known(env: LoopEnvironment, chosen: set[Var], fixed: Mapping[Expr, int]) -> Iterator[Cond]:
+    """The ranges and facts of the context about these sizes alone."""
+    conditions = [fact.condition for fact in env.context.facts]
+    for size, r in env.size_ranges.items():
+        conditions += [size >= r.min] if isinstance(r.min, Expr) else []
+        conditions += [size <= r.max] if isinstance(r.max, Expr) else []
+    for condition in conditions:
+        stated = substitute(condition, dict(fixed))
+        if stated.free_vars() and chosen.issuperset(stated.free_vars()) and not opaque_terms(stated):
+            yield stated

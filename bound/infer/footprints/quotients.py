@@ -27,7 +27,7 @@ _MAX_FORMS = 4  # forms of one end of a sum
 
 
 @dataclass(frozen=True)
-class Term:
+class RunningTerm:
     """A multiple of an expression that takes the values of an interval, with gaps unless it is contiguous.
 
     Attributes
@@ -49,7 +49,7 @@ def number_divisor(e: Expr) -> int | None:
 
 def independent_terms(
     env: LoopEnvironment, row: Linear, sides: Mapping[Var, SymbolicInterval]
-) -> tuple[Linear, list[Term]] | None:
+) -> tuple[Linear, list[RunningTerm]] | None:
     """A form as a sum of a form without running variables and of terms that share none of them.
 
     `None` if quotients and variables do not combine to quotients and remainders of independent sums.
@@ -58,7 +58,7 @@ def independent_terms(
     ----------
     sides: the interval of each running variable, independent of the others.
     """
-    terms: list[Term] = []
+    terms: list[RunningTerm] = []
     left = row
     while (outermost := _outermost(left, sides)) is not None:
         divisor = number_divisor(outermost)
@@ -85,8 +85,8 @@ def independent_terms(
             return None
         if outermost in left.terms:
             left = Linear(left.const, {e: k for e, k in left.terms.items() if e is not outermost})
-        terms.append(Term(side, factor, whole.variables, is_contiguous))
-    terms += [Term(sides[e], k, (e,)) for e, k in left.terms.items() if isinstance(e, Var) and e in sides]
+        terms.append(RunningTerm(side, factor, whole.variables, is_contiguous))
+    terms += [RunningTerm(sides[e], k, (e,)) for e, k in left.terms.items() if isinstance(e, Var) and e in sides]
     running = [v for term in terms for v in term.variables]
     if len(set(running)) < len(running):
         return None
@@ -99,7 +99,7 @@ def _outermost(form: Linear, sides: Mapping[Var, SymbolicInterval]) -> Expr | No
     return max(quotients, key=lambda e: number_divisor(e) or 0, default=None)
 
 
-def _term_of(env: LoopEnvironment, form: Linear, sides: Mapping[Var, SymbolicInterval]) -> Term | None:
+def _term_of(env: LoopEnvironment, form: Linear, sides: Mapping[Var, SymbolicInterval]) -> RunningTerm | None:
     """A dividend as one term; `None` if it is not affine in running variables."""
     own = [(e, k) for e, k in form.terms.items() if isinstance(e, Var) and e in sides]
     rest = Linear(form.const, {e: k for e, k in form.terms.items() if e not in sides})
@@ -109,7 +109,7 @@ def _term_of(env: LoopEnvironment, form: Linear, sides: Mapping[Var, SymbolicInt
     side = sum_of_intervals(env, rest, parts)
     if side is None:
         return None
-    return Term(side, 1, tuple(e for e, _ in own), is_contiguous(env, [(side, abs(k)) for side, k in parts]))
+    return RunningTerm(side, 1, tuple(e for e, _ in own), is_contiguous(env, [(side, abs(k)) for side, k in parts]))
 
 
 def _remaindered(
@@ -151,7 +151,7 @@ def is_contiguous(env: LoopEnvironment, terms: Sequence[tuple[SymbolicInterval, 
     for side, k in terms:
         if k > reach + 1:
             return False
-        steps = [env.bounds(gap)[0] for gap in side.gaps()]
+        steps = [env.bounds(gap)[0] for gap in side.gaps]
         least = 0 if any(n is None for n in steps) else min(n for n in steps if n is not None)
         reach += k * max(least, 0)
     return True

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.witnesses import Span, is_inside, within
 from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
@@ -32,6 +33,8 @@ Point = dict[Expr, int]
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
+    if env.witnesses.give_two_values(e, conditions):
+        return True
     seen: set[int] = set()
     for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
         try:
@@ -147,7 +150,7 @@ class _Drawing:
             return
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
-                point: Point = {v: _within(_span(self.env, v), magnitude) for v in self.sizes}
+                point: Point = {v: within(_span(self.env, v), magnitude) for v in self.sizes}
                 point.update({v: point[other] for v, other in self.equal.items()})
                 if self._enter(point, [-1 if v in at_end else 0 for v in self.loops]):
                     yield point
@@ -160,7 +163,7 @@ class _Drawing:
                 if first > last:
                     return False
                 point[v] = first + iteration % (last - first + 1)
-            inside = all(_contains(self.env.context.ranges.get(v), point, point[v]) for v in self.sizes)
+            inside = all(is_inside(self.env.context.ranges.get(v), point, point[v]) for v in self.sizes)
             return inside and all(evaluate(fact, point) for fact in self.facts)
         except (EvaluationError, InputError):
             return False
@@ -177,7 +180,7 @@ class _Drawing:
         facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
         for k in range(attempts):
             spread = _SPREADS[k % len(_SPREADS)]
-            values = [_within(span, next(numbers) % spread) for span in spans]
+            values = [within(span, next(numbers) % spread) for span in spans]
             for v, other in equal:
                 values[v] = values[other]
             steps = list(islice(numbers, len(self.loops)))
@@ -240,20 +243,8 @@ def _noise() -> Iterator[int]:
         yield state >> 8
 
 
-Span = tuple[int | None, int | None, int]  # low end, high end, step
-
-
 def _span(env: LoopEnvironment, v: Var) -> Span:
     return *env.bounds(env.form(v)), v.declared()[2]
-
-
-def _within(span: Span, magnitude: int) -> int:
-    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
-    least, most, step = span
-    value = magnitude if least is None else least + magnitude
-    value = value if most is None else min(value, most)
-    value -= value % step
-    return value if least is None or value >= least else value + step
 
 
 def _run(
@@ -274,11 +265,3 @@ def _symbolic_limits(v: Var, r: Range | None) -> list[Cond]:
         return []
     ends = ((ops.GE, r.min), (ops.LE, r.max))
     return [make(op, (v, end)) for op, end in ends if isinstance(end, Expr)]
-
-
-def _contains(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
-    if r is None:
-        return True
-    first = evaluate(r.min, point) if isinstance(r.min, Expr) else value
-    last = evaluate(r.max, point) if isinstance(r.max, Expr) else value
-    return bool(first <= value <= last)

@@ -120,7 +120,8 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     """
     own = {state.iv: state for state in states if state.stage is bounds.stage}
     points = {iv: low(r) for iv, r in bounds.loops.items() if constant_extent(r) == 1}
-    whole = _wholly_relaxed(bounds, own, points)
+    above = roots_above(bounds)
+    whole = _wholly_relaxed(bounds, own, points, above)
     spelled = [r for r in bounds.relations if not all(parent in whole for parent in r.parents) or not r.parents]
     hidden = {child for r in bounds.relations if r not in spelled for child in r.children}
     fixed: dict[Var, Range] = {}
@@ -135,7 +136,6 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     for iv in bounds.outer:  # shared loops in place of its own
         limits = env.ranges[iv]
         start[iv] = low(limits) if constant_extent(limits) == 1 else iv
-    above = roots_above(bounds)
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
             continue
@@ -168,11 +168,13 @@ def _only_element(side: SymbolicInterval) -> Expr | None:
 
 
 def _wholly_relaxed(
-    bounds: StageBounds, own: Mapping[IterVar, LoopState], points: Mapping[IterVar, Expr]
+    bounds: StageBounds,
+    own: Mapping[IterVar, LoopState],
+    points: Mapping[IterVar, Expr],
+    above: Mapping[IterVar, IterVar],
 ) -> dict[IterVar, None]:
     """The axes that run over their whole range while all fixed loops stay put."""
     whole = dict.fromkeys(iv for iv, state in own.items() if not state.is_fixed or iv in points)
-    above = roots_above(bounds)
     for relation in reversed(bounds.relations):
         if isinstance(relation, Split):
             inside = not overruns_unguarded(bounds, relation) or relation.parent in above

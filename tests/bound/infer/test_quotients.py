@@ -11,7 +11,7 @@ from bound.infer.footprints.box import SymbolicInterval
 from bound.infer.footprints.environment import LoopEnvironment, create_account
 from bound.infer.footprints.quotients import independent_terms, sum_of_intervals
 from intset import Context, Range, ShapeVar, Var, evaluate, minimum, parse
-from intset.expr.node import Expr
+from intset.expr.node import Expr, as_expr
 
 T, N = ShapeVar("t", lower=1), ShapeVar("n", lower=1)
 O = Var("o")
@@ -52,6 +52,7 @@ def test_ends_are_attained_in_every_instance(text: str) -> None:
     decided = 0
     for c, d in {(numbers.randint(1, 7), numbers.randint(1, 7)) for _ in range(6)}:
         e = parse(text.format(c=c, d=d), {"o": O, "t": T, "i": I, "j": J, "k": K})
+        assert isinstance(e, Expr)
         terms = independent_terms(env, env.form(e), sides)
         if terms is None:
             continue
@@ -63,7 +64,7 @@ def test_ends_are_attained_in_every_instance(text: str) -> None:
             for o in range(-(-n // t)):
                 point = {T: t, N: n, O: o}
                 values = _values(e, {**point, J: 0}, min(t, n - o * t))
-                low, high = (evaluate(end, point) for end in (image.range().min, image.range().max))
+                low, high = (evaluate(end, point) for end in map(as_expr, (image.range().min, image.range().max)))
                 assert (low, high) == (min(values), max(values)), (e, point)
                 if all(term.is_contiguous for term in own) and len(own) == 1 and abs(own[0].factor) == 1:
                     assert len(set(values)) == high - low + 1, (e, point)
