@@ -181,8 +181,12 @@ class CandidateNests:
 
     def takes_more(self, than: float) -> bool:
         """Whether the program costs more; the first form is tried alone, as cheap programs need no other."""
+        return self.starts_above(than) and (len(self._candidates) == 1 or self.total > than)
+
+    def starts_above(self, cost: float) -> bool:
+        """Whether the first form costs more before splitting."""
         first = self._ends if self._asked in ("auto", "ends") else next(iter(self._forms.values()))
-        return first.takes_more(than) and (len(self._candidates) == 1 or self.total > than)
+        return first.takes_more(cost)
 
     @cached_property
     def _words(self) -> list[str]:
