@@ -9,7 +9,7 @@ A sign may lead to further questions about signs and ends (`symbolic.py`); all s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.expr import ops
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
 FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`
 DERIVED_SIGNS: Final = 4  # nested derivations of signs
+
+_Rest: TypeAlias = "tuple[int, int, frozenset[tuple[Expr, int]]]"  # the facts that may still follow, and the form
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
@@ -70,19 +72,28 @@ def _follows(known: Normalizer, form: Linear) -> bool:
         return False
     spent.consulting += 1
     try:
-        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1)
+        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1, set())
     finally:
         spent.consulting -= 1
 
 
-def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int) -> bool:
-    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`."""
+def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int, seen: set[_Rest]) -> bool:
+    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`.
+
+    Parameters
+    ----------
+    seen: the rests tried so far, which the same facts in another order lead to again; grows.
+    """
     open_ends: list[Linear] = []
     for fact in facts:
         factor = _cancelling_factor(known, form, fact)
         if factor is None:
             continue
         rest = form.minus(factor.times(fact))
+        key = (chain, rest.const, frozenset(rest.terms.items()))
+        if key in seen:
+            continue
+        seen.add(key)
         left = SPENT.left
         if _is_sure(known, rest):
             return True
@@ -90,7 +101,7 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
             SPENT.left = left - len(fact.terms)
             if len(rest.terms) <= len(form.terms) + 1:
                 open_ends.append(rest)
-    return any(_beside_facts(known, rest, facts, chain - 1) for rest in open_ends)
+    return any(_beside_facts(known, rest, facts, chain - 1, seen) for rest in open_ends)
 
 
 def _is_sure(known: Normalizer, form: Linear) -> bool:

@@ -103,6 +103,7 @@ class CandidateNests:
 
     def __init__(self, maker: FunctionBuilder, b: BoundsMap, asked: str) -> None:
         self.bounds, self._maker, self._asked = b, maker, asked
+        self._in_these: dict[tuple[Stage, ...], Function] = {}  # by the stages in pieces
 
     @cached_property
     def _guarded(self) -> Function:
@@ -160,7 +161,11 @@ class CandidateNests:
         return forms
 
     def _pieces(self, split: Sequence[Stage]) -> Function:
-        return self._maker.guarded(self.bounds, split) if split else self._guarded
+        """The function with guards, with stages in pieces; made once for the same stages."""
+        known = tuple(split)
+        if known not in self._in_these:
+            self._in_these[known] = self._maker.guarded(self.bounds, split) if split else self._guarded
+        return self._in_these[known]
 
     @cached_property
     def price(self) -> NestPrices:
