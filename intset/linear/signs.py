@@ -13,7 +13,7 @@ the answer no, and failing derivations cost most.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.errors import IntSetError
@@ -356,6 +356,8 @@ CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term 
 FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`
 DERIVED_SIGNS: Final = 4  # nested derivations of signs
 
+_Rest: TypeAlias = "tuple[int, int, frozenset[tuple[Expr, int]]]"  # the facts that may still follow, and the form
+
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Prove `form >= 0` from ranges, symbolic ends and facts; False means unknown.
@@ -399,19 +401,28 @@ def _follows(known: Normalizer, form: Linear) -> bool:
         return False
     spent.consulting += 1
     try:
-        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1)
+        return _beside_facts(known, form, facts, FACT_CHAIN if spent.open == 1 else 1, set())
     finally:
         spent.consulting -= 1
 
 
-def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int) -> bool:
-    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`."""
+def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chain: int, seen: set[_Rest]) -> bool:
+    """Whether `form = c1*f1 + ... + rest` for at most `chain` facts `f >= 0`, factors `c >= 0`, and `rest >= 0`.
+
+    Parameters
+    ----------
+    seen: the rests tried so far, which the same facts in another order lead to again; grows.
+    """
     open_ends: list[Linear] = []
     for fact in facts:
         factor = _cancelling_factor(known, form, fact)
         if factor is None:
             continue
         rest = form.minus(factor.times(fact))
+        key = (chain, rest.const, frozenset(rest.terms.items()))
+        if key in seen:
+            continue
+        seen.add(key)
         left = SPENT.left
         if _is_sure(known, rest):
             return True
@@ -419,7 +430,7 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
             SPENT.left = left - len(fact.terms)
             if len(rest.terms) <= len(form.terms) + 1:
                 open_ends.append(rest)
-    return any(_beside_facts(known, rest, facts, chain - 1) for rest in open_ends)
+    return any(_beside_facts(known, rest, facts, chain - 1, seen) for rest in open_ends)
 
 
 def _is_sure(known: Normalizer, form: Linear) -> bool:

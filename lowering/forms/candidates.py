@@ -103,6 +103,7 @@ class CandidateNests:
 
     def __init__(self, maker: FunctionBuilder, b: BoundsMap, asked: str) -> None:
         self.bounds, self._maker, self._asked = b, maker, asked
+        self._in_these: dict[tuple[Stage, ...], Function] = {}  # by the stages in pieces
 
     @cached_property
     def _guarded(self) -> Function:
@@ -160,7 +161,11 @@ class CandidateNests:
         return forms
 
     def _pieces(self, split: Sequence[Stage]) -> Function:
-        return self._maker.guarded(self.bounds, split) if split else self._guarded
+        """The function with guards, with stages in pieces; made once for the same stages."""
+        known = tuple(split)
+        if known not in self._in_these:
+            self._in_these[known] = self._maker.guarded(self.bounds, split) if split else self._guarded
+        return self._in_these[known]
 
     @cached_property
     def price(self) -> NestPrices:
@@ -181,8 +186,12 @@ class CandidateNests:
 
     def takes_more(self, than: float) -> bool:
         """Whether the program costs more; the first form is tried alone, as cheap programs need no other."""
+        return self.starts_above(than) and (len(self._candidates) == 1 or self.total > than)
+
+    def starts_above(self, cost: float) -> bool:
+        """Whether the first form costs more before splitting."""
         first = self._ends if self._asked in ("auto", "ends") else next(iter(self._forms.values()))
-        return first.takes_more(than) and (len(self._candidates) == 1 or self.total > than)
+        return first.takes_more(cost)
 
     @cached_property
     def _words(self) -> list[str]:

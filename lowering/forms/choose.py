@@ -142,9 +142,9 @@ def chosen(
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
             return _choice(made, also=() if excess is None else ("exact",))
     exact = CandidateNests(maker, infer("exact"), nests)
-    if box is not None and made and _spared(box, exact.bounds) <= FEW and made[0].takes_more(SMALL):
+    if box is not None and made and _spared(box, exact.bounds) <= FEW:
         compacted = [] if is_stored_as_inferred else _compacted(maker, exact.bounds, nests)
-        if not compacted:
+        if not compacted and (made[0].takes_more(SMALL) or exact.starts_above(SMALL)):
             return _choice(made, also=("exact",))
     made.append(exact)
     if not exact.takes_more(SMALL):
@@ -307,12 +307,12 @@ def _spared(box: BoundsMap, exact: BoundsMap) -> float:
     """The share of the elements computed in boxes that exact regions spare, at a middle instance; 1 if unknown."""
     in_boxes, in_regions = (_middle(b) for b in (box, exact))
     most, least = 0.0, 0.0
-    for stage in box.schedule.stages:
+    for stage, same in zip(box.schedule.stages, exact.schedule.stages, strict=True):  # each has a schedule of its own
         if not box.is_computed(stage):
             continue
         times = prod(number(box[leaf].extent, in_boxes) or 1 for _, leaf in box.attach_path(stage))
-        for tensor in stage.op.outputs:
-            made, needed = _computed(box, tensor, in_boxes), _computed(exact, tensor, in_regions)
+        for tensor, its in zip(stage.op.outputs, same.op.outputs, strict=True):
+            made, needed = _computed(box, tensor, in_boxes), _computed(exact, its, in_regions)
             if made is None or needed is None or box.slid(stage):
                 return 1.0
             extents = [number(r.extent, in_boxes) for r in box.allocated(tensor)]
