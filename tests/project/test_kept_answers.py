@@ -313,8 +313,8 @@ INSIDE: dict[str, str] = {
         RowBasis BitMap BitRows Columns Structure Held StoredQuestion Converter KernelTerms Decisions
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
         Trace TracedQuestion AffineParser TermReader""",
-    "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment SymbolicInterval Witnesses
-        ScheduleSnapshot SharedNest
+    "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment
+        SymbolicInterval Witnesses ScheduleSnapshot SharedNest
         ArrayEvaluator Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Placing Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
     "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridModule HybridReader IRBuilder NDArray
