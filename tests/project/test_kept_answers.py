@@ -314,7 +314,7 @@ INSIDE: dict[str, str] = {
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
         Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment
-        ScheduleSnapshot SharedNest
+        SymbolicInterval Witnesses ScheduleSnapshot SharedNest
         Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
     "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridModule HybridReader IRBuilder NDArray
