@@ -613,7 +613,7 @@ def _read(x: object, indices: Sequence[Any]) -> Any:
 
 
 def combined(name: str, left: object, right: object) -> Any:
-    """Return `left op right`: a tensor if one of them is, else a value.
+    """Return `left op right`: a tensor if one operand is a tensor, else a value.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Element types by name: `float16` to `float64`, `bfloat16`, `bool`, and integers of up to 64 bits, `int8` to `uint64`.
 
-`float8_e4m3fn` and `float8_e5m2` are types of storage: elements of them are converted, and nothing is computed in them.
+`float8_e4m3fn` and `float8_e5m2` are types of storage: their elements are converted on load, and no arithmetic uses the
+type.
 
 Analyses accept integers of any width up to 64 (`int3`); executed code has elements of 8, 16, 32 or 64 bits.
 """

@@ -7,7 +7,7 @@ from importlib import import_module
 
 
 def main() -> int:
-    """Run the command line; an interrupt while it is imported is one line too."""
+    """Run the command line; an interrupt during the import also prints one line."""
     try:
         command_line = import_module("lowering.cli.app")  # by name: the command line is in a layer above
     except KeyboardInterrupt:

@@ -1,13 +1,13 @@
 """A cache of answers on disk: the file `cache` of the configuration, off by default.
 
 It keeps bounds, with their ends, tightness and notes, and decided proofs, with their counterexample: exact copies.
-Certificates are searched when asked for, as for any answer. It keeps no sets, regions or unknown proofs, and no
+Certificates are searched on request, as for every answer. It keeps no sets, regions or unknown proofs, and no
 answers with opaque terms, under a time limit, or while a domain is registered by a call.
 
 The key is the text of ranges, facts and question, with variables numbered by first occurrence, the domain, the budgets,
 and the versions of this library, its sources and dependencies. Rows are JSON with a checksum, in a table of sqlite3.
 
-Guarantee: a cache that is damaged, locked or no cache at all gives no answer, never an error or a wrong one.
+Guarantee: a damaged, locked or foreign cache file yields no answer, and never an error or a wrong answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StatedScope(Protocol):
 
 
 class StoredQuestion:
-    """One question, with its key and the row that the cache has for it.
+    """One question with its key and its cached row.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class StoredQuestion:
             self.plain = None
 
     def keep(self, plain: Mapping[str, Any], nodes: Sequence[Expr | Infinity]) -> None:
-        """Store an answer, unless the cache has it or it mentions what the question does not."""
+        """Store an answer, unless it is cached already or mentions symbols foreign to the question."""
         ends = [node for node in nodes if isinstance(node, Node)]
         number = {var: k for k, var in enumerate(self._variables)}
         variables = free_vars(*ends)

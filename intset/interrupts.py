@@ -18,7 +18,7 @@ def is_command() -> bool:
 
 
 def show_in_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an uncaught exception: one line for an interrupt, a traceback for any other."""
+    """Print an uncaught exception: one line for an interrupt, a traceback for another exception."""
     if issubclass(kind, KeyboardInterrupt):
         print("intset: error: interrupted", file=sys.stderr)
     else:

@@ -79,7 +79,7 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
 
 
 class FactsScope(Protocol):
-    """What a block asks of the scope around it."""
+    """A block's questions to the surrounding scope."""
 
     facts: tuple[Fact, ...]
 

@@ -91,7 +91,7 @@ def _over(weight: Weight, region: Region, point: Sequence[Var] | None, fresh: Se
 
     Raises
     ------
-    InputError: no variable of the weight is known as a coordinate or a size of the region.
+    InputError: a variable of the weight is neither a coordinate nor a size of the region.
     """
     if callable(weight):
         return as_expr(weight(*fresh), "the value of the weight")
@@ -140,7 +140,7 @@ class UpperBound(NamedTuple):
     Attributes
     ----------
     value: an `int`, an expression over the sizes, or `POS_INF` where no bound is known.
-    is_tight: whether the count attains it, for all sizes at which the context has a point.
+    is_tight: whether the count reaches it, for all sizes with a point in the context.
     """
 
     value: int | Expr | Infinity
@@ -150,7 +150,7 @@ class UpperBound(NamedTuple):
 def upper_bound(count: IntLike | Infinity, ctx: Context) -> UpperBound:
     """An upper bound of a count over all values of the variables that have a range in `ctx`.
 
-    Guarantee: the count is at most `value` at every point of the context. Variables without a range are sizes.
+    Guarantee: the count never exceeds `value` at any point of the context. Variables without a range are sizes.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
 
 
 def _needed(piece: Ceiling, ctx: Context) -> dict[Expr, bool]:
-    """The values of which none is proved to be at most another one that is attained."""
+    """The values that no other attained value is proved to reach or exceed."""
     values = dict(piece.values)
     attained = [value for value, is_attained in values.items() if is_attained]
     if len(values) == 1 or not attained or len(values) > COMPARED_BOUNDS:

@@ -103,7 +103,7 @@ def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer
 
     Raises
     ------
-    InputError: the address is not made of bits, or `step` is no power of two.
+    InputError: the address is not composed of bits, or `step` is not a power of two.
 
     >>> from intset import Context, Range, Var
     >>> i, j = Var("i"), Var("j")
@@ -136,7 +136,7 @@ def alignment(e: IntLike, ctx: Context) -> AddressAnswer:
 
     Raises
     ------
-    InputError: the address is not made of bits, or is always 0.
+    InputError: the address is not composed of bits, or is constantly 0.
 
     >>> from intset import Context, Range, Var
     >>> i = Var("i")
@@ -183,7 +183,7 @@ def _fresh_notes(columns: Columns) -> tuple[str, ...]:
 
 
 def _precision(ctx: Context, variables: Sequence[Var]) -> tuple[bool, tuple[str, ...]]:
-    """Whether the variables take all values of their bits, and why not."""
+    """Whether the variables cover all combinations of their bits, and the reason if not."""
     for v in variables:
         limits = ctx.ranges.get(v)
         ends = None if limits is None else limits.ends

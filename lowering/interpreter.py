@@ -146,7 +146,7 @@ def checked_array(name: str, dtype: str, value: Any, is_output: bool = False) ->
 
     Raises
     ------
-    InputError: it is not an array, its type does not convert, or an output is not a numpy array.
+    InputError: an argument is not an array, its type does not convert, or an output is not a numpy array.
     """
     import numpy as np
 

@@ -16,7 +16,7 @@ from intset.prover.proof import PROOFS
 from tests.compilers import compilers
 from tests.sweeps import without_nightly
 
-# A test fails over what it finds, never over how long a busy machine took to find it. The daily run draws the same
+# A test fails over a wrong result, never over a slow machine. The daily run draws the same
 # examples everywhere, so that a newcomer's first run passes; the night draws new ones.
 settings.register_profile("nightly", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("daily", settings.get_profile("nightly"), derandomize=True, database=None)
@@ -43,7 +43,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A daily run does not make the tests of the night, five for each of its own, only to deselect them."""
+    """A daily run skips the nightly tests before it collects them, five per daily test."""
     if metafunc.config.option.markexpr == "not nightly":
         marks = metafunc.definition.own_markers
         marks[:] = [without_nightly(mark) if mark.name == "parametrize" else mark for mark in marks]
@@ -60,7 +60,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Nor what the tests of a file left: what they are about is freed at once, the rest lives in tables and caches."""
+    """Nor what the tests of a file left: their subjects are freed at once; tables and caches keep the rest."""
     if nextitem is not None and nextitem.path != item.path:
         gc.freeze()
 
@@ -103,8 +103,8 @@ IslError.__init__ = _refused  # type: ignore[method-assign,assignment]
 
 @pytest.fixture(autouse=True)
 def refused() -> Iterator[list[str]]:
-    """What isl refused, other than for its budget: nothing. The answers would not show it, as they are found without
-    isl then, so a test that makes isl refuse empties this list."""
+    """What isl refused, other than for its budget: nothing. Answers would hide it, since another tier finds them
+    without isl, so a test that makes isl refuse empties this list."""
     _REFUSED.clear()
     yield _REFUSED
     assert not _REFUSED

@@ -1,4 +1,4 @@
-"""How much of a long sweep runs daily: every kind of check does, the rest of its cases is for the night."""
+"""How much of a long sweep runs daily: every kind of check runs daily; the remaining cases run at night."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _nightly(case: Any) -> Any:
 
 
 def without_nightly(mark: pytest.Mark) -> pytest.Mark:
-    """A mark `parametrize` without its parameters for the night; as it is where it has no other, or names each."""
+    """A mark `parametrize` without its parameters for the night; unchanged without an alternative, or with the name of
+    each alternative."""
     if len(mark.args) < 2 or mark.kwargs.get("ids") is not None:
         return mark
     names, cases = mark.args[0], list(mark.args[1])

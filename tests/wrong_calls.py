@@ -1,8 +1,8 @@
-"""Right calls, made wrong: one argument after the other replaced by something that it is not.
+"""Right calls, made wrong: each argument in turn replaced by a value of a wrong type.
 
 A line is a call as a user writes it. Of its outermost operation every operand is replaced, and so is every part of one
-that is written as a tuple, list or mapping. What then comes is an answer that can be printed, or an error of the
-package: `AttributeError`, `KeyError` and their like tell a user about our lines, not about theirs.
+that is written as a tuple, list or mapping. The call then returns a printable answer or raises an error of the package:
+`AttributeError`, `KeyError` and their like tell a user about our lines, not about theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def called(line: str) -> str:
 
 
 def with_holes(line: str) -> Iterator[str]:
-    """The line with one operand after the other replaced by `HOLE`."""
+    """The line with each operand in turn replaced by `HOLE`."""
     root = ast.parse(line, mode="eval")
     for owner, key in _places(root.body):
         before = _put(owner, key, ast.Name(HOLE, ast.Load()))
@@ -70,8 +70,8 @@ def raw_errors(
     Parameters
     ----------
     space: the names of the lines, made anew for each hole.
-    wrong: what is handed over, by how it is written.
-    many: how many of them each hole is tried with, in turn; all, when `None`.
+    wrong: the replacement values, by spelling.
+    many: the number of replacements per hole, in rotation; all, when `None`.
     """
     found, turn, names = [], 0, list(wrong)
     for line in lines:
@@ -86,7 +86,7 @@ def raw_errors(
 
 
 def raw_error(code: CodeType, space: dict[str, Any]) -> Exception | None:
-    """What is raised, where it is no error of the package, nor one of Python's own about its operators."""
+    """The exception raised, unless it belongs to the package or is Python's own TypeError for operators."""
     answer = None
     try:
         with warnings.catch_warnings():

@@ -6,8 +6,8 @@ A loop of several stages becomes one variable, owned by the stage that runs it:
   leaves; its relations end in the variables of the loops around it;
 - stages that run a loop together, because a common input is computed in it, have its variable as a leaf each.
 
-A stage whose axes do not equal those of the shared loops one by one (a broadcast axis was fused into them) is attached
-likewise, but keeps loops of its own there, over its footprint.
+A stage whose axes differ from the shared loops (a broadcast axis was fused into them) is attached likewise, but runs
+private loops over its footprint there.
 
 Guarantee: the normalized schedule computes the same outputs; the given one is not changed.
 """

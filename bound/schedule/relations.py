@@ -266,7 +266,7 @@ def pass_down_domain(
     ----------
     relations: oldest first.
     roots: the ranges to start from.
-    fixed: axes that count threads; they keep the extent given in the schedule even if the parent is shorter. Other
+    fixed: axes that count threads; they keep the schedule's extent even if the parent is shorter. Other
         inner loops of a split are capped by the parent.
     """
     ranges = dict(roots)

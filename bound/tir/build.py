@@ -180,7 +180,7 @@ class BufferPointer:
     Attributes
     ----------
     offset: the number of the element.
-    mask: what the call does there, `Buffer.READ`, `Buffer.WRITE` or both.
+    mask: its effect there, `Buffer.READ`, `Buffer.WRITE` or both.
     args: as of TVM's `tvm_access_ptr`: a value of the type, the buffer, the offset, the extent from there on, the mask.
     """
 
@@ -536,8 +536,8 @@ _COMPARED: Final = {ops.LT: lt, ops.LE: le, ops.GT: gt, ops.GE: ge}
 def _folded(op: Op, x: Value, y: Value) -> Value | None:
     """The value of an operation on two float constants, rounded to their type; `None` where it is not finite.
 
-    A sum, a product or a quotient of doubles, rounded to a narrower type, is that of the narrower type: doubles have
-    more than twice its digits.
+    A double sum, product or quotient, rounded to a narrower type, equals the narrower type's own operation: doubles
+    have more than twice its digits.
     """
     if op in _COMPARED:
         return constant(_COMPARED[op](x.data, y.data), "bool")

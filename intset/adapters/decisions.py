@@ -17,7 +17,7 @@ KNOWN_POINTS: Final = 12  # points of a context, kept for later conditions
 class Decisions:
     """Decides conditions in a context, and keeps points that refuted earlier ones.
 
-    A condition that holds at a point of the context is not refutable there, so that its negation need not be tried:
+    A condition that holds at a known point cannot be refuted, so its negation is skipped:
     points save time and change no answer.
 
     Parameters
@@ -53,7 +53,7 @@ class Decisions:
 
 
 def _value(condition: Cond, point: Mapping[Expr, int]) -> bool | None:
-    """The truth value at a point; `None` where it has none, or where the point does not say."""
+    """The truth value at a point; `None` where it is undefined, or where the point lacks a value."""
     try:
         return bool(evaluate(condition, point))
     except (EvaluationError, InputError):

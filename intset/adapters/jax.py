@@ -45,7 +45,7 @@ def from_jax(dimension: Dimension, variables: Mapping[str, Expr] | None = None) 
 
     Parameters
     ----------
-    variables: variables or expressions by name; any other name becomes a `ShapeVar` that is at least 1.
+    variables: variables or expressions by name; any unknown name becomes a `ShapeVar` of at least 1.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def to_jax(e: Expr, scope: jax.export.SymbolicScope | None = None) -> Dimension:
 
     Raises
     ------
-    InputError: an operation without a counterpart, or a name that JAX does not take.
+    InputError: an operation lacks a counterpart, or JAX rejects a name.
     """
     dimension: Dimension = exporter(scope)(as_expr(e, "the expression"))
     return dimension
@@ -189,7 +189,7 @@ _TO_JAX: Final[dict[Op, Callable[..., Any]]] = {
 class SymbolicDimensions:
     """The dimensions of one scope: its constraints as facts, comparisons decided, bounds.
 
-    Guarantee: the answers are those of a `Context` in which the constraints hold and variables are at least 1.
+    Guarantee: the answers match a `Context` whose assumptions are these constraints, with variables of at least 1.
 
     Parameters
     ----------

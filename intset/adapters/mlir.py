@@ -54,7 +54,7 @@ def affine_map(text: str, dims: Sequence[Var] | None = None, symbols: Sequence[V
 
     Parameters
     ----------
-    text: with or without `affine_map< >`, and with or without `#name =` before it.
+    text: an optional `affine_map< >` after an optional `#name =` prefix.
     dims, symbols: variables for its identifiers, in order; new ones where left out.
 
     Raises

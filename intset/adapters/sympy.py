@@ -228,7 +228,7 @@ def exporter(
 
 
 def _symbolic_ends(symbol: Any, ends: Any) -> tuple[Any, list[Any]]:
-    """The range without its ends over other symbols, and these as conditions."""
+    """The range without symbolic ends, and these ends as conditions."""
     if not isinstance(ends, Sequence) or len(ends) != 2:
         return ends, []
     low, high = (end if getattr(end, "free_symbols", ()) else None for end in ends)
@@ -239,7 +239,7 @@ def _symbolic_ends(symbol: Any, ends: Any) -> tuple[Any, list[Any]]:
 class Environment:
     """Symbols with ranges and guards, and the questions of a compiler's shape environment, over sympy's terms.
 
-    Guarantee: the answers are those of a `Context` with the same ranges and guards; "unknown" is `None`.
+    Guarantee: the answers match a `Context` with the same ranges and guards; "unknown" is `None`.
 
     Parameters
     ----------

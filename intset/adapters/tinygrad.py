@@ -1,8 +1,8 @@
 """tinygrad's index expressions, both ways, and bounds beside its `vmin` and `vmax`.
 
-Terms of `weakint` and of signed types are mathematical integers: overflow of signed types is undefined in the C that
-tinygrad writes, and its own bounds assume that there is none. Unsigned types wrap, and so does every cast. A quotient
-by 0 has no value here and is 0 there. `Invalid` has no value: `idx if valid else Invalid` asserts `valid`.
+Terms of `weakint` and of signed types are mathematical integers: overflow of signed types is undefined in tinygrad's C,
+and tinygrad's own bounds exclude overflow. Unsigned types wrap, and so does every cast. A quotient by 0 is undefined
+here and equals 0 in tinygrad. `Invalid` has no value: `idx if valid else Invalid` asserts `valid`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def exporter(
 
 
 def _operands(term: Any) -> Any:
-    """The operands that are values; a loop's extent is none, nor are a buffer and the stores before a value."""
+    """The operands that are values; a loop's extent, a buffer and the stores ahead of a value are not expressions."""
     if term.op in (Ops.RANGE, Ops.SPECIAL, Ops.PARAM, Ops.BUFFER):
         return ()
     if term.op is Ops.INDEX:
@@ -274,7 +274,7 @@ def _fits(term: Any) -> bool:
 
 
 def _read(term: Any, value: Node, *gate: Node) -> Node:
-    """A load; behind a gate, where that holds, and another value elsewhere."""
+    """A load; with a gate, a selection between the load and the alternative."""
     return _chosen(term, gate[1], value, gate[0]) if len(gate) == 2 else value
 
 

@@ -109,7 +109,7 @@ class BitDomain:
 
 
 def _is_whole(query: Query, e: Expr, columns: Columns) -> bool:
-    """Whether the variables take all values of their columns, independently of one another."""
+    """Whether the variables cover the product of their columns' values."""
     if not columns.is_whole or query.keep:
         return False
     relaxed, params, facts, _ = query.split_relevant((e,))

@@ -33,7 +33,7 @@ class Query:
     ranges: the range of each variable that has one.
     facts: the conditions, as written.
     keep: the variables with a range that stay symbolic in the answer.
-    quantified: the other variables with a range, which run over it.
+    quantified: the remaining ranged variables, which iterate over the range.
     base: the normalizer under ranges alone, for facts.
     known: the normalizer under ranges and facts, for expressions.
     config: budgets and choices.

@@ -30,7 +30,7 @@ def of_kind(kind: type[object], value: T, what: str, wanted: str = "") -> T:
 
 
 def listed(values: object, what: str, wanted: str = "a list", most: int | None = None) -> tuple[Any, ...]:
-    """The items of an iterable other than a text, at most `most`."""
+    """The items of an iterable other than a text, limited to `most`."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise refusal(what, wanted, values)
     try:

@@ -70,8 +70,8 @@ def from_json(
     Parameters
     ----------
     table: what `json.loads` read.
-    variables: variables for the names, as a mapping, or one for each row of "variables", as a sequence. A variable that
-        is not given is a new one.
+    variables: variables for the names, as a mapping, or one for each row of "variables", as a sequence. A variable
+        missing from the mapping is created.
 
     Raises
     ------

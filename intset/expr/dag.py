@@ -60,7 +60,7 @@ def no_quotient(left: object, right: Never) -> object:
 class OperandNames:
     """TVM's names for the arguments of a node: `a` and `b` of a binary operation, the parts of a selection.
 
-    A node that has no such part has no such attribute.
+    A node without the part lacks the attribute.
     """
 
     __slots__ = ()
@@ -257,7 +257,7 @@ def postorder_until(root: W, known: Container[W]) -> list[W]:
 
 
 def postorder_beside(root: W, known: Container[W]) -> list[W]:
-    """Postorder without the nodes in `known`, which has with every node those below it."""
+    """Postorder that skips the nodes in `known`, a set closed under operands."""
     root_known: Any = root
     try:
         below = root_known._below
@@ -342,7 +342,7 @@ def _order_of(root: Any) -> tuple[list[Any], bool]:
 
 
 def no_node(value: object) -> InputError:
-    """The error for an argument or root that is no node."""
+    """The error for an argument or root of another type."""
     return refusal("a node", "an expression, a condition or a value", value)
 
 

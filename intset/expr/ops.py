@@ -26,7 +26,7 @@ class Op:
     boolean: whether it makes a condition.
     meaning: the result as a function of operand values; `None` for leaves and lazy operations.
 
-    A row with a `table` of its own is an operation of another layer: expressions do not have it.
+    A row with its own `table` is an operation of a higher layer: expressions do not have it.
     """
 
     __slots__ = ("boolean", "doc", "meaning", "name", "operands")

@@ -168,7 +168,7 @@ def bind(
     plain_var: the class of variables of the plain way.
     small: the constants that are kept alive, ascending, with 0 in the middle.
     binary, divide: the operators of any two operands.
-    operations: the operations that the core knows, in its order.
+    operations: the core's operations, in the core's order.
     """
     global _term, _binary, _divide
     _term, _binary, _divide = term, binary, divide

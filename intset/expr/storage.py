@@ -26,7 +26,7 @@ def is_pure(environment: Mapping[str, str]) -> bool:
 
 
 def _core_in_c() -> Any:
-    """The extension module, or `None` where it was not built, is of other sources or is not asked for."""
+    """The extension module, or `None` if it is not built, was built from other sources, or is switched off."""
     if is_pure(os.environ):
         return None
     try:

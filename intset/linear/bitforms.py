@@ -29,7 +29,7 @@ from intset.linear.bounds import Interval
 
 
 class ReducedRow(NamedTuple):
-    """A row of a reduced basis: it alone has its pivot column. `made_of`: a mask of the given rows that sum to it."""
+    """A row of a reduced basis: it alone has its pivot column. `made_of`: a mask: the given rows whose sum it is."""
 
     row: int
     made_of: int
@@ -147,7 +147,7 @@ class CarryError(Exception):
 
 
 class Columns:
-    """The columns of the terms of one question, and the forms over them.
+    """The columns for one question's terms, and the forms over them.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Columns:
 
         Raises
         ------
-        CarryError: it may be negative, or nothing is known about the width of a term.
+        CarryError: the form may be negative, or the width of a term is unknown.
         """
         for node in postorder((root,)):
             if isinstance(node, Expr) and node not in self._forms:

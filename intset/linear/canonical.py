@@ -106,7 +106,7 @@ class Normalizer:
             {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
         )  # of variables and atoms met so far
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
-        self.members: FoundMembers | None = None  # points of the scope, once a sign asks for them
+        self.members: FoundMembers | None = None  # points of the scope, filled when a sign first needs them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None
         self._facts_by_term: dict[Expr, list[Linear]] | None = None
@@ -211,7 +211,7 @@ class Normalizer:
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
     def may_know_multiples(self, form: Linear) -> bool:
-        """Whether some term, or its dividend, may have a known multiple: a quick test, before `multiples.py` looks."""
+        """Whether some term or its dividend can have a known multiple: a quick test, before `multiples.py` looks."""
         if self.assumptions.multiples:
             return True
         ranges = self.ranges

@@ -51,7 +51,7 @@ class Multiple(NamedTuple):
 
 
 class Multiples(NamedTuple):
-    """The multiples that facts state: by their term, and by their quotient where that is a floor quotient."""
+    """The multiples that facts state: by their term, and additionally by their quotient for a floor quotient."""
 
     by_term: Mapping[Expr, tuple[Multiple, ...]]
     by_quotient: Mapping[Expr, Multiple]
@@ -72,7 +72,7 @@ def known_multiples(known: Normalizer, e: Expr, nesting: int = MULTIPLE_CHAIN) -
     return ()
 
 
-OF_CASES = frozenset((ops.MIN, ops.MAX, ops.SELECT, ops.ABS))  # each value is one of the values of the arguments
+OF_CASES = frozenset((ops.MIN, ops.MAX, ops.SELECT, ops.ABS))  # the operation returns one of its arguments' values
 
 
 def _step_of_cases(known: Normalizer, e: Expr, nesting: int) -> tuple[int, int]:
@@ -328,7 +328,7 @@ class Learned(NamedTuple):
     Attributes
     ----------
     multiples: those of the scope and of the equations.
-    absorbed: the equations `x % d == r` that say no more than the only multiple of x.
+    absorbed: the equations `x % d == r` that the known multiple of x implies.
     is_consistent: whether no two multiples contradict each other.
     """
 

@@ -392,7 +392,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
     if known.members is None and spent.open == 1:  # members cost more than a first question that is plainly true
         if _lowest_is_nonneg(known, form):
             return True
-        spent.left = VISITED_MONOMIALS  # the answer does not depend on whether there were members
+        spent.left = VISITED_MONOMIALS  # the answer is the same with and without members
     if is_refuted(known, form):
         return False
     if _is_sure(known, form):

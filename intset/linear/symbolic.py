@@ -75,7 +75,7 @@ class SymbolicEnd(NamedTuple):
 
 
 UNKNOWN = SymbolicEnd(None, None)
-PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and where it is attained, if that is known
+PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and a point that attains it, if known
 GIVEN_UP: PolyEnd = (None, None)
 ANYWHERE: Place = MappingProxyType({})
 
@@ -263,8 +263,8 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
 def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> PolyEnd:
     """The maximum over one variable: at one end of its range where the slope has a sign, else at either end.
 
-    The slope of a polynomial of a higher degree is its forward difference; without a sign, a convex one has its maximum
-    at one of both ends.
+    The slope of a polynomial of a higher degree is its forward difference; a convex slope of unknown sign attains the
+    maximum at one of the two ends.
     """
     parts = split(p, var)
     slope = parts[0] if parts is not None else _difference(p, var) if var in known.assumptions.limits else None
@@ -500,7 +500,7 @@ class AffinePiece(NamedTuple):
 def minimum_pieces(
     known: Normalizer, forms: Sequence[Linear], var: Var, first: Linear, end: Linear
 ) -> list[AffinePiece] | None:
-    """The pieces of `max(0, min(forms))` over `var` in `[first, end)`, without those where it is 0.
+    """The pieces of `max(0, min(forms))` over `var` in `[first, end)`, zero pieces dropped.
 
     Guarantee: the pieces are disjoint and contain every iteration in which the minimum is positive. `None`: a form is
     not affine in the variable, a slope has no proved sign, or there are more than `BREAKPOINT_PIECES` pieces.
@@ -554,7 +554,7 @@ def affine_in(known: Normalizer, form: Linear, var: Var) -> Affine | None:
 
 
 def _apart(known: Normalizer, a: Affine, b: Affine) -> Affine | None:
-    """`a - b`; `None` if its slope has no proved sign, or may be 0 without being 0."""
+    """`a - b`; `None` if the sign of its slope is unproved, or the slope may vanish without being identically 0."""
     slope = a.slope.minus(b.slope)
     if slope.is_const and not slope.const:
         return Affine(ZERO, a.rest.minus(b.rest), 1)
@@ -569,7 +569,7 @@ def _last_nonpositive(known: Normalizer, rising: Affine) -> Linear:
 
 
 def _window(known: Normalizer, line: Affine, first: Linear, end: Linear) -> tuple[Linear, Linear] | None:
-    """The iterations of `[first, end)` in which a form is at least 0."""
+    """The iterations of `[first, end)` where a form is nonnegative."""
     at_last = value_at(known, line, end.shift(-1))
     worst = value_at(known, line, first) if line.sign > 0 else at_last
     if known.sign(worst) > 0:
@@ -595,7 +595,8 @@ def value_at(known: Normalizer, line: Affine, v: Linear) -> Linear:
 
 
 def sum_of_pieces(known: Normalizer, pieces: Sequence[AffinePiece]) -> Expr:
-    """The sum over all pieces: of each, an arithmetic series, or one value where there is at most one iteration."""
+    """The sum over all pieces: one piece for each: an arithmetic series, or a single value for at most one
+    iteration."""
     terms = []
     for start, end, line in pieces:
         length = end.minus(start)

@@ -62,7 +62,7 @@ def _holds(reader: Normalizer, goal: Cond) -> bool:
 
 
 def covers_all_values(known: Normalizer, clause: Cond) -> bool:
-    """Whether a disjunction of equations between one form and numbers has all numbers that the form can take."""
+    """Whether a disjunction of equations between one form and numbers covers every value of the form."""
     numbers: set[int] = set()
     terms: dict[Expr, int] | None = None
     stack: list[Node] = [clause]
@@ -245,7 +245,7 @@ def _impossible(literals: Sequence[Cond], columns: Columns) -> RowSum | None:
 def rows_of_difference(a: BitForm, b: BitForm) -> BitForm | None:
     """The rows of `a ^ b`, and the difference of tails: both are 0 exactly where the numbers are equal.
 
-    `None` where the rows of one stand beside the tail of the other.
+    `None` where rows of one side meet the tail of the other.
     """
     widths = [len(form.rows) for form in (a, b) if form.high]
     width = min(widths) if widths else max(len(a.rows), len(b.rows))
@@ -261,7 +261,7 @@ def padded(rows: Sequence[int], width: int) -> tuple[int, ...]:
 
 
 def _is_spanned(goal: Mapping[Expr, int], known: Iterable[Mapping[Expr, int]]) -> bool:
-    """Whether a sum of tails is 0 where the known ones are: it is their combination."""
+    """Whether a sum of tails vanishes wherever the known tails vanish: it is their combination."""
     left = {v: Fraction(factor) for v, factor in goal.items()}
     echelon: list[tuple[Expr, dict[Expr, Fraction]]] = []
     for one in known:

@@ -352,7 +352,8 @@ def splits(
 
 
 def _chained_quotients(simple: Expr) -> Iterator[Expr]:
-    """The quotients that are multiplied by one another, as in `t // k = m//k * (s//m) * (t//s)`, and products of them.
+    """The quotients that are factors of one product, as in `t // k = m//k * (s//m) * (t//s)`, and products of
+    quotients.
 
     It follows from `s = m*(s//m)` times `t//s`, and `m = k*(m//k)` times `s//m * (t//s)`.
     """
@@ -518,7 +519,7 @@ def _with_meaning(
 
 
 def _is_square(monomial: Monomial) -> bool:
-    """Whether the monomial is a square of degree above 2."""
+    """Whether the monomial is a square with a degree above 2."""
     return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
 
 

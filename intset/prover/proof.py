@@ -128,7 +128,7 @@ class Proof(Displayed):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the goal, such as a variable with the name of another one of the context."""
+        """Remarks on the goal, such as a variable that shares the name of a context variable."""
         return () if self.basis is NOTHING else namesakes((self.goal,), self.basis.ranges, self.basis.facts)
 
     @property

@@ -63,7 +63,8 @@ class Ceiling(NamedTuple):
     Attributes
     ----------
     where: the condition on the parameters; those of several ceilings exclude one another.
-    values: the bound is their maximum; each with whether it is a value of the polynomial at all these parameters.
+    values: the bound is their maximum; each paired with a flag: the polynomial takes this value at all these
+        parameters.
     """
 
     where: Cond

@@ -39,7 +39,7 @@ class SpaceAxis(NamedTuple):
     name: what users call it.
     var: what conditions call it.
     kind: what its values are: `INTEGERS`, `TRUTHS` or `LABELS`.
-    values: the distinct values, in the order in which they were given.
+    values: the distinct values in input order.
 
     Invariant: all values have one type.
     """
@@ -50,7 +50,7 @@ class SpaceAxis(NamedTuple):
     values: tuple[SpaceValue, ...]
 
     def number(self, value: object) -> int | None:
-        """The number that stands for a value in columns: an integer for itself, a truth value as 0 or 1, a string by
+        """A value's number in columns: an integer for itself, a truth value as 0 or 1, a string by
         its position. `None` for what this axis does not have."""
         plain = as_value(value)
         if plain is None or KINDS[type(plain)] is not self.kind:

@@ -189,7 +189,7 @@ _MANY = 1 << 20  # rows that are worth sorting
 class Trials:
     """How many candidates a question may still try.
 
-    Guarantee: what a question costs is known in candidates, not in seconds, and the same on every machine.
+    Guarantee: a question's cost is counted in candidates instead of seconds, so it is equal on every machine.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -208,7 +208,7 @@ class Trials:
 
 
 class Layer(NamedTuple):
-    """The choices of one step, those of each state in a row.
+    """The choices of one step, one row per state.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class Layer(NamedTuple):
 
 
 class Diagram:
-    """The members that the steps of a join have.
+    """The members produced by the steps of a join.
 
     Attributes
     ----------
@@ -324,7 +324,7 @@ def gathered(
 ) -> tuple[Columns, Array] | None:
     """The distinct rows of some columns that the members have, and how many members have each.
 
-    States are merged while they are made, so that memory holds the states of one step, not the choices of all; `None`
+    States are merged during construction, so memory is bounded by the states of one step, not by all choices; `None`
     if these take more than `memory` bytes.
     """
     states: Columns = {}

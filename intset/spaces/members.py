@@ -2,7 +2,7 @@
 
 Values that no condition allows are dropped before anything is joined: propagation to a fixed point.
 
-A condition over few candidates is evaluated at all of them, so each value that is left has a support. Of a larger one
+A condition with few candidates is evaluated on all of them, so every remaining value has a support. Of a larger one
 the linear tier refutes values from both ends of a list.
 
 Members in the order of the names: as nested loops over the values list them, the first name outermost.
@@ -37,7 +37,7 @@ class NameOrder:
 
     Parameters
     ----------
-    columns: the values of each name, in the order in which they were given; the first name varies slowest.
+    columns: each name's values in the order of the input; the first name varies slowest.
     """
 
     def __init__(self, columns: Mapping[Var, Array]) -> None:
@@ -256,7 +256,7 @@ def contradicting(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> t
 SPACE_SOON: Final = 1 << 24  # candidates that are tried to list some members; beyond, the values of a name are divided
 
 _PARTS: Final = 16  # into how many the rows of a source are divided whose diagram is too large
-_ROW_BYTES: Final = 16  # that one member of a listed factor takes in a column, at most
+_ROW_BYTES: Final = 16  # the bytes one member of a listed factor needs in a column, at most
 
 
 class ListedRows:
@@ -301,7 +301,7 @@ class Factor:
     Attributes
     ----------
     sources, conditions: what its members are made of; every condition mentions at least two sources.
-    memory: bytes that its diagrams and its listing may take.
+    memory: the byte limit for its diagrams and its listing.
     """
 
     def __init__(self, sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction], memory: int) -> None:
@@ -317,11 +317,11 @@ class Factor:
         return tuple(dict.fromkeys(var for source in self.sources for var in source.columns))
 
     def column(self, var: Var) -> Array:
-        """The values of a name, each at least once."""
+        """The values of a name, possibly repeated."""
         return next(source.columns[var] for source in self.sources if var in source.columns)
 
     def holding(self, var: Var, values: Array) -> Factor:
-        """The members that have one of some values in a name."""
+        """The members whose value of a name lies in a list."""
         sources = [
             source.rows(np.flatnonzero(np.isin(source.columns[var], values))) if var in source.columns else source
             for source in self.sources
@@ -477,7 +477,7 @@ class Members:
 
     Attributes
     ----------
-    axes: the names, with the values that the conditions of one name leave.
+    axes: the names, with the values that single-name conditions allow.
     factors: independent; a member is one of each factor.
 
     Invariant: members are listed as nested loops over the values list them, the first name outermost.
@@ -531,7 +531,7 @@ class Members:
         return inside
 
     def left(self) -> list[list[int]]:
-        """The numbers that each name still takes after propagation, in the order of the axes."""
+        """Each name's remaining numbers after propagation, in the order of the axes."""
         columns = {axis.var: column_of(axis) for axis in self.axes}
         for one in self.listed:
             columns |= {var: columns[var][np.isin(columns[var], column)] for var, column in one.columns.items()}
@@ -539,7 +539,7 @@ class Members:
         return [kept[axis.var].tolist() for axis in self.axes]
 
     def contradiction(self) -> tuple[Cond, ...]:
-        """The conditions of which propagation finds that they exclude one another."""
+        """The conditions that propagation proves mutually exclusive."""
         return contradicting({axis.var: column_of(axis) for axis in self.axes}, self.conditions)
 
     @cached_property
@@ -573,7 +573,7 @@ def column_of(axis: SpaceAxis) -> Array:
 
 
 def whole_numbers(numbers: Sequence[int]) -> Array:
-    """Integers as an array: of 64 bits, or of Python's where one is longer than 62."""
+    """Integers as an array: as 64-bit integers, or as Python's if a number exceeds 62 bits."""
     return np.array(numbers, np.int64 if max(map(abs, numbers), default=0) < 1 << 62 else object)
 
 

@@ -27,7 +27,7 @@ _MOST_OPERANDS = 256  # of a sum or product that is minimized operand by operand
 
 
 def plain_column(axis: SpaceAxis, numbers: Array) -> Array:
-    """The values that the numbers of a column stand for: `int64` (`object` beyond), `bool`, or strings."""
+    """The values that a column's numbers encode: `int64` (`object` beyond), `bool`, or strings."""
     if axis.kind is LABELS:
         return np.array(axis.values)[numbers.astype(np.int64)] if axis.values else np.array([], str)
     if axis.kind is TRUTHS:
@@ -106,7 +106,7 @@ def _least(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tupl
     """`_least_rows` of an expression, operand by operand for operands over disjoint factors.
 
     A sum is strictly monotone in its operands, and so is a product of positive ones. Then a row beyond the `k` first
-    of an operand is in none of the `k` first members: each of these rows in its place gives a member before it.
+    of an operand is in none of the `k` first members: substituting any of these rows yields a smaller member.
     """
     operands, combined = _operands(e)
     groups: list[tuple[list[Factor], list[Expr]]] = []
@@ -236,7 +236,7 @@ def _apart(columns: Columns, point: Mapping[Var, int | None]) -> Array:
 
 
 def _places(values: Array, column: Array) -> Array:
-    """Of each number of a column, its place in a list that has it."""
+    """For each number of a column, its position in a list that contains it."""
     order = np.argsort(values, kind="stable")
     places: Array = order[np.searchsorted(values[order], column)]
     return places
@@ -268,17 +268,17 @@ def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceVal
 
 
 def _half_steps(values: Array, numbers: Array) -> Array:
-    """Twice the places of numbers in sorted values; one that is not there lies half a step from both beside it."""
+    """Twice the places of numbers in sorted values; a missing value sits half a step between its two neighbours."""
     places: Array = np.searchsorted(values, numbers) + np.searchsorted(values, numbers, side="right")
     return places
 
 
 def projected(members: Members, kept: Sequence[SpaceAxis]) -> list[ListedRows] | None:
-    """The rows of the kept names of each factor that has others too; `None` of an empty space.
+    """The rows of the kept names in each factor that also holds dropped names; `None` of an empty space.
 
     Raises
     ------
-    CountError: these rows take more than the memory of the space.
+    CountError: the rows exceed the memory of the space.
     """
     if members.is_empty:
         return None

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...]:
     """Read conditions or texts as a list of conjuncts, without constants.
 
-    Guarantee: the conjuncts hold at the same configurations as the given conditions; a conjunction holds where each
-    part has a value and is true.
+    Guarantee: the conjuncts are satisfied by the same configurations as the original conditions; a conjunction holds
+    where each part has a value and is true.
 
     Raises
     ------
-    InputError: a part is not a condition, or has a name that is unknown or stands for strings.
+    InputError: a part is not a condition, or a name is unknown or names strings.
     """
     given: Iterable[Any] = (where,) if isinstance(where, (str, Node)) else _parts(where)
     parts: dict[Cond, None] = {}
@@ -78,7 +78,7 @@ def read_expression(axes: Sequence[SpaceAxis], item: object, what: str) -> Expr:
 
     Raises
     ------
-    InputError: `item` is not an expression, or has a name that is unknown or stands for strings.
+    InputError: `item` is not an expression, or a name is unknown or names strings.
     """
     node = _parsed(axes, item) if isinstance(item, str) else item
     if isinstance(node, Cond):
@@ -161,14 +161,14 @@ class SpaceParser(ExprParser):
 
 
 def contains(conditions: Iterable[Cond], point: Mapping[Any, int]) -> bool:
-    """Whether every condition has a value at a point and is true."""
+    """Whether every condition is defined at a point and true."""
     try:
         return all(evaluate(cond, point) for cond in conditions)
     except UndefinedError:
         return False
 
 
-# bytes that the members of a space may take; beyond it they are made anew each time they are read
+# the byte limit for a space's members; beyond it they are made anew each time they are read
 SPACE_MEMORY: Final = 256 << 20
 
 Rows: TypeAlias = "list[dict[str, SpaceValue]]"

@@ -180,7 +180,7 @@ _REPEATED: Final = 8  # times that each value of a variable occurs at least, so 
 
 
 class _NumericTerm:
-    """A numeric function on arrays: its values, called once for each distinct point, and where it has none."""
+    """A numeric function on arrays: its values, one call per distinct point, and the undefined rows."""
 
     def __init__(self, symbol: Any) -> None:
         self.symbol = symbol
@@ -208,13 +208,13 @@ def to_numpy(node: Node, ends: Mapping[Var, Ends]) -> ArrayFunction:
     Parameters
     ----------
     node: the expression or condition.
-    ends: the least and the greatest value of each variable; arithmetic is as narrow as they allow.
+    ends: the minimum and maximum of each variable; arithmetic is as narrow as they allow.
     """
     return ArrayFunction(node, ends)
 
 
 def ends_of(columns: Mapping[Var, Array]) -> dict[Var, Ends]:
-    """The least and the greatest number of each column; 0 for an empty one."""
+    """The minimum and maximum of each column; 0 for an empty one."""
     return {var: (int(column.min()), int(column.max())) if len(column) else (0, 0) for var, column in columns.items()}
 
 
@@ -243,7 +243,7 @@ def _width(order: list[Node], ends: Mapping[Var, Ends]) -> Any:
 def _largest(order: list[Node], ends: Mapping[Var, Ends], tabulated: int) -> int | None:
     """An upper bound of the absolute value of every step; `None` where an operation has no rule, or it is huge.
 
-    Terms of one variable with at most `tabulated` values are computed at all of them.
+    Terms of one variable with up to `tabulated` values are tabulated.
     """
     few = {var for var, (low, high) in ends.items() if high - low < tabulated}
     tables: dict[Node, Any] = {}
@@ -361,7 +361,7 @@ class EarlyConditions:
     ----------
     conditions: those that mention both bound and open names.
     bound: the names that have values.
-    ends: the least and the greatest value of each name.
+    ends: the minimum and maximum of each name.
     """
 
     def __init__(self, conditions: Sequence[ArrayFunction], bound: Collection[Var], ends: Mapping[Var, Ends]) -> None:
@@ -418,7 +418,7 @@ def _comparison(known: Normalizer, node: Cond, holds: bool, bound: Collection[Va
 
 
 def _at_most(known: Normalizer, e: Expr, limit: int, bound: Collection[Var]) -> Cond:
-    """That the least value of an expression over the open variables is at most `limit`, where it is known."""
+    """The condition: an expression over the open variables has a least value of at most `limit`."""
     end = lowest(known, known.form(e), lambda var: var not in bound).form
     if end is None or any(var not in bound for var in end.expr().free_vars()):
         return _TRUE
@@ -441,8 +441,8 @@ class Shortened(NamedTuple):
 
     Attributes
     ----------
-    conditions: with new variables for what they read of the bound ones.
-    terms: what each new variable stands for, over the bound ones.
+    conditions: with new variables for the parts that depend on bound variables.
+    terms: the definition of each new variable, over the bound variables.
     """
 
     conditions: tuple[ArrayFunction, ...]
@@ -571,7 +571,7 @@ _NEEDED: Final[Mapping[ops.Op, Callable[..., _NeededEnds]]] = {
 
 
 def term_values(term: BoundPart, columns: Mapping[Var, Array]) -> Array:
-    """The values of a part, or the nearest end; where it has none, some number within its ends."""
+    """The values of a part, or the nearest end; otherwise some number between its ends."""
     values = term.function(columns)
     inside: Array = values.astype(np.int64) if values.dtype == bool else np.clip(values, *term.ends)
     return inside

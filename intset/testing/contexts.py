@@ -482,7 +482,7 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
 
 
 def draw(number: int, rng: random.Random) -> Case | None:
-    """One case; None for a degenerate draw, such as a division by the constant 0."""
+    """One case; None for a degenerate draw, for example a division by the constant 0."""
     variables = [Var(name) for name in "ijk"[: rng.choice((2, 2, 3))]]
     room = MAX_BOX
     ranges: dict[Var, Range] = {}

@@ -43,7 +43,7 @@ def from_cute(text: str, sizes: Mapping[str, IntLike] | None = None, ctx: Contex
 
 
 def to_cute(layout: Layout) -> str:
-    """The text of a layout; a size that is a sum or a product stands in braces.
+    """The text of a layout; a sum or product as a size is written in braces.
 
     >>> to_cute(Layout((4, (2, 4))))
     '(4,(2,4)):(1,(4,8))'

@@ -31,7 +31,7 @@ ProgramOfLoopy: TypeAlias = "TranslationUnit | LoopKernel"
 
 
 class RemovedCheck(NamedTuple):
-    """A condition that always holds where it is tested, or never does, and was removed."""
+    """A condition that was removed because it is constant where it is tested."""
 
     instruction: str
     condition: str
@@ -65,7 +65,7 @@ class CheckedKernels(NamedTuple):
 
 
 class KernelNames:
-    """The variables of a kernel's inames and parameters, and what is said in them.
+    """The variables for a kernel's inames and parameters, and their declared facts.
 
     >>> import loopy
     >>> names = KernelNames(loopy.make_kernel("{[i, j]: 0 <= i < n and i <= j < n}", "a[i, j] = 1"))
@@ -268,7 +268,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
     # -- names ----------------------------------------------------------------------------------------------------
 
     def _scalars(self) -> dict[str, Var]:
-        """Variables of inames, parameters and scalars of signed types; a scalar that changes has one of its own."""
+        """Variables of inames, parameters and scalars of signed types; a scalar that changes gets a private axis."""
         changing = self.kernel.temporary_variables
         scalars = {name: var for name, var in self.names.variables.items() if name not in changing}
         for name, temporary in changing.items():
@@ -298,7 +298,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
         return self.kernel.arg_dict.get(name) or self.kernel.temporary_variables.get(name)
 
     def _read(self, term: object) -> Expr | Cond | None:
-        """A term in variables; `None` where it has parts that no integer stands for."""
+        """A term in variables; `None` if some part has no integer form."""
         try:
             found = self.convert(term)
         except InputError:
@@ -354,7 +354,7 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
         return super().map_sub_array_ref(expr, self._inside((iname.name for iname in expr.swept_inames), place))
 
     def map_call(self, expr: Any, place: _Place) -> Any:
-        """A call; the body of a substitution rule is checked where it is used, and stays as it is."""
+        """A call; a substitution rule's body is checked at its uses and is not changed."""
         rule = self.kernel.substitutions.get(getattr(expr.function, "name", None))
         if rule is not None:
             arguments = dict(zip(rule.arguments, expr.parameters, strict=True))

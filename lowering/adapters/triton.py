@@ -27,7 +27,7 @@ def from_bases(bases: Mapping[str, Sequence[Sequence[int]]], sizes: Mapping[str,
 
     Parameters
     ----------
-    bases: for each input the images of 1, 2, 4 and so on, each with a number for each output.
+    bases: per input the images of 1, 2, 4, ..., each image one number per output.
     sizes: for each output its size, a power of two; its index has the range below it.
 
     Raises

@@ -130,7 +130,7 @@ TRACEBACK: Final = "traceback"
 
 
 def traceback_option() -> click.Option:
-    """The option that prints where an error comes from, before its line."""
+    """The option that prints the source of an error before its message."""
 
     def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
         if value:
@@ -322,7 +322,7 @@ def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues,
     """Print the bounds of schedules and of corpus rows.
 
     For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
-    the storage allocated; then every access that may leave its tensor, with an example point.
+    the storage allocated; then lists every access that may leave its tensor, with an example point.
 
     For a corpus: both ends of each index expression by the chosen domain, and whether they are proved attained; a
     condition is always true, always false, or both.

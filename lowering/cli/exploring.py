@@ -1,4 +1,4 @@
-"""`intset space` and `intset explore`: the space of a script, and what is measured at its configurations."""
+"""`intset space` and `intset explore`: a script's space, and the measurements of its configurations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _namespace(path: str, text: str) -> Mapping[str, Any]:
 
 
 def load_space(path: Path) -> tuple[Any, ScriptFunction | None, ScriptFunction | None]:
-    """The `space` of a script, and its `make` and `measure` where it has them.
+    """A script's `space`, with its optional `make` and `measure`.
 
     Raises
     ------

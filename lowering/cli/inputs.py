@@ -77,7 +77,7 @@ def script_text(path: Path) -> str:
 
 
 def executed(path: Path, source: str) -> dict[str, Any]:
-    """The names that a script defines; its text is given, its path is for messages and for imports beside it.
+    """The names that a script defines; the path serves messages and relative imports.
 
     Raises
     ------

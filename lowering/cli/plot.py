@@ -409,7 +409,7 @@ def draw(picture: Picture) -> Figure:
 
 
 def write_out(figure: Figure) -> None:
-    """Have the texts of a figure drawn as they are: names are no formulas, control characters are escaped."""
+    """Draw the texts of a figure unchanged: names are no formulas, control characters are escaped."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -639,7 +639,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def pareto_front(rows: Rows, first: str, second: str) -> list[Mapping[str, Any]]:
-    """The rows that no other row beats in one value without being worse in the other, in the order of the first."""
+    """The Pareto-optimal rows, ordered by the first value."""
     front: list[Mapping[str, Any]] = []
     for row in sorted(rows, key=lambda row: (row[first], row[second])):
         if not front or row[second] < front[-1][second] or (row[first], row[second]) == _pair(front[-1], first, second):

@@ -66,7 +66,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
 
 def output_width() -> int | None:
-    """The columns of the output: those of the terminal, or what the environment variable COLUMNS says; else `None`."""
+    """The columns of the output: the terminal's, or the value of the environment variable COLUMNS; else `None`."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdecimal() and int(stated):
         return int(stated)
@@ -562,7 +562,7 @@ def _storage(tensor: Tensor) -> JsonObject:
 
 
 def all_domains() -> JsonObject:
-    """Every domain: its name, the package that it comes from, what it is exact on, and why it cannot be loaded."""
+    """Every domain: its name, its package, where it is exact, and the reason if it fails to load."""
     found: list[JsonObject] = []
     for name in announced():
         origin = (

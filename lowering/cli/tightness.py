@@ -28,7 +28,7 @@ COLUMNS: Final = {
     "true_high": "int64",
     "elements": "int64",  # of a region, in one instance
     "allocated": "int64",
-    "ratio": "double",  # the size of the answer's hull, or of the region, over that of the true one; 1 is tight
+    "ratio": "double",  # the size of the answer's hull or region, divided by the true size; 1 is tight
     "is_tight": "bool",  # found by the comparison, not claimed; null where the truth is not known
     "is_claimed": "bool",
     "by": "string",

@@ -289,7 +289,7 @@ def _conversion(name: str, dtype: str) -> str:
     exponents = form.bits - 1 - kept
     rest, shift = 52 - kept, 23 - kept
     top = (1 << exponents) - 1 << kept  # the bits of infinity
-    scale = f"0x1p{127 - (1 << exponents - 1) + 1}f"  # from the bias of the type to that of singles
+    scale = f"0x1p{127 - (1 << exponents - 1) + 1}f"  # converts the bias of the type into the bias of single precision
     nan = top | (1 << kept - 1 if form.has_infinity else (1 << kept) - 1)
     overflow = "INFINITY" if form.has_infinity else "NAN"
     words = {

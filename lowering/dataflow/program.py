@@ -353,7 +353,7 @@ class Access:
     Attributes
     ----------
     position: the number of items of `loop` in front of it.
-    guards: alternative conditions; the access happens where the guard of the site and one of them hold.
+    guards: alternative conditions; the access is executed where the site's guard and one of these conditions are true.
     """
 
     def __init__(

@@ -456,7 +456,7 @@ class WrittenValues:
         return self._converted(value, write)
 
     def _is_constant(self, node: Operand) -> bool:
-        """Whether the tensor of an element has no writes in the nest."""
+        """Whether the nest never writes the tensor of an element."""
         tensor = loaded_tensor(node)
         return tensor is not None and not any(
             storage.tensor is tensor and (writes or not storage.is_param)

@@ -258,7 +258,8 @@ class ResultFolder:
         return values
 
     def _delete(self) -> None:
-        """Delete the results, damaged ones included; a file that is no result is refused before anything is deleted."""
+        """Delete the results, damaged ones included; any file other than a result is refused before the first
+        deletion."""
         files = parts(self.folder)
         for file in files:
             try:
@@ -386,7 +387,7 @@ def named_rows(space: Iterable[Any], names: Types) -> Iterator[Row]:
 
     Raises
     ------
-    InputError: a configuration is no mapping, or has other names or types than the first one.
+    InputError: a configuration is not a mapping, or its names or types differ from the first configuration's.
     """
     kinds = tuple({"int64": int, "bool": bool, "string": str}[kind] for kind in names.values())
     for config in space:
@@ -511,7 +512,7 @@ class Exploration(Displayed):
     def best(self, k: int = 10, by: str | None = None, largest: bool = False) -> list[dict[str, Stored]]:
         """The `k` rows with the least value `by`, as dicts of configuration and values.
 
-        Rows with an error, or without that value, are left out. Ties are in the order of the configuration's values.
+        Rows with an error, or missing that value, are skipped. Ties are in the order of the configuration's values.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ def explore(
 ) -> dataset.Exploration:
     """Measure `make(configuration)` at every configuration of a space, into a dataset of Parquet files.
 
-    Guarantee: a configuration that has a row is not measured again, and has one row, whatever was killed when. A worker
+    Guarantee: a finished configuration is never measured again and has exactly one row, whatever was killed. A worker
     that is killed repeats at most its batch, a driver at most one batch of each worker.
 
     Parameters

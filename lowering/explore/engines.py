@@ -6,13 +6,12 @@ A batch travels as a pickled `Task` and rows of values; outcomes travel back. Wo
 
 Where batches run: this process, a pool of processes, or any `concurrent.futures.Executor`.
 
-An engine is a generator of finished batches. Its consumer writes a batch before it asks for the next one, and only then
-does the worker that finished it get more: a worker has at most one batch whose results are not on disk.
+An engine is a generator of finished batches. Its consumer writes a batch to disk before requesting the next, and the
+worker receives new work only after that: a worker holds at most one batch of unwritten results.
 
 A pool's worker that dies takes the other workers of the pool with it. Their batches then run again, one configuration
-after another in a process of its own, so that the configuration that kills its process is told from those beside it.
-A cluster's engine runs the batch of a lost worker again by its own rules; what it gives up on is tried once more, one
-configuration at a time.
+per process, so that only the configuration that kills its process fails. A cluster's engine runs the batch of a lost
+worker again by its own rules; a configuration that the engine gives up on runs once more, alone.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def error_text(error: BaseException) -> str:
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text that UTF-8 can hold."""
+    """Whether a value is a string that UTF-8 can encode."""
     if not isinstance(value, str):
         return False
     try:
@@ -179,7 +178,7 @@ def _end_with_parent() -> None:
 
 
 def run_batch(data: bytes, rows: Sequence[Row], seconds: float, serial: int) -> list[Measurement]:
-    """The outcomes of the first rows: all of them, or as many as began within `seconds`, at least one.
+    """The outcomes of the first rows: all of them, or the rows started within `seconds`, but at least one.
 
     `serial` tells batches apart, so that no executor takes one for another with the same rows.
 
@@ -211,7 +210,7 @@ Finished = tuple[Sequence[Row], Sequence[Measurement]]
 MAX_ROWS: Final = 1 << 14  # of one batch
 SHORTEST: Final = 0.05  # seconds of a batch at the end, where work is shared out evenly
 LONGEST: Final = 60.0  # seconds of a batch in a long exploration
-SHARE: Final = 0.01  # of the time elapsed that one batch may take
+SHARE: Final = 0.01  # of the elapsed time, the share per batch
 FAILURES: Final = 8  # batches lost before the first result, after which the exploration stops
 _WIDTH_SECONDS: Final = 5.0  # between two questions to a cluster for its number of workers
 
@@ -275,7 +274,7 @@ class Feed:
 
 
 def in_this_process(task: Task, feed: Feed, pace: Pace) -> Iterator[Finished]:
-    """Run the batches here. An interrupt yields the part that is done, then goes on."""
+    """Run the batches here. An interrupt yields the finished part and continues."""
     while rows := feed.take(pace.rows()):
         outcomes: list[Measurement] = []
         end = perf_counter() + pace.seconds
@@ -422,9 +421,9 @@ class _Submitter:
             raise ExplorationError(f"the executor runs no batch: {error_text(error)}") from error
 
     def _alone(self) -> Iterator[Finished]:
-        """Run suspect rows one at a time; a row that is lost again has the loss as its error."""
+        """Run suspect rows one at a time; a row lost twice records the loss as its error."""
         if self._own is not None:
-            for future in list(self._pending):  # a broken pool has failed them all, or they are done
+            for future in list(self._pending):  # a broken pool has failed all futures, or all finished
                 if (batch := self._collect(future)) is not None:
                     yield batch
             self._own.drop()
@@ -481,7 +480,8 @@ class _Submitter:
 
 
 class _InFlight:
-    """The number of batches in flight on an executor of the caller: its number of workers, where it can be told."""
+    """The number of batches in flight on an executor of the caller: its number of workers, where the executor reports
+    it."""
 
     def __init__(self, executor: Any, workers: int | None) -> None:
         self._executor, self._workers = executor, workers

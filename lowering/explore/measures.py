@@ -1,6 +1,6 @@
 """Measures of a schedule or a nest, and the key that says whose results a folder has.
 
-Measures of a schedule, with or without its tensors, or of a nest; they add: `Footprints() + Timing()`.
+Measures of a schedule (with its tensors or without) or of a nest; they add: `Footprints() + Timing()`.
 
 A measure pickles and prints, so that it travels to workers and stands in the key of its results.
 
@@ -48,7 +48,7 @@ from lowering.nest.walk import statements
 
 
 class Prepared:
-    """What is measured at one configuration: bounds and nest of a schedule, each made once for all measures.
+    """What is measured at one configuration: a schedule's bounds and nest, each computed once for all measures.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ _LIBRARY = ("intset", "bound", "lowering")  # their version is in the key
 
 @runtime_checkable
 class HasSource(Protocol):
-    """A callable that says itself what its results depend on."""
+    """A callable that declares the inputs of its results."""
 
     def source_text(self) -> str: ...
 

@@ -2,8 +2,8 @@
 
 The model walks a nest as it would run, with numbers for its variables, and counts work by kind (`KINDS`). A loop whose
 variable decides no range and no condition inside is walked once, for all of its iterations. Of other loops the first,
-the last and a few iterations between are walked; those between stand for the rest. So guards are charged at the borders
-of a tile and not in its interior.
+the last and a few iterations between are walked; those between stand for the rest. So guards cost time at the borders
+of a tile and none in its interior.
 
 The cost is the sum of the work, each kind times its weight (`WEIGHTS`).
 """

@@ -194,7 +194,7 @@ class Layout(Configured):
         return self._like(found)
 
     def then(self, other: Layout) -> Layout:
-        """The layout `other(self(k))`, with the structure of this one.
+        """The layout `other(self(k))` with this layout's structure.
 
         Raises
         ------
@@ -322,7 +322,7 @@ class Layout(Configured):
 
         Raises
         ------
-        LayoutError: a stride 0, modes that overlap, or a stride that the next one is no multiple of.
+        LayoutError: a stride is 0, modes overlap, or the next stride is not a multiple of this mode's span.
         """
         if any(self._equal(d, 0) and not self._equal(extent, 1) for extent, d in self.modes):
             raise LayoutError(f"{self} repeats an offset: a stride is 0")
@@ -474,7 +474,7 @@ def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
 
 
 def _joined(layouts: Sequence[Layout]) -> Layout:
-    """The layout of these modes, with the ranges and facts of each."""
+    """The layout of these modes, with their ranges and facts."""
     ctx = layouts[0].ctx
     if any(one.ctx is not ctx for one in layouts):
         ranges = {v: limits for one in layouts for v, limits in one.ctx.ranges.items()}
@@ -483,7 +483,7 @@ def _joined(layouts: Sequence[Layout]) -> Layout:
 
 
 def _both(first: Layout, other: Layout) -> Layout:
-    """`other` in a context that knows the facts of both, and positive extents of both."""
+    """`other` in a context with the facts of both layouts and positive extents."""
     if first.ctx is other.ctx and not any(isinstance(e, Expr) for mode in first.modes for e in mode):
         return other
     mine, theirs = first._known, other._known

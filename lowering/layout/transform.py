@@ -673,8 +673,8 @@ def cache_write(f: ir.Function, name: str, local: str | None = None) -> ir.Funct
 
     Raises
     ------
-    LayoutError: the tensor is not stored to, or data decides which elements are; it is accessed by a host call, or is
-        not a parameter; or `local` is in use.
+    LayoutError: the tensor is not stored to, or data decides which elements are; a host call accesses it, or it is not
+        a parameter; or `local` is in use.
     InputError: the name is unknown or ambiguous.
     """
     outer = _parameter(f, name, "cache_write")

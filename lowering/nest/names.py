@@ -35,7 +35,7 @@ class Naming:
 
     Attributes
     ----------
-    of: the name of each thing that is not called by its own label.
+    of: the name for each object whose label is already taken.
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:

@@ -43,7 +43,7 @@ from lowering.nest.walk import statements
 
 
 def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[int, ...]] | None:
-    """The start and the steps of a coordinate, one for each place; `None` unless it is written as such a sum."""
+    """The start and the steps of a coordinate, one per position; `None` for any other form of sum."""
     steps = [0] * len(places)
     numbers = {place: k for k, place in enumerate(places)}
 

@@ -30,7 +30,7 @@ class ElementAccess(NamedTuple):
 
 
 def element_accesses(stmt: Stmt) -> Iterator[ElementAccess]:
-    """The store and the loads of a statement itself; host calls are left out."""
+    """The store and the loads of one statement, without nested ones; host calls are left out."""
     if isinstance(stmt, Store):
         yield ElementAccess(stmt.tensor, stmt.indices, True)
     for node in nodes(*operands(stmt)):

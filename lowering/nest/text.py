@@ -1,6 +1,6 @@
 """The text of what statements compute with, in Python's syntax and with Python's precedence.
 
-`operands.py` reads it back. A function that `bound.tir` does not know is written with the type of its result, as in
+`operands.py` reads it back. A function unknown to `bound.tir` is written with its result type, as in
 `float32.twice(A[i])`.
 """
 
@@ -142,7 +142,7 @@ def range_between(low: Expr, end: Expr) -> Range:
     """
     if low.is_const and end.is_const:
         count = end.data - low.data
-        # a text may have an end before the start: keep the difference as written
+        # the parser accepts an end before the start: keep the difference as written
         return Range(low, const(count) if count >= 0 else make(ops.SUB, (end, low)))
     if constant_value(low) == 0:
         return Range(low, end)

@@ -628,7 +628,7 @@ def pad_options(f: ir.Function, layouts: Mapping[str, IndexMap]) -> list[ir.Func
 
     The first variant leaves padding alone and keeps every guard. The second accesses padding of unknown value and drops
     the guards this makes redundant. Further variants assume neutral input padding (0, 1, lowest or highest value; one
-    input or all) and appear only if they drop another guard.
+    input or all inputs) and appear only if they remove another guard.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ A *search state* is a partial plan: its cost, the versions of every tensor that 
 gave to metavariables. A *part* is a set of tensors whose versions were decided together, with the search states left
 for it; initially every graph input forms one part. Calls are visited in order. For each call:
 
-1. The parts of its inputs are joined into one: every combination of their search states, costs added.
+1. The states of its inputs are joined into one state: every combination of their search states, costs added.
 2. Every search state is extended by every alternative of the call. For each option, and each input in turn:
 
        reuse  a version in the port's layout whose padding has what the port requires, with metavariables
@@ -21,7 +21,7 @@ for it; initially every graph input forms one part. Calls are visited in order. 
 The cheapest search state of the last parts, joined, is the plan. On trees every part is one tensor, which makes this
 the textbook's dynamic programming; tensors with several readers make larger parts.
 
-Why no plan costs less: a version is made just before its first reader, and making it earlier costs the same. Steps cost
+Why no plan costs less: a version is made just before its first reader; an earlier position costs the same. Steps cost
 at least 0, and what a search state can still do depends on its versions and their padding alone, so a dropped one is
 never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
 others, its plan only bounds the cost of a second search, which keeps every search state up to this bound. If that
@@ -548,8 +548,8 @@ class Graph(Configured):
 
         Raises
         ------
-        InputError: the name is empty, not a string or taken; the shape is not a tuple of positive integers; the dtype
-            is unknown.
+        InputError: the name is empty, not a string, or already used; the shape is not a tuple of positive integers; the
+            dtype is unknown.
         """
         if not isinstance(name, str) or not name:
             raise InputError(f"the name of an input is a text, not {shown(name)}")

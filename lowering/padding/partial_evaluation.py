@@ -168,7 +168,7 @@ class PartialEvaluator:
         return self._in_order(self._orders[root], env) if self._orders[root] else self._walked(root, env)
 
     def indices(self, indices: tuple[Expr, ...], env: Mapping[Known, Content]) -> Sequence[Content]:
-        """Evaluate access indices; the result is a tuple if all are integers."""
+        """Evaluate access indices; integer results are returned as a tuple."""
         contents = [self(index, env) for index in indices]
         return tuple(contents) if all(type(content) is int for content in contents) else contents
 

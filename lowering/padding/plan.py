@@ -1,7 +1,7 @@
 """`Plan`: an executable sequence of steps for a graph, run on numpy arrays and explained in prose.
 
 Every step makes a new *version* of a tensor: the tensor in one layout with one state of its padding. Versions have
-numbers; a move is a step with the numbers that it reads and makes.
+numbers; a move is a step with the numbers of its inputs and its output.
 """
 
 from __future__ import annotations

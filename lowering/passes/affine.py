@@ -128,7 +128,7 @@ class Loops:
             return known
 
     def is_settled(self, operand: Operand, asked: Callable[[Operand], Sequence[Cond]]) -> bool:
-        """Whether `decided` is known to leave an operand unchanged.
+        """Whether `decided` provably returns one operand unchanged.
 
         Parameters
         ----------

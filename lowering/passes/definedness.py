@@ -1,7 +1,7 @@
 """Definedness of operands at a position of a nest, and guards for partial operands.
 
-The end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)`. At a size of 0 nothing is computed,
-but the end is still evaluated.
+The end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)`. At a size of 0 nothing is computed;
+the end is evaluated nevertheless.
 """
 
 from __future__ import annotations

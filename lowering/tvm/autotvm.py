@@ -251,7 +251,7 @@ def register_topi_compute(task_name: Any, func: Callable[..., Any] | None = None
 
 
 def register_topi_schedule(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
-    """Decorate a schedule `f(cfg, outs, ...)`: a call passes no configuration, and gets the one of the computation."""
+    """Decorate a schedule `f(cfg, outs, ...)`: a call without a configuration receives the computation's."""
 
     def schedule(f: Callable[..., Any], outs: Any, *args: Any, **kwargs: Any) -> Any:
         config = _config_of(outs, str(task_name))
@@ -261,7 +261,7 @@ def register_topi_schedule(task_name: Any, func: Callable[..., Any] | None = Non
 
 
 def _config_of(outs: Any, task_name: str) -> FallbackConfigEntity:
-    """The configuration with which an operation above the outputs was computed, or a new one."""
+    """The configuration used by an operation upstream of the outputs, or a new one."""
     operations = reachable([t.op for t in _tensors(outs)], lambda op: [t.op for t in op.input_tensors])
     configs = next((_OF_OPERATION[op] for op in operations if op in _OF_OPERATION), None)
     if configs is None:

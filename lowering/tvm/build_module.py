@@ -1,4 +1,4 @@
-"""`tvm.driver.build_module`: the steps of a build under their own names."""
+"""`tvm.driver.build_module`: the build steps under TVM's names."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 
     Raises
     ------
-    InputError: there is none, and it may not be missing.
+    InputError: neither exists, and the caller requires one.
     """
     found = PACKED.get(name)
     if found is None and not allow_missing:

@@ -166,7 +166,7 @@ def _evaluate(value: Any, span: object = None) -> ir.Stmt:
     return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
 
 
-_OF_OTHER_NESTS: Final = (  # classes that no statement and no expression here has
+_OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and expressions
     *("AllocateConst", "AttrStmt", "Block", "BlockRealize", "Broadcast", "BufferRealize", "CommReducer", "DeclBuffer"),
     *("Prefetch", "Ramp", "Shuffle", "While"),
 )

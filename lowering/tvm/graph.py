@@ -70,7 +70,7 @@ def ScanGetBody(scan: Operation) -> list[Operation]:
 
 
 class _Classes:
-    """Dimensions that run together, and those among them that some index takes out of step."""
+    """Dimensions that advance together, and among them the dimensions that some index breaks."""
 
     def __init__(self) -> None:
         self.parent: dict[Dimension, Dimension] = {}

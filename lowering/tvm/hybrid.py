@@ -109,7 +109,7 @@ class HybridReader:
     Attributes
     ----------
     names: what names mean: parameters, loops, local values; then globals of the function.
-    constants: the names that are assigned once; for an integer that no tensor holds such a name is the value itself.
+    constants: the names that are assigned once; an integer outside of tensors binds the name to the value itself.
     outputs: the tensors of `output_tensor`, in the order of `return`.
     """
 
@@ -384,7 +384,7 @@ class HybridScript:
 def _computed(name: str, body: Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
     """The tensor of a nest that stores each element of its only output once, in loops over its dimensions.
 
-    It is an operation as of `te.compute`, so its loops can be scheduled.
+    It is an operation like `te.compute`, so its loops can be scheduled.
     """
     loops: list[For] = []
     while isinstance(body, For) and body.kind is LoopKind.SERIAL:

@@ -80,7 +80,7 @@ def install(topi: str | Path | None = None) -> None:
 
     Raises
     ------
-    InputError: another `tvm` is imported already, or the folder is none of a Python package.
+    InputError: `tvm` was already imported from elsewhere, or the folder contains no Python package.
     """
     package = sys.modules[_HERE]
     if sys.modules.get("tvm") not in (None, package):

@@ -60,7 +60,7 @@ class PointerType:
 
 
 def save_json(node: object) -> str:
-    """A text from which `load_json` makes the object again; it holds a pickle."""
+    """Text from which `load_json` restores the object; it holds a pickle."""
     return json.dumps({"pickle": base64.b64encode(pickle.dumps(node)).decode("ascii")})
 
 

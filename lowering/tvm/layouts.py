@@ -58,7 +58,7 @@ def layout(text: str | NamedLayout, dtype: str = "int32") -> NamedLayout:
 
     Raises
     ------
-    InputError: the text is none of letters, with a factor before each small one.
+    InputError: the text has no letters, or a lower-case letter lacks its factor.
     """
     if isinstance(text, NamedLayout):
         return text

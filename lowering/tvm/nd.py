@@ -38,7 +38,7 @@ class Device:
 
 
 def device(kind: object = "cpu", index: int = 0) -> Device:
-    """The device of a target, or of its name."""
+    """The device for a target or for a target's name."""
     return Device(Target(kind).kind.name, index)
 
 
@@ -48,7 +48,7 @@ def cpu(index: int = 0) -> Device:
 
 
 def _elsewhere(kind: str) -> Callable[[int], Device]:
-    """The constructor of devices of a kind that is not here."""
+    """The constructor of devices for an absent kind."""
 
     def elsewhere(index: int = 0) -> Device:
         return Device(kind, index)

@@ -68,7 +68,7 @@ class OutsideName:
 
 
 class OutsideModule(ModuleType):
-    """A module that is not here, as the operator library imports it."""
+    """An absent module, as the operator library imports it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(OutsideName(self.__name__), name)

@@ -26,7 +26,7 @@ HybridOp = tensor.ExternOp
 def var(  # type: ignore[no-redef]  # the star import brings the one that is no size
     name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any
 ) -> Any:
-    """A variable of a script; an integer is a size, at least 0, so that `T.shape[0] == n` holds.
+    """A variable of a script; an integer variable is a size of at least 0, so `T.shape[0] == n` is proved.
 
     An integer argument that may be negative is a `tir.Var`.
     """
@@ -42,7 +42,7 @@ def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None
 
 
 def extern_primfunc(input_tensors: Sequence[Any], primfunc: Function, **_: object) -> Any:
-    """The outputs of a nest on tensors, which stand for its inputs in their order."""
+    """A nest's outputs, as operations on tensors that replace its inputs in order."""
     f = as_prim_func(primfunc)
     return hybrid.HybridModule(f, [p for p in f.params if p not in f.outputs])(*input_tensors)
 

@@ -35,7 +35,7 @@ def device_enabled(target: object) -> bool:
 
 
 def enabled_targets() -> list[tuple[str, Device]]:
-    """The targets that run here, each with its device."""
+    """The targets available on this machine, each with its device."""
     return [("llvm", cpu())]
 
 

@@ -43,7 +43,7 @@ def evaluate(
     inputs: an array for each placeholder, by tensor or by name.
     sizes: values of variables and scalar parameters, by themselves or by name. Extents of placeholders follow from
         their arrays.
-    functions: implementations of extern calls by name; they take arrays for the buffers and fill those of the outputs.
+    functions: implementations of extern calls by name; they take input arrays and fill the output arrays.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Oracle of sliding windows: run the nests one iteration at a time on storage of the size that `b.storage` claims.
 
-A cell contains the element stored last; a read checks that its element is still there. Independent of the analysis.
+A cell contains the element stored last; a read checks that its element is still stored. Independent of the analysis.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(name: str) -> N
     before = snapshot(p.s)
     with pytest.raises(ScheduleError, match=message):
         call(p)
-    # What came before the refused call stays, what the refused call did does not.
+    # The effects before the refused call remain; the refused call has none.
     assert snapshot(p.s) == (states[-1] if states else before)
 
 

@@ -48,7 +48,7 @@ def box(points: Points) -> Points:
     return set(itertools.product(*(range(min(c), max(c) + 1) for c in zip(*points, strict=True)))) if points else set()
 
 
-# What is made of a region of two dimensions, and what that makes of its points.
+# Operations on a region of two dimensions, and the same operations on its points.
 ALGEBRA: dict[str, tuple[Callable[[Region], Region], Callable[[Points], Points]]] = {
     "itself": (lambda r: r, lambda p: p),
     "union": (lambda r: r | CORNER, lambda p: p | IN_CORNER),
@@ -75,7 +75,7 @@ def inverted(points: Points, first: int) -> Points:
     return {(*x[first:], *x[:first]) for x in points}
 
 
-# What is made of a relation whose sources have `first` coordinates, and what that makes of its pairs.
+# Operations on a relation with `first` source coordinates, and the same operations on its pairs.
 RELATIONS: dict[str, tuple[Callable[[Relation], Relation], Callable[[Points, int], Points]]] = {
     "lexmin": (lambda r: r.lexmin(), lambda p, first: extremes(p, first, min)),
     "lexmax": (lambda r: r.lexmax(), lambda p, first: extremes(p, first, max)),
@@ -114,7 +114,7 @@ class Claims(Oracle):
         return [*truth.items()] if len(truth) <= self.places else self.rng.sample([*truth.items()], self.places)
 
     def about(self, e: Expr, domain: str | None = None) -> None:
-        """Bounds and set of one expression; where there is no point, nothing is called attained."""
+        """Bounds and set of one expression; an empty point set attains no end."""
         self.tally["asked"] += 1
         bounds, found = self.bounds(e, domain), self.values(e, domain)
         self.tally["tight bounds"] += bounds.is_tight
@@ -160,7 +160,7 @@ class Claims(Oracle):
             self.require(before in (None, after), "another value", e, new, row)
 
     def goal(self, goal: Cond) -> None:
-        """A proof; and where the goal has no value, something that it requires does not hold."""
+        """A proof; and where the goal is undefined, one of its requirements fails."""
         super().goal(goal)
         proof = self.ctx.prove(goal)
         if proof and not proof.vacuous and not embedded_claims((goal,)):
@@ -227,7 +227,7 @@ class Claims(Oracle):
             self._numbers(region, truth, what)
 
     def same_points(self, there: Region, own: Points, what: tuple[object, ...]) -> None:
-        """A region without parameters contains the points, and where it is exact no other."""
+        """A region without parameters contains the points, and an exact region contains no other point."""
         if not own:
             self.require(there.is_empty or not there.is_exact, "is not empty", *what, there)
             return
@@ -258,7 +258,7 @@ class Claims(Oracle):
     # -- conditions ---------------------------------------------------------------------------------------------------
 
     def narrow(self, cond: Cond) -> None:
-        """What is kept holds where the condition holds for all others, and where it is exact nowhere else."""
+        """The projection holds where the condition holds for all other variables, and nowhere else if it is exact."""
         for keep in ([], list(self.setting.ranges)[:1], list(self.setting.ranges)):
             answer = self.ctx.narrow(cond, keep)
             groups: dict[tuple[int, ...], bool] = {}
@@ -270,7 +270,7 @@ class Claims(Oracle):
                 self.require(found or not true or not answer.is_exact, "not exact", cond, keep, place, answer)
 
     def solve(self, cond: Cond) -> None:
-        """The values of the first variable, for each of the others."""
+        """The values of the first variable, for each choice of the other variables."""
         first, *others = self.setting.ranges
         found = self.ctx.solve(cond, first)
         truth: dict[tuple[int, ...], set[int]] = {}
@@ -311,7 +311,7 @@ class Claims(Oracle):
         return [tuple(row[k] for k in places) for row in self.rows]
 
     def at_points(self, e: Any) -> list[Any]:
-        """The value of an expression or condition at each point, `None` where there is none."""
+        """The value of an expression or condition at each point, `None` where it is undefined."""
         return valued(e, self.setting.everything, self.rows)
 
     # -- sizes --------------------------------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ class Claims(Oracle):
         return all(value(part, env) is True for fact in facts for part in conjuncts(fact))
 
     def total(self, found: Region) -> None:
-        """The condition of membership has a value everywhere, so that it may be negated."""
+        """The condition of membership is defined everywhere, so it may be negated."""
         names = [Var(f"x{k}") for k in range(found.dims)]
         condition, sizes = found.condition(names), list(self.setting.sizes)
         every = [*itertools.product(*self.setting.sizes.values(), *[range(-3, 6, 2)] * found.dims)]
@@ -378,12 +378,12 @@ def simplified(e: Any, ctx: Context, points: Iterable[Mapping[Any, Any]]) -> Any
 
 
 def around(points: Points) -> list[tuple[int, ...]]:
-    """The points of a box that is one wider on each side than some points."""
+    """The points of a box with a margin of one around some points."""
     return list(itertools.product(*(range(min(c) - 1, max(c) + 2) for c in zip(*points, strict=True))))
 
 
 def valued(e: Any, variables: Sequence[Var], rows: Iterable[tuple[int, ...]]) -> list[Any]:
-    """The value at each of some points, `None` where there is none."""
+    """The value at each of some points, `None` where it is undefined."""
     function, found = compiled(e, variables), []
     for row in rows:
         try:

@@ -19,7 +19,7 @@ DIVISORS = (2, 3, 4, 6, 8, 12)
 
 
 def drawn(rng: random.Random, variables: list[Var], depth: int) -> Expr:
-    """An expression of the operations that have a rule."""
+    """An expression of operations with a rule."""
 
     def below() -> Expr:
         return drawn(rng, variables, depth - 1)
@@ -49,7 +49,7 @@ def values_of(e: Node, ranges: dict[Var, Range]) -> list[int]:
 
 
 def at_corner(corner: int, rows: plain.ValueRows, ranges: dict[Var, Range]) -> dict[Var, Range]:
-    """The part of the box that a corner of a row stands for."""
+    """The part of the box represented by a row's corner."""
     inside = dict(ranges)
     for v, limits in ranges.items():
         if v in rows and limits.ends and (bits := corner & rows[v][4]):

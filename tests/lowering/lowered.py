@@ -68,7 +68,7 @@ def close(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
 
 @cache
 def of_corpus(name: str) -> tuple[Schedule, Function]:
-    """A schedule of the corpus, lowered once for all tests that look at it."""
+    """A corpus schedule, lowered once for all tests of it."""
     schedule = CASES[name]["fn"]()
     return schedule, lower(schedule)
 

@@ -94,7 +94,7 @@ class Values:
                 return tir.Select(self.condition(i, depth - 1), inner(), inner())
 
     def _extremum(self, a: Any, b: Any) -> Any:
-        """The smaller or larger of two; numpy may take either of 0.0 and -0.0, so neither occurs as -0.0."""
+        """The smaller or larger of two; numpy may return 0.0 or -0.0 for either, so -0.0 never occurs."""
         return self.rng.choice((te.min, te.max))(a + 0.0, b + 0.0)
 
     def integer(self, i: Any, depth: int) -> Any:

@@ -56,7 +56,7 @@ def test_two_symbolic_stages_make_few_frames_and_normalizers(monkeypatch: pytest
 
 
 def test_a_scope_is_the_same_context_whoever_asks_first() -> None:
-    """A context that was made in one step says what one made loop by loop says, and both are remembered."""
+    """A context extended in one step equals a context extended loop by loop, and both are cached."""
     n, i, j = Var("n"), Var("i"), Var("j")
     loops = [For(i, Range(0, n), Seq()), For(j, Range(0, n - i), Seq())]
     root = Context(assume=[n <= 100])

@@ -126,7 +126,7 @@ def parts(it: Any) -> Iterator[Any]:
 
 
 def samples() -> dict[str, Made]:
-    """Samples by label: those with arguments, and at most `MOST` others of each class among all answers."""
+    """Samples by label: all objects with arguments, and at most `MOST` further ones per class."""
     found = {kind: maker() for kind, maker in MAKERS.items() if kind != "Context"}
     waiting = [*stated()]
     for lines, namespace in TABLES:
@@ -206,7 +206,7 @@ def scheduled(seed: int) -> dict[str, Made]:
 
 
 def _pickles(it: Any) -> bool:
-    """Whether an object has no function of a user that is local to another."""
+    """Whether an object is free of user functions local to another function."""
     try:
         pickle.dumps(it)
     except (AttributeError, pickle.PicklingError) as error:
@@ -278,7 +278,7 @@ class Calls:
     Parameters
     ----------
     number: the table.
-    names: objects in place of those of the table, as a pickle that is loaded for each call, for a call may change them.
+    names: a serialized copy per call in place of the table's objects, because a call may change them.
     """
 
     def __init__(self, number: int, names: bytes | None = None) -> None:

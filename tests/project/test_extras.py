@@ -1,4 +1,4 @@
-"""Each extra goes through to its end, and no test needs what `[test]` does not install without saying so by a skip."""
+"""Each extra runs to its end, and a test beyond the packages of `[test]` says so by a skip."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_each_block_of_the_readme_runs_alone() -> None:
     "page", [page for page in PAGES if page not in ELSEWHERE and any(">>>" in code for code in blocks(page))]
 )
 def test_the_code_of_a_page_is_true(page: str) -> None:
-    """The blocks of a page are one session, from its top to its end."""
+    """A page's blocks form one session, executed in order."""
     if page in NEEDED:
         pytest.importorskip(NEEDED[page], reason=f"{page} needs it")
     assert failures(page, ["".join(blocks(page))]) == []
@@ -79,7 +79,7 @@ def test_the_pages_with_code_are_these() -> None:
 
 
 def shown(outputs: list[dict[str, Any]]) -> str:
-    """The text that a cell of a notebook has as its outputs, without pictures."""
+    """The text outputs of a notebook cell, without pictures."""
     said = [output["text"] for output in outputs if output["output_type"] == "stream"]
     values = [output["data"] for output in outputs if "data" in output]
     return "".join("".join(part) for part in (*said, *(v["text/plain"] for v in values if "image/png" not in v)))

@@ -146,7 +146,7 @@ def test_the_files_that_the_readme_names_exist() -> None:
 
 
 def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
-    """`.ci/readme` runs what README.md says, word for word: shown by a README of other words, in a clone of its own."""
+    """`.ci/readme` runs what README.md says, word for word: proved by a second README in a separate clone."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert run.index(".ci/readme") < min(run.index(word) for word in ("-m venv", "/pip", "-m pytest"))
     commands = ["echo one > out && cat out *.txt && pwd", "test ! -e out && echo 'two; $HOME'"]

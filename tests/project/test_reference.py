@@ -36,14 +36,14 @@ def names_in(code: str) -> set[str]:
 
 
 def shown(text: str) -> set[str]:
-    """The names that a page documents: those of its directives, and those of its tables."""
+    """The names that a page documents: names from its directives and from its tables."""
     directives = re.findall(r"^::: [\w.]*?(\w+)$", text, flags=re.MULTILINE)
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     return {*directives, *(name for row in rows for name in re.findall(r"`(\w+)`", row))}
 
 
 def page_of(module: str) -> str:
-    """The page of the reference with the names of a module."""
+    """The reference page for a module's names."""
     return f"docs/reference/{'te' if module == 'bound' else module.rpartition('.')[2]}.md"
 
 
@@ -110,7 +110,7 @@ def text_of(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of the headings of a page, as the site makes them."""
+    """The anchors that the site generates for a page's headings."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
 

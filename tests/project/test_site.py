@@ -56,7 +56,7 @@ def test_what_is_fetched_is_a_fault() -> None:
 
 
 def test_the_picture_of_imports_is_a_table() -> None:
-    """Every arrow of the picture stands in a row."""
+    """Every arrow of the picture is listed in a row."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tables = site.with_tables(page)
     rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]

@@ -61,7 +61,7 @@ def test_texts_name_modules_in_full_alone() -> None:
 
 
 def test_an_import_points_down() -> None:
-    """Also inside functions and by name; the folders around the packages are above all of them."""
+    """Also inside functions and by name; the folders around the packages rank above all packages."""
     height = {name: k for k, name in enumerate((*PACKAGES, *AROUND))}
     up = [
         one

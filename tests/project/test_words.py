@@ -1,6 +1,6 @@
 """One name, one thing: class names, file names, walkers over statements, and identifiers that were retired.
 
-No exception is left; a new one is a name that says less than it could.
+No exception is left; a new duplicate is a name with too little meaning.
 """
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ def _at(function: Callable[..., Any], row: Sequence[int]) -> Any:
 
 
 def _between(ends: Sequence[int | None], stated: Sequence[object], window: range) -> range:
-    """The values between two ends; none where an end that is stated has no value."""
+    """The values between two ends; none where a stated end is undefined."""
     if any(end is None and there is not None for end, there in zip(ends, stated, strict=True)):
         return range(0)
     low, high = ends

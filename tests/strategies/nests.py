@@ -163,7 +163,7 @@ class Nest:
         low, end, first, last = self._range(scope)
         kind = rng.choice(("", "", "", "", " unrolled")) if not self.exact else ""
         has_twin = self._chance(30)
-        if has_twin:  # both over two arrays, so that they depend on each other
+        if has_twin:  # both over two arrays, so the loops depend on each other
             few = rng.sample(list(scope.arrays), min(2, len(scope.arrays)))
             scope = scope._replace(arrays={name: scope.arrays[name] for name in few})
         lines = [f"for {var} in [{low}, {end}){kind}:", *self._body(scope.inside(var, first, last))]
@@ -295,7 +295,7 @@ class Nest:
         return [*lines, f"for {w} in [0, {end}):", *_in(decided)]
 
     def _filled(self, name: str, extent: int) -> list[str]:
-        """Stores of simple values to one element, or to most of them."""
+        """Stores of simple values to one element or to many elements."""
         rng, v = self.rng, self._fresh("v")
         if self._chance(40):
             return [f"{name}[{rng.randrange(extent)}] = {rng.randint(0, 2)}"]

@@ -280,7 +280,7 @@ class LatticeRegion:
     def sheared(self) -> Iterator[LatticeRegion]:
         """All single shears of the basis: `t_j + t_k` or `t_j - t_k` replaces `t_j`.
 
-        A pair of counts that takes all pairs of their values is left out: its sum takes more values than either.
+        A pair of counts that covers the product of their values is dropped: its sum takes more values than either.
         """
         columns = self.vectors
         tied = {pair for pair in combinations(columns, 2) if self._are_tied(*pair)}

@@ -87,7 +87,7 @@ def filled_ahead(
 
     Parameters
     ----------
-    accesses: for each part, the tensors that it reads but does not write, and those that it writes.
+    accesses: for each part, the tensors it only reads and the tensors it writes.
     buffers: the double buffers.
     """
     wanted = set(buffers)

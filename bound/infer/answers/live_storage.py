@@ -111,7 +111,7 @@ class LiveStorage:
     Attributes
     ----------
     live: the sets of allocations that live at once, in the whole nest.
-    inside: the same in one iteration of a loop, for storage allocated in it.
+    inside: the requirement of one loop iteration, for storage allocated inside the loop.
     threads: the loops of each thread axis.
     """
 
@@ -134,7 +134,7 @@ class LiveStorage:
 
 
 def live_storage(nests: ScheduleNests) -> LiveStorage:
-    """Find the storage of a schedule, without that of its inputs and outputs."""
+    """Find the storage of a schedule, its inputs and outputs excluded."""
     finder = _Finder(nests)
     live = finder.root()
     threads: dict[IterVar, tuple[IterVar, ...]] = {}
@@ -299,7 +299,7 @@ def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequen
 
 
 def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
-    """The sets that are in no other one, in a fixed order."""
+    """The maximal sets under inclusion, in a fixed order."""
     kept: list[Together] = []
     for together in sorted(sets, key=len, reverse=True):
         if not any(together <= other for other in kept):
@@ -310,7 +310,7 @@ def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
 def bytes_of(
     env: LoopEnvironment, storage: Callable[[Tensor], Storage], live: Iterable[Together], scope: str | None
 ) -> Expr:
-    """The bytes of the largest of some sets of allocations, of one scope or of all.
+    """The byte count of the largest set of allocations, per scope or in total.
 
     Raises
     ------

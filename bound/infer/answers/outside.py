@@ -40,7 +40,7 @@ OUTSIDE: Final = 200_000  # operations of the domain, for one condition
 
 @dataclass(frozen=True)
 class Outside:
-    """An access that may leave its tensor in one dimension.
+    """An access that may leave its tensor along one dimension.
 
     Attributes
     ----------

@@ -379,7 +379,7 @@ def space_of(
     values: Mapping[Any, Iterable[Any]],
     where: Cond | str | Iterable[Cond | str],
 ) -> Space:
-    """The space of some sizes of a schedule, under the conditions `where` and what is known of the sizes.
+    """The space of a schedule's sizes under the conditions `where` and the known facts on sizes.
 
     Parameters
     ----------

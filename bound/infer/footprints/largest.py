@@ -101,7 +101,7 @@ def bound_by_classes(env: LoopEnvironment, forms: Sequence[Linear]) -> Expr | No
 
 
 def _is_quotient_of_loop(env: LoopEnvironment, e: Expr) -> bool:
-    """Whether a term with a quotient depends on a loop, and on a size, itself or by the range of the loop."""
+    """Whether a term with a quotient depends on both a loop (directly or through its range) and a size."""
     loops = transitive_ranges(env, e.free_vars())
     around = (*e.free_vars(), *(v for r in loops.values() for v in r.free_vars()))
     return bool(loops) and ops.FLOORDIV in operations(e) and any(v not in env.ranges for v in around)
@@ -117,7 +117,7 @@ def _without_larger(env: LoopEnvironment, forms: Sequence[Linear]) -> tuple[Line
 
 
 def _without_smaller(env: LoopEnvironment, cases: Sequence[tuple[Linear, ...]]) -> list[tuple[Linear, ...]]:
-    """The minima of forms without those that never exceed another one."""
+    """The minima of forms, without the ones that never exceed another minimum."""
     kept: list[tuple[Linear, ...]] = []
     for case in cases:
         if not any(_is_at_most(env, case, other) for other in kept):
@@ -126,12 +126,12 @@ def _without_smaller(env: LoopEnvironment, cases: Sequence[tuple[Linear, ...]]) 
 
 
 def _is_at_most(env: LoopEnvironment, a: Sequence[Linear], b: Sequence[Linear]) -> bool:
-    """Whether the least form of `a` is proved to be at most that of `b`."""
+    """Whether the minimum of `a` provably never exceeds the minimum of `b`."""
     return all(any(env.is_nonneg(y.minus(x)) for x in a) for y in b)
 
 
 def _over_classes(env: LoopEnvironment, case: Sequence[Linear], v: Var) -> list[tuple[Linear, ...]] | None:
-    """For each residue class of a loop, forms whose minimum is at least that of `case`; `None` if unknown."""
+    """For each residue class of a loop, forms with a minimum of at least `case`'s; `None` if unknown."""
     depends = [any(v in e.free_vars() for e in form.terms) for form in case]
     if not any(depends):
         return [tuple(case)]

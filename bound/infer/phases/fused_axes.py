@@ -42,7 +42,7 @@ class FlatAxes:
     extents: tuple[Expr, ...]
 
     def numbers(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The coordinates of an element: the flat one, zeros for the other axes of the group, the rest as they are."""
+        """The coordinates of an element: the flat index, zeros for the group's other axes, the rest unchanged."""
         flat = as_expr(0)
         for k, extent in zip(self.dims, self.extents, strict=True):
             flat = flat * extent + point[k]

@@ -40,7 +40,7 @@ def pass_down(
 
     Parameters
     ----------
-    region_of_loops: a region that the loops, as they are now, stay in without guards of the computed region, if known.
+    region_of_loops: a region that the current loops never leave, without guards of the computed region, if known.
 
     Raises
     ------

@@ -104,7 +104,7 @@ class _EndSearch:
     Attributes
     ----------
     points: the most that branch and bound visits for an end.
-    evaluations: the most of the local search for an end.
+    evaluations: the limit of the local search for an end.
     """
 
     def __init__(
@@ -267,8 +267,8 @@ class _LineSearch:
 
     Attributes
     ----------
-    options: for each variable the values it may take on a line or at a corner, as functions of t.
-    is_long: whether some value on a line may be too long to be evaluated.
+    options: each variable's values on a line or at a corner, as functions of t.
+    is_long: whether some value on a line may exceed the length limit of evaluation.
     """
 
     def __init__(self, query: Query, variables: Sequence[Var], touching: Sequence[Cond]) -> None:
@@ -376,7 +376,7 @@ class _LineSearch:
     # -- finite ends -------------------------------------------------------------------------------------------------
 
     def _reaches(self, line: Mapping[Expr, Expr], end: int) -> bool:
-        """Whether the value is taken at a corner, or at a point that differs from it in one coordinate."""
+        """Whether a corner attains the value, or a point one coordinate away from a corner."""
         point = self._point(line, 1)
         if point is None:
             return False

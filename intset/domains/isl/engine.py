@@ -282,7 +282,7 @@ class IslShape(Presburger, Shape):
     def _extreme(self, side: int) -> IslShape:
         """The checked extremum: by isl, else coordinate by coordinate, else by enumeration.
 
-        The set is read from its text, so that a copy in another process gives up after the same operations.
+        The set is parsed from text, so a copy in another process exhausts the budget at the same operation.
         """
         others = [lambda: of(self.lexicographic(side)).get(), lambda: self._extreme_listed(side).get()]
         return self._with(lexicographic_extremum(self.afresh(), side, others))

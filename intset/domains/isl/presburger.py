@@ -233,7 +233,7 @@ def extreme_of(shape: Presburger, position: int, side: int) -> End:
 
 
 def _beyond_declared(shape: Presburger, current: Set, position: int, side: int) -> Expr | None:
-    """The end of the set without constraints that declared bounds imply; `None` where it has none, or the same one.
+    """The end of the set without constraints that declared bounds imply; `None` without a set, or with that same set.
 
     Guarantee: equal to the end of the set itself within declared bounds.
     """

@@ -621,7 +621,7 @@ def gist_of(points: Set, within: Set) -> Set:
 
     Parameters
     ----------
-    within: a set over the same space, or over its parameters.
+    within: a set over the same space or over its parameters alone.
     """
     if within.is_params() and not points.is_params():
         if not (points.involves_locals() or within.involves_locals()):

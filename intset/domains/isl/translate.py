@@ -339,7 +339,7 @@ def _scaled(value: Aff | PwAff, factor: int) -> Aff | PwAff:
 
 DIVISIONS: Final = 16  # of writing quantified variables as divisions: parametric integer programming
 LATTICE_PIECES: Final = 6  # a function of more pieces is not tried as a maximum of minima: n^3 emptiness tests
-MERGED_PIECES: Final = 16  # with more pieces, none is tried in place of another: n^2 emptiness tests
+MERGED_PIECES: Final = 16  # with several pieces, one piece is never substituted for another: n^2 emptiness tests
 
 
 # -- affine functions -------------------------------------------------------------------------------------------------

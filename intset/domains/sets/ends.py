@@ -120,7 +120,7 @@ def as_number(count: int | Infinity | Expr) -> int | Infinity | Expr:
 
 
 def product_of_counts(counts: Iterable[int | Infinity | Expr]) -> int | Infinity | Expr:
-    """The product of numbers of elements, 0 if one of them is."""
+    """The product of element counts; a factor 0 makes it 0."""
     total: int | Expr = 1
     is_finite = True
     for count in counts:

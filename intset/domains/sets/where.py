@@ -1,7 +1,7 @@
 """The emptiness condition of a question, and sets and regions restricted by it.
 
 A domain of sets may drop ranges and facts that the expressions do not mention, although an empty range or a false fact
-empties the image. Such an answer holds under a condition on the parameters only: `Nonempty` computes the condition, and
+empties the image. The answer is valid under a condition on the parameters: `Nonempty` computes the condition, and
 `where_nonempty` empties all instances outside it. Ends and boxes describe nonempty instances; the algebra, counts,
 comparisons and `at` include the condition.
 """

@@ -259,8 +259,8 @@ def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any:
 
     Raises
     ------
-    InputError: `func` is none of these, an expression has no counterpart, or a statement without one uses a view of a
-        buffer; named in the message.
+    InputError: `func` has an unsupported type, an expression lacks a counterpart, or an unconverted statement uses a
+        view of a buffer; named in the message.
     """
     if isinstance(func, tirx.PrimFunc):
         return PrimFuncReader(func).function()

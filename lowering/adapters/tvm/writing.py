@@ -374,7 +374,7 @@ def _wrapped(e: Any, a: TirTerm) -> TirTerm:
 
 
 def _is_eager(e: Any) -> bool:
-    """Whether an operand may be computed where its value does not matter: it reads nothing and divides by nothing."""
+    """Whether an operand may be computed although its value is unused: it reads nothing and divides by nothing."""
     return not any(node.op in _PARTIAL for node in nodes(e))
 
 

@@ -111,7 +111,7 @@ def _in_order(
     is_stored: bool,
     report: PassReport,
 ) -> Stmt:
-    """Distribute a loop and interchange each nest; the loop itself if that is impossible or unnecessary."""
+    """Distribute a loop and interchange each nest; the original loop if interchange is impossible or unnecessary."""
     try:
         nests = nests_of(loop, tensor)
         if len(nests) > 1:

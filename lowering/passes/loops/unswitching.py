@@ -335,7 +335,7 @@ _TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
 def decide_rows(f: Function, is_all: bool = False) -> Function:
     """Unswitch loops whose only store is a select guarded by loop-invariant conditions.
 
-    The other value of the select must be a constant, so that the copy of the loop is short; with `is_all` it may be a
+    The select's other value must be a constant, so that the loop's copy is short; with `is_all` it may be a
     load.
 
     Guarantee: the same elements get the same values.

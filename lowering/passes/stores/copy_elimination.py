@@ -97,7 +97,7 @@ def _touched(stmt: Stmt) -> list[Tensor]:
 
 
 def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
-    """The copy of a whole tensor that a statement makes, if it does nothing else."""
+    """The whole-tensor copy that a statement consists of, if any."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, For) and not stmt.carried:
         ranges[stmt.var] = range_ends(stmt.range)

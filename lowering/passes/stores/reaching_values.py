@@ -53,7 +53,7 @@ class ReachingValues:
     Attributes
     ----------
     flow: the dataflow.
-    account: what a pass may still spend on the dataflow, of this function and of others that it makes.
+    account: the dataflow operations left for a pass on this function and on the functions it derives.
     """
 
     def __init__(self, f: Function, account: Account | None = None) -> None:
@@ -164,7 +164,7 @@ class ReachingValues:
         return is_reached
 
     def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
-        """The cases of a condition, each with its scope."""
+        """The cases of a condition, each paired with its scope."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(cursor, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]

@@ -138,7 +138,7 @@ SPENT = [FOOTPRINT_ENDS, None]
 def test_a_budget_that_is_spent_leaves_an_answer(
     schedule: Callable[[], Schedule], spent: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One operation in place of a budget, or of each of them: the nest computes what it should."""
+    """One operation as the limit of a budget, or of every budget: the nest computes what it should."""
     whole = LoopEnvironment.budget
 
     def budget_of(env: LoopEnvironment, operations: int) -> AbstractContextManager[None]:

@@ -86,7 +86,8 @@ def test_an_iteration_keeps_its_run_of_the_tensor(name: str, compute: str) -> No
     ],
 )
 def test_runs_of_unknown_length_have_leaf_extents(shape: Any, pos: int, places: Callable[[int], int]) -> None:
-    """nvFuser's flattened tiles: the storage is that of the leaves below the position, for a size as for numbers."""
+    """nvFuser's flattened tiles: the storage covers the leaves below the position, for symbolic sizes as for
+    numbers."""
     t = ShapeVar("t", lower=1)
     s, P, _ = flattened(shape, 128, t, pos=pos)
     symbolic = [as_expr(r.extent) for r in infer_bound(s).storage(P).ranges]
@@ -327,13 +328,13 @@ def test_random_tiles(seeds: range) -> None:
 
 
 def empty(sizes: Mapping[str, int]) -> list[dict[str, int]]:
-    """The sizes with one of them 0, for each, and with all of them 0."""
+    """All sizes positive but one that is 0, for each size, and all sizes 0."""
     return [*({**sizes, name: 0} for name in sizes), dict.fromkeys(sizes, 0)]
 
 
 @pytest.mark.parametrize("seeds", daily([range(6, 9), *AT_NIGHT], 200))
 def test_random_tiles_of_empty_tensors(seeds: range) -> None:
-    """A nest divides by the sizes of fused axes, of which 0 is one: it runs, and does nothing."""
+    """A nest divides by the sizes of fused axes, and one size may be 0: it runs, and does nothing."""
     ran = 0
     for seed in seeds:
         tiles = Tiles.drawn(seed)

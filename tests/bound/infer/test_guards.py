@@ -44,7 +44,7 @@ def transform(stage, rng, steps, most):
 
 
 def chain(seed, symbolic):
-    """A stage with random splits, fusions and reorders; gives its nest and the sizes at which it is run."""
+    """A stage with random splits, fusions and reorders; returns its nest and the sizes to run it with."""
     rng = random.Random(seed)
     n, m = te.var("n"), te.var("m")
     if symbolic:
@@ -71,7 +71,7 @@ def visits(nest, guards, axes, at):
 
 
 def check_chains(seeds, symbolic):
-    """Every element is visited once, and without any one guard some are visited too often; gives the guards seen."""
+    """Every element is visited once, and dropping any guard visits some element twice; gives the guards seen."""
     seen = 0
     for seed in seeds:
         t, nest, sizes = chain(seed, symbolic)

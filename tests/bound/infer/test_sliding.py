@@ -134,7 +134,7 @@ SLIDING: dict[str, tuple[str, dict[str, int], dict[str, str]]] = {
         {"B": 8 * 4}, {},
     ),
     **{
-        # fewer and more differences than are tested one by one
+        # difference counts below and above the limit of single tests
         f"a window of one far element keeps all between, {reach}": (
             f"""
         A = given({2 * reach}); B = pointwise(A)
@@ -298,7 +298,7 @@ def test_a_parallel_loop_between_is_refused_whenever_it_became_one(order: str) -
 
 
 def slides(program: Program, **options: Any) -> bool:
-    """Check a program by execution; gives whether some stage keeps elements over a loop."""
+    """Check a program by execution; whether some stage keeps elements over a loop."""
     b = program.inferred(**options)
     stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
     if b is None or not any(b.slid(stage) for stage in stored):

@@ -1,4 +1,4 @@
-"""Every schedule of the corpus with tiles of unknown size: one split at a time and all at once."""
+"""Every schedule of the corpus with tiles of unknown size: one split at a time, then all together."""
 
 from __future__ import annotations
 

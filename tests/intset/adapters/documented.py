@@ -1,4 +1,4 @@
-"""The examples of adapters: those of a module, and those of its section in docs/adapters.md."""
+"""The examples of adapters: a module's examples, and the examples of its section in docs/adapters.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Claims of every kind about drawn contexts, against enumeration.
 
 A wrong side condition in the linear form, in derived signs or in the elimination of variables shows on few expressions,
-hence the numbers. A family is what is drawn, what is asked of it, and what the answers must show at least.
+hence the numbers. A family is a strategy, its questions, and the minimum its answers must show.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def contained(claims: Claims, drawn: Drawn) -> None:
 
 
 def conditions(claims: Claims, drawn: Drawn) -> None:
-    """All that is asked of a condition, as a goal and as a fact."""
+    """Every question about a condition, as a goal and as a fact."""
     *_, cond = drawn.goals
     claims.narrow(cond)
     claims.solve(cond)

@@ -138,7 +138,7 @@ def test_bounds_and_sets(name: str, domain: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_kept_variables(name: str) -> None:
-    """They still constrain others through their ranges, and where nothing runs nothing is there."""
+    """They still constrain other variables through their ranges, and an empty loop leaves no point."""
     tally = Counter[str]()
     for number, keep in enumerate(list(setting(name).ranges)[:2]):
         claims = Claims(setting(name, (keep,)), places=2, tally=tally)
@@ -154,7 +154,7 @@ GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e 
 
 @pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 2))
 def test_proofs(tiers: tuple[str, ...], name: str) -> None:
-    """At the ends of what is true, and next to them."""
+    """At the boundary of the true claims, and next to it."""
     claims = Claims(setting(name))
     with using(tiers=tiers):
         for number, e in enumerate(questions(claims.setting)):

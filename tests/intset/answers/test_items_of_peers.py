@@ -59,14 +59,14 @@ def context(row: list[str], expressions: list[Expr]) -> Context:
 
 
 def is_within(found: Expr | Infinity, wanted: str, side: int) -> bool:
-    """Whether an end is not beyond the wanted one; `side`: 1 for the least value, -1 for the greatest."""
+    """Whether an end reaches or undercuts the wanted end; `side`: 1 for the least value, -1 for the greatest."""
     if wanted in ("?", "inf", "-inf"):
         return True
     return isinstance(found, Expr) and bool((found - read(wanted)) * side >= 0)
 
 
 def holds(row: list[str]) -> bool:
-    """Whether the answer is at least as good as the row's."""
+    """Whether the answer is at least as tight as the row."""
     kind, expressions = row[0], listed(row[1])
     ctx = context(row, expressions)
     if kind == "ends":

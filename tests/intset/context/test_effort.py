@@ -1,4 +1,4 @@
-"""Effort of questions and lists of questions: what is asked, which budgets are in force, and that answers are sound."""
+"""Effort of questions and lists of questions: tiers entered, budgets in force, sound answers."""
 
 from __future__ import annotations
 

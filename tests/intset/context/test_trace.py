@@ -1,4 +1,4 @@
-"""Traces and the log: what is recorded, by which thread, and that answers are those without a trace."""
+"""Traces and the log: recorded steps, their threads, and answers equal to untraced ones."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class MachineWords:
         }[e.op.name]()
 
     def refutation(self, drawn: DrawnBits, a: Expr, b: Expr, relation):
-        """A point of the box where the relation of the two words does not hold; `None` where it always does."""
+        """A point of the box that violates the relation of the two words; `None` where it always does."""
         solver = self.z3.Solver()
         for v, span in drawn.box.items():
             word = self.term(v)

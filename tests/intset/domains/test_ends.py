@@ -256,7 +256,7 @@ NUMBERS = (const(7), const(7) - 1, -const(7), const(4) * 3 - 15, minimum(const(5
 
 
 def closed(end: Any) -> bool:
-    """Whether an end is an infinity, a number, or depends on something."""
+    """Whether an end is infinite, a number, or symbolic."""
     return not isinstance(end, Expr) or end.is_const or bool(end.free_vars())
 
 

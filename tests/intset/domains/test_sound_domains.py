@@ -84,7 +84,7 @@ def sound_domain(rng: random.Random) -> Slack:
 
 
 def drawn_context(rng: random.Random, **options: Any) -> Drawn:
-    """A context whose ranges may be empty for some or all sizes."""
+    """A context with ranges that some or all sizes make empty."""
     return Drawn(rng, ranges="empty sized sized dependent", sizes=2, exprs=2, **options)
 
 

@@ -1,4 +1,4 @@
-"""Formulas: what a reader with the usual precedence takes them for is the expression; they are short and balanced."""
+"""Formulas: a reader with the usual precedence reconstructs the expression; they are short and balanced."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.sweeps import daily
 
 
 def drawn(rng: random.Random) -> tuple[Context, list[Var]]:
-    """A scope of sizes, of tiled loops over them, and of facts about both."""
+    """A scope with sizes, tiled loops over the sizes, and facts about both."""
     sizes: list[Var] = [
         ShapeVar(name, lower=rng.choice((None, 0, 1, 2)), upper=rng.choice((None, None, 9)), multiple_of=step)
         for name, step in zip("nmk", rng.choices((1, 1, 1, 4), k=3), strict=True)

@@ -156,7 +156,7 @@ def test_large_products_are_counted_and_sampled_without_listing() -> None:
 
 
 def test_late_conditions_bound_what_is_tried_before() -> None:
-    """10^12 candidates each, of which a join without bounds on what is open would try 10^8 and more."""
+    """10^12 candidates each; a join without bounds on open names would try more than 10^8."""
     values = dict.fromkeys("abcdef", range(1, 101))
     assert Space(values, "a * b * c * d * e * f <= 24").count() == products(6, 24)
     assert Space(values, "a + b + c + d + e + f == 12").count() == comb(11, 5)

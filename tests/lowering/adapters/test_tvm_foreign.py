@@ -48,7 +48,7 @@ def prefetched(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
 
 
 def declared() -> Any:
-    """A name for an element of a type that nests do not have, used by the statement behind it."""
+    """A name for an element of a foreign type, used by the next statement."""
     a, b = (tvm.tirx.decl_buffer((64,), dtype, name) for dtype, name in (("float8_e4m3fn", "A"), ("float16", "B")))
     i, x = tvm.tirx.Var("i", "int32"), tvm.tirx.Var("x", "float8_e4m3fn")
     store = tvm.tirx.BufferStore(b, tvm.tirx.Cast("float16", x), [63 - i])

@@ -27,7 +27,7 @@ def kernel(*shape: int) -> Shapes:
     return (*IMAGE, shape)
 
 
-# an operator and the shapes of its inputs; a type may stand at the end of a shape
+# an operator and the shapes of its inputs; the element type follows the shape
 OPERATORS: dict[str, tuple[Callable[..., Any], Shapes]] = {
     **{
         name: (getattr(topi, name), FLAT)

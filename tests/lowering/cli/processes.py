@@ -54,7 +54,7 @@ open(f"{sys.argv[2]}/statuses", "w").write(json.dumps(statuses))
 
 @dataclass(frozen=True)
 class Line:
-    """The words of a command line, and where its streams go: to a file, to a pipe that no one reads, or nowhere."""
+    """The words of a command line, and where its streams go: a file, a pipe without a reader, or nothing."""
 
     words: tuple[str, ...]
     out: Stream = "open"
@@ -69,7 +69,7 @@ class Done:
 
 
 def done(lines: Sequence[Line], folder: Path, logs: Path, **environment: str) -> list[Done]:
-    """Run the lines one after another in `folder`; what they print is kept in the folder `logs`."""
+    """Run the lines one after another in `folder`; their output is kept in the folder `logs`."""
     logs.mkdir()
     asked: list[Any] = [(line.words, line.out, line.err) for line in lines]
     driver = subprocess.run(

@@ -62,7 +62,7 @@ def timeless(answer: Done) -> Done:
 @needs_fork
 @pytest.mark.parametrize("lines", daily([LINES[::2], LINES[1::2]], 2), ids=len)
 def test_no_command_minds_an_output_that_is_not_read(folder: Path, lines: list[str]) -> None:
-    """Without a reader of stderr, answers and status are the same; without one of stdout, what is said on stderr."""
+    """Without a reader of stderr, answers and status are the same; without stdout, the message on stderr."""
     streams: list[tuple[Stream, Stream]] = [
         ("open", "open"),
         ("unread", "open"),

@@ -49,7 +49,7 @@ BINARY: dict[str, Any] = {
 
 
 def values_of(dtype: str) -> list[int]:
-    """The ends of a type, their neighbours, the neighbours of 0, and a sample between."""
+    """A type's extreme values and their neighbours, values around 0, and a sample between."""
     low, high = dtypes.int_range(dtype)
     if dtypes.bits(dtype) == 8:
         return list(range(low, high + 1))

@@ -29,7 +29,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def check_silent(functions: list[Function], levels: tuple[tuple[str, ...], ...] = LEVELS) -> None:
-    """Compile functions as one file, each under a name of its own."""
+    """Compile functions as one file under distinct names."""
     texts = [to_c(with_fields(f, name=f"f{k}")) for k, f in enumerate(functions)]
     for compiler in compilers():
         for level in levels:
@@ -95,7 +95,7 @@ def test_the_corpus(options: dict[str, Any]) -> None:
         try:
             functions.append(lower(of_corpus(name)[0], **options))
             to_c(functions[-1])
-        except InputError:  # what C does not have, or the schedule does not allow
+        except InputError:  # missing in C, or forbidden by the schedule
             del functions[-1:]
     assert len(functions) > 100
     for begin in range(0, len(functions), 40):

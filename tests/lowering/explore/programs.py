@@ -1,4 +1,4 @@
-"""Explorations for tests: what is measured leaves a line in a log, so that repetitions can be counted."""
+"""Explorations for tests: each measurement appends a line to a log, so repetitions can be counted."""
 
 from __future__ import annotations
 

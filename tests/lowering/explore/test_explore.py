@@ -1,4 +1,4 @@
-"""Explorations: what is written, what goes on after a kill, what is refused."""
+"""Explorations: written rows, resumption after a kill, refusals."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_folders_that_cannot_be_used_are_told(tmp_path: Path) -> None:
 
 
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:
-    """Damage is named; `fresh` deletes it with the results, and nothing that is no result."""
+    """Damage is named; `fresh` deletes it together with the results, and deletes no other file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

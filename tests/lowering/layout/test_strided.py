@@ -80,7 +80,7 @@ def test_drawn_layouts_against_their_definitions(first):
 
 
 def strides_divide(a: Layout) -> bool:
-    """Whether each stride is a multiple of what the modes below it fill."""
+    """Whether each stride is a multiple of the span of the modes below."""
     filled = 1
     for d, extent in sorted((int(d), int(extent)) for extent, d in a.modes if extent != 1 and d != 0):
         if d % filled:
@@ -135,7 +135,7 @@ COMPOSITIONS = """
 
 
 def test_compositions_of_common_shapes():
-    """Pairs of a layout and what is read before it; two more reach beyond the layout and are refused."""
+    """Pairs of a layout and the layout composed before it; two more reach beyond the layout and are refused."""
     pairs = [one.split() for line in COMPOSITIONS.strip().splitlines() for one in line.split(";")]
     for after, first in pairs:
         a, b = from_cute(first), from_cute(after)

@@ -23,7 +23,7 @@ from lowering.padding.partial_evaluation import Data, PartialEvaluator
 from tests.strategies.nests import Nest, nests
 from tests.sweeps import sampled
 
-LIMIT = 25  # processor seconds: not a measurement, without a budget it would not end
+LIMIT = 25  # processor seconds: only a time limit ends this search without a budget
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def test_what_a_variable_is_not_is_decided_by_what_it_is_between() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
-    """What is asked of the loops around, and what is remembered of operands, changes no answer."""
+    """Remembered answers about surrounding loops and operands change no answer."""
     draw = Random(seed)
     variables = [Var(f"v{k}") for k in range(5)]
 
