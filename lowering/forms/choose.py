@@ -142,10 +142,14 @@ def chosen(
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
             return _choice(made, also=() if excess is None else ("exact",))
     exact = CandidateNests(maker, infer("exact"), nests)
-    if box is not None and made and _spared(box, exact.bounds) <= FEW:
-        compacted = [] if is_stored_as_inferred else _compacted(maker, exact.bounds, nests)
-        if not compacted and (made[0].takes_more(SMALL) or exact.starts_above(SMALL)):
-            return _choice(made, also=("exact",))
+    if (
+        box is not None
+        and made
+        and (made[0].starts_above(SMALL) or exact.starts_above(SMALL))
+        and _spared(box, exact.bounds) <= FEW
+        and (is_stored_as_inferred or not _compacted(maker, exact.bounds, nests))
+    ):
+        return _choice(made, also=("exact",))
     made.append(exact)
     if not exact.takes_more(SMALL):
         return _choice(made, first=exact)
