@@ -201,7 +201,7 @@ class ScanOp(Operation):
 
 
 def has_row(op: ScanOp, init: Tensor, row: Expr) -> Cond | None:
-    """The condition that a scan has a row of an initial state; `None` if it has all of them whatever its length.
+    """The condition that a scan has a row of an initial state; `None` if the output has all rows whatever its length.
 
     A scan may be shorter than its initial states: of length 0 it has no rows at all.
     """

@@ -357,15 +357,15 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
 
 
-_ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # what is added to a number for an end
+_ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # offsets from a number to an end
     ops.LT: (None, -1), ops.LE: (None, 0), ops.GT: (1, None), ops.GE: (0, None), ops.EQ: (0, 0),
 }  # fmt: skip
 
 
 def _within_ends(base: Normalizer, facts: Iterable[Cond]) -> tuple[tuple[Cond, ...], Normalizer] | None:
-    """The conditions that the box of `base` does not imply, and the box within them.
+    """The conditions that the box of `base` does not imply, and the box restricted by them.
 
-    `None` where a fact is no comparison of a variable of the box with a number, or leaves no point.
+    `None` unless every fact compares one variable of the box with a number and some point remains.
     """
     if base.empty or base.assumptions is not NO_ASSUMPTIONS:
         return None

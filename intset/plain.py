@@ -483,7 +483,7 @@ class _Dependent:
         return not row[2] or bool(row[4] & self.split)
 
     def cuts(self) -> dict[Var, set[int]]:
-        """For each variable of a dividend, its divisors there: `c // k` for the term `k * v` over `c`."""
+        """Per variable of a dividend, its divisors there: `c // k` for the term `k * v` over `c`."""
         rows = self.rows
         found: dict[Var, set[int]] = {}
         for node in tuple(rows):

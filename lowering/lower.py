@@ -62,9 +62,9 @@ def lower(
     ----------
     s: the schedule.
     args: the parameters, tensors and variables, in the order of the result's; by default all inputs, then all outputs.
-        An intermediate tensor among them is computed whole, whatever its consumers read, also where they are empty. One
-        that is computed inside a loop of its consumer is refused unless the consumer is proved to read all of it. The
-        array of one that is inlined stays as it is.
+        An intermediate tensor among them is computed whole, whatever its consumers read, also where they are empty. A
+        tensor computed inside a loop of its consumer is refused unless the consumer provably reads all of it. The array
+        of an inlined tensor is left unchanged.
     bounds: what `infer_bound` gave for `s`; inferred when it is not given.
     ctx: what is known besides what the shapes declare; assumed, not checked.
     at: values of sizes, by variable or name, as in `infer_bound`; not together with `bounds`, which has its own. The

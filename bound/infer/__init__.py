@@ -70,7 +70,7 @@ tensors, operations and stages of either schedule.
   all accesses are proved to be inside. Computed on first use (`bound.infer.answers.outside`).
 - `b.computed(T)`: the elements that the nest computes, a `Region` over the fixed loop variables; `b.required(T)`: those
   that consumers read, all elements of an output and of a tensor of `infer_bound(..., whole=[T])`, which a caller
-  receives. `b.computes_whole(T)`: whether the nest is proved to compute all of it.
+  receives. `b.computes_whole(T)`: whether the nest provably computes the whole tensor.
 
 Thread loops are ordinary loops of a nest: sequential in `run`, parallel on a device. A stage with storage shared by
 surrounding threads (`shared` at a `threadIdx` loop) is independent of these loop variables; every thread recomputes the

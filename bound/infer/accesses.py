@@ -43,8 +43,8 @@ class TensorAccess:
     indices: one expression a dimension, over root axes of the operation, sizes and `extra`.
     conditions: a conjunction, empty for an unconditional read; conditions on integers, in `reads` also on data.
     extra: variables of the access and their ranges, for a region read at once.
-    before: axes whose loops are not around the read, so that it happens even if they are empty: those of a reduction
-        or scan that start after it, and those of other states of a scan.
+    before: axes whose loops do not surround the read, so the read happens even if they are empty: reduction axes or
+        scan axes that start later, and the axes of a scan's other states.
     """
 
     tensor: Tensor
@@ -107,7 +107,7 @@ def _tensor_compute(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
 def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
     """A scan reads row `t` of each update at step `t` and the rows of each initial state that it has.
 
-    A state is read over its own spatial axes: those of another state, which may be empty, do not run.
+    A state is read over its own spatial axes: loops of another state, possibly empty, do not run.
     """
     read: list[TensorAccess] = []
     for init, update, axes in zip(op.init, op.update, op.axes_of_states, strict=True):

@@ -84,7 +84,7 @@ def infer_bound(
         the outer box, and reads accordingly. "auto": the cheaper word for each stage, once `lowering` is imported. A
         mapping from tensors or stages to "exact" or "box" chooses for each; the default is "exact".
     compact: whether storage omits strides and equations of the computed region (`answers.compact`).
-    whole: tensors of which every element is required, as of the outputs, even if no consumer reads it: intermediates
+    whole: tensors required in full, like outputs, with or without a reader: intermediates
         that a caller receives. A stage inside loops of its consumers computes what they read there
         (`BoundsMap.computes_whole`).
 
@@ -227,10 +227,10 @@ class BoundsMap(Configured):
 
     @as_configured
     def computes_whole(self, tensor: Tensor) -> bool:
-        """Whether the nest is proved to compute every element of a tensor, over all instances and at all sizes.
+        """Whether the nest provably computes every element of a tensor, over all instances and sizes.
 
-        An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; any other one if its
-        consumers read all of it.
+        An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; any other tensor
+        is if its consumers read all of it.
         """
         now = self._current(tensor)
         return computes_whole(self._state, self._bounds(now), now)

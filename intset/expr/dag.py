@@ -202,7 +202,7 @@ def postorder(roots: Iterable[W]) -> list[W]: ...
 def postorder(roots: Iterable[W]) -> list[W]:
     """Every node below `roots`, arguments before the nodes that use them, each node once.
 
-    A small root remembers the order below it, and a larger one without another that does inside.
+    A small root remembers the order below it; a larger root does so unless a remembered root lies inside.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def postorder(roots: Iterable[W]) -> list[W]:
 
 
 def remember_order(root: Walked, order: Iterable[Walked]) -> None:
-    """Give a root the order below it that its walk would find.
+    """Attach the order below a root to the root.
 
     Parameters
     ----------

@@ -381,7 +381,7 @@ class Var(Expr):
 
 
 def is_declared(e: Expr, value: int) -> bool:
-    """Whether a value of a variable or load has the bounds and the divisor that are declared of it."""
+    """Whether a value respects the declared bounds and divisor of a variable or load."""
     low, high, step = e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper, 1)
     return (low is None or low <= value) and (high is None or value <= high) and value % step == 0
 

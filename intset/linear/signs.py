@@ -356,7 +356,7 @@ CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term 
 FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`
 DERIVED_SIGNS: Final = 4  # nested derivations of signs
 
-_Rest: TypeAlias = "tuple[int, int, frozenset[tuple[Expr, int]]]"  # the facts that may still follow, and the form
+_Rest: TypeAlias = "tuple[int, int, frozenset[tuple[Expr, int]]]"  # the remaining facts, and the form
 
 
 def is_nonneg(known: Normalizer, form: Linear) -> bool:
@@ -392,7 +392,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
     if known.members is None and spent.open == 1:  # members cost more than a first question that is plainly true
         if _lowest_is_nonneg(known, form):
             return True
-        spent.left = VISITED_MONOMIALS  # the answer is the same with and without members
+        spent.left = VISITED_MONOMIALS  # members do not change the answer
     if is_refuted(known, form):
         return False
     if _is_sure(known, form):

@@ -64,7 +64,7 @@ Place = Mapping[Expr, object]  # each variable: 1 at its last value, -1 at its f
 
 
 class SymbolicEnd(NamedTuple):
-    """One end of a form, and the place of the box that attains it; `None` where either is unknown."""
+    """One end of a form, and the place of the box that attains the end; `None` where either is unknown."""
 
     form: Linear | None
     place: Place | None

@@ -229,8 +229,8 @@ def _under_others(
 
 
 def _groups(parts: list[Cond], known: Normalizer) -> list[int]:
-    """The number of each part's group: parts of different groups share neither variable nor table, so they say nothing
-    of one another."""
+    """The number of each part's group: parts of different groups share neither variable nor table, so neither part
+    informs the other."""
     if any(ops.LOAD in operations(part) for part in parts):
         return [0] * len(parts)
     if known.related or known.assumptions.limits or known.assumptions.multiples is not None:

@@ -145,7 +145,7 @@ class Simplifier:
             else:
                 self.next[key] = (new, key[1], level)
         found = done[first]
-        if level:  # it may have led to a node that was being finished then
+        if level:  # it may depend on a node under construction
             while (further := done.get((found, known, 1), found)) is not found:
                 found = further
         return found
@@ -369,7 +369,7 @@ class Simplifier:
         return found
 
     def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
-        """A candidate for `node`, simplified at level 1; none if it costs more than the node and `growth`."""
+        """A candidate for `node`, simplified at level 1; none above the cost of the node and `growth`."""
         if candidate is None or candidate is node:
             return None
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:

@@ -118,7 +118,7 @@ def write(total: TermSum) -> Expr:
 
 
 def _may_share(terms: Mapping[Expr, int]) -> bool:
-    """Whether two terms may have a factor in common: one is a product, or two have one coefficient."""
+    """Whether two terms may have a factor in common: one term is a product, or two terms share a coefficient."""
     sizes: set[int] = set()
     for term, k in terms.items():
         size = abs(k)

@@ -1,7 +1,7 @@
 """Explorations: a function measured at every configuration of a space, in one process, a pool or a cluster.
 
 `driver` hands out batches and writes their results; `engines` has executors and what a worker runs; `dataset` is the
-folder of Parquet files and its results; `measures` has the key that says whose results a folder has.
+folder of Parquet files and its results; `measures` has the key that identifies a folder's results.
 """
 
 from lowering.explore.dataset import Exploration

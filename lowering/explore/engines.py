@@ -178,7 +178,7 @@ def _end_with_parent() -> None:
 
 
 def run_batch(data: bytes, rows: Sequence[Row], seconds: float, serial: int) -> list[Measurement]:
-    """The outcomes of the first rows: all of them, or the rows started within `seconds`, but at least one.
+    """The outcomes of the first rows: every row, or the rows started within `seconds`; never zero rows.
 
     `serial` tells batches apart, so that no executor takes one for another with the same rows.
 

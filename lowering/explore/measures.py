@@ -1,4 +1,4 @@
-"""Measures of a schedule or a nest, and the key that says whose results a folder has.
+"""Measures of a schedule or a nest, and the key that identifies a folder's results.
 
 Measures of a schedule (with its tensors or without) or of a nest; they add: `Footprints() + Timing()`.
 
@@ -288,7 +288,7 @@ class _Collector:
     """A walk over what a callable names, each thing once."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, object] = {}  # the objects are kept, so that no other gets their number
+        self._seen: dict[int, object] = {}  # keeps the objects alive, so their identities stay unique
 
     def texts(self, thing: Any) -> Iterator[str]:
         if id(thing) in self._seen:

@@ -169,7 +169,7 @@ def chosen(
 
 
 def _is_same(box: BoundsMap, some: Collection[str]) -> bool:
-    """Whether boxes of some tensors alone are those of all, as the regions of the others are boxes."""
+    """Whether boxes of some tensors equal boxes of all, because the remaining regions are boxes."""
     computed = (t for stage in box.boxed if box.is_computed(stage) for t in stage.op.outputs)
     return all(t.name in some or box.required(t).is_box for t in computed)
 

@@ -1,4 +1,4 @@
-"""Concrete interpreter of nests, and one expression for the contents that it finds in a padding.
+"""The concrete interpreter of nests, and one expression for all contents of a padding.
 
 Anti-unification: generalize one value per padding element to a single expression over the element's indices.
 

@@ -105,7 +105,7 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
 
 
 def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
-    """The outputs of a stage with readers or for the caller, or all of an output stage."""
+    """A stage's outputs with readers or for the caller; all outputs of an output stage."""
     if stage.is_output:
         return stage.op.outputs
     gone = AttachType.INLINED_ALREADY
@@ -117,7 +117,7 @@ def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
 
 
 class _EvaluationPoints:
-    """The iteration domain of a formula, or of the part of it that runs before the loops of some axes."""
+    """The iteration domain of a formula, or of its part before the loops of some axes."""
 
     def __init__(self, state: InferenceState, bounds: StageBounds, before: Collection[Var]) -> None:
         self.state, self.bounds, self.env = state, bounds, state.env

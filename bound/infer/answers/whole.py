@@ -16,7 +16,7 @@ from intset.errors import BudgetError
 
 
 def computes_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
-    """Whether the instances of a stage are proved to compute every element of one of its outputs.
+    """Whether a stage's instances provably compute every element of one of its outputs.
 
     The union over all instances of what consumers read is what they read from a stage outside of all loops.
     """

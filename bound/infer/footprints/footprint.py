@@ -207,7 +207,7 @@ def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:
 def footprint_of_shape(
     env: LoopEnvironment, dims: int, shape: Shape, exact: bool, notes: Iterable[str] = (), may_be_box: bool = True
 ) -> Footprint:
-    """A shape as a footprint; a product of intervals becomes a box, unless it is known not to be one."""
+    """A shape as a footprint; a product of intervals becomes a box, unless a gap is known."""
     try:
         with env.budget(FOOTPRINT):
             inside = _within_loop_ranges(env, shape)

@@ -6,9 +6,8 @@ Tiles of a flattened tensor read rows `e // c` and columns `e % c` of the elemen
     e // c    from max(l // c)                to min(h // c)
     e % c     from max(0, l - c * (h // c))   to min(c - 1, h - c * (l // c))    over all pairs l, h
 
-The ends of remainders: if all of `e` lie in one block of `c`, `l - c * (h // c)` is the remainder of the first one, and
-`h - c * (l // c)` that of the last. Otherwise the former is negative and the latter at least `c`; both 0 and `c - 1`
-occur.
+The ends of remainders: if all values of `e` share one block of `c`, `l - c * (h // c)` is the first remainder, and `h -
+c * (l // c)` the last. Otherwise the former is negative and the latter at least `c`; both 0 and `c - 1` occur.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _MAX_FORMS = 4  # forms of one end of a sum
 
 @dataclass(frozen=True)
 class RunningTerm:
-    """A multiple of an expression that takes the values of an interval, with gaps unless it is contiguous.
+    """A multiple of an expression with the values of an interval; gaps are possible unless it is contiguous.
 
     Attributes
     ----------
@@ -50,7 +49,7 @@ def number_divisor(e: Expr) -> int | None:
 def independent_terms(
     env: LoopEnvironment, row: Linear, sides: Mapping[Var, SymbolicInterval]
 ) -> tuple[Linear, list[RunningTerm]] | None:
-    """A form as a sum of a form without running variables and of terms that share none of them.
+    """A form as a sum of a form without running variables and of terms over disjoint running variables.
 
     `None` if quotients and variables do not combine to quotients and remainders of independent sums.
 
@@ -137,7 +136,7 @@ def quotient_interval(env: LoopEnvironment, side: SymbolicInterval, divisor: int
 
 
 def remainder_interval(env: LoopEnvironment, side: SymbolicInterval, divisor: int) -> SymbolicInterval | None:
-    """The least and the greatest remainder of the integers of an interval, by a positive number."""
+    """The minimum and maximum remainder of an interval's integers by a positive number."""
     lows, highs = [constant(0)], [constant(divisor - 1)]
     for low, high in product(side.lows, side.highs):
         lows.append(low.plus(env.form(high.expr() // divisor), -divisor))

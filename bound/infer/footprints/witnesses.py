@@ -30,7 +30,7 @@ def within(span: Span, magnitude: int) -> int:
 
 
 def is_inside(r: Range | None, point: Mapping[Expr, int], value: int) -> bool:
-    """Whether a value is in a range, at a point that gives its ends."""
+    """Whether a value lies in a range, at a point that fixes the range's ends."""
     if r is None:
         return True
     first = evaluate(r.min, point) if isinstance(r.min, Expr) else value
@@ -107,7 +107,7 @@ class _Instance:
         self._values: dict[Expr, int] = {}
 
     def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond]) -> bool:
-        """Whether the sizes are in their ranges and satisfy the facts."""
+        """Whether the sizes lie in their ranges and satisfy the facts."""
         try:
             for v in (*ranges, *(v for fact in facts for v in fact.free_vars())):
                 self._draw(v)
@@ -132,7 +132,7 @@ class _Instance:
             return False
 
     def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
-        """The value of an expression; `None` where it has none, or where a condition fails."""
+        """The value of an expression; `None` if it is undefined or a condition fails."""
         try:
             for v in (v for cond in conditions for v in cond.free_vars()):
                 self._draw(v)

@@ -269,7 +269,7 @@ def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | Non
     number = env.number(e)
     if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
         return number
-    if env.bounds(env.form(e))[1] == 1:  # the extent of a region that is not empty
+    if env.bounds(env.form(e))[1] == 1:  # the extent of a nonempty region
         return 1
     if not is_small(_MAX_PROVED, (e,)):
         return None

@@ -163,7 +163,7 @@ class Propagation:
     ) -> _Image | None:
         """The image of independent intervals; `None` if its ends are unknown.
 
-        It is a box if no dimensions share a variable and none has gaps.
+        It is a box if dimensions share no variable and have no gaps.
         """
         env = self.env
         used: dict[Var, None] = {}

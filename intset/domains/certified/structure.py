@@ -220,7 +220,7 @@ def _ends_beside_facts(query: Query, form: Linear, side: int) -> Iterator[_EndPo
 
 
 def _solved(fact: Linear, v: Var) -> Linear:
-    """The value of a variable with coefficient 1 or -1 at which the fact is 0."""
+    """The value of a variable with unit coefficient that makes the fact 0."""
     k = fact.terms[v]
     return fact.plus(atom(v), -k).scale(-k)
 
