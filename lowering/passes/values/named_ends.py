@@ -9,7 +9,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.dag import size
-from intset.expr.node import Expr, Var, constant_value
+from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import For, Function, Let, Stmt, with_fields
@@ -79,9 +79,10 @@ def _sum_by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
                 terms.insert(min(place, len(terms)), (sign, name))
                 number -= sign * constant
     first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), None)
-    if first is None:
+    if first is None and number <= 0:
         return e
-    total = terms.pop(first)[1]
+    total = const(number) if first is None else terms.pop(first)[1]
+    number = 0 if first is None else number
     for sign, term in terms:
         total = total + term if sign > 0 else total - term
     total = total + number if number > 0 else total - -number if number < 0 else total

@@ -183,7 +183,7 @@ def test_names_in_sight_are_different() -> None:
 
 def test_long_minima_get_a_name() -> None:
     _, f = of_corpus("doc_ex6_fuse_split3")
-    assert "B.min1 = select(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
+    assert "B.min1 = maximum(maximum(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
 
 
 def test_an_access_outside_its_storage_is_found() -> None:

@@ -227,7 +227,7 @@ def test_ends_of_loops_use_names_in_sight() -> None:
     outer, _ = s[c].split(c.op.axis[0], 3)
     s[b].compute_at(s[c], outer)
     f = check(s)
-    assert "for i in [0, minimum(B.min0, 6) - B.min0 + 2):" in str(f)
+    assert "for i in [0, minimum(8 - B.min0, 2)):" in str(f)
     check_c(f, s)
 
 
