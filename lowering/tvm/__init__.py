@@ -12,39 +12,52 @@ installing.py         `install()`: scripts run with their own import lines
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
 from lowering.tvm import (
     arith,
     autotvm,
-    build_module,
-    error,
+    building,
     ffi,
     ir,
-    nd,
+    outside,
     runtime,
-    schedule_ops,
     target,
     te,
     testing,
     tir,
     transform,
 )
-from lowering.tvm.building import build, get_global_func, lower, register_func
+from lowering.tvm.building import build, lower
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
-from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
-from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library
-from lowering.tvm.runtime import DataType, convert
+from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, missing
+from lowering.tvm.runtime import (
+    DataType,
+    NDArray,
+    convert,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    get_global_func,
+    gpu,
+    metal,
+    opencl,
+    register_func,
+    rocm,
+    vulkan,
+)
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
 _ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
 context = device
-driver = SimpleNamespace(build=build, build_module=build_module, lower=lower)
+build_module = driver = building
+error, nd = outside, runtime
+building.__dict__["build_module"], runtime.__dict__["Module"] = building, building.BuiltModule
 
 for module, names in (  # TVM splits each of these modules: every part has the names of the whole
     (ffi, ("base", "object", "registry")),
@@ -57,6 +70,10 @@ for module, names in (  # TVM splits each of these modules: every part has the n
 ):
     for name in names:
         module.__dict__.setdefault(name, module)
+for module, name in ((building, "build_module"), (building, "driver"), (outside, "error"), (runtime, "nd")):
+    sys.modules[f"{__name__}.{name}"] = module
+for module in (arith, autotvm, ir, runtime, target, te, te.schedule, testing, tir, transform):
+    module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}.").replace("te_", "te."))
 
 __all__ = [
     "DataType",
@@ -91,7 +108,6 @@ __all__ = [
     "rocm",
     "runtime",
     "save_json",
-    "schedule_ops",
     "target",
     "te",
     "testing",
@@ -108,4 +124,4 @@ def __getattr__(name: str) -> Any:
         if asked_by_library():
             return OutsideName(f"tvm.{name}")
         raise ImportError(NOT_HERE[name])
-    raise AttributeError(f"lowering.tvm has no {name}: docs/from-tvm.md lists what is there")
+    return missing("tvm")(name)

@@ -88,6 +88,3 @@ class Analyzer:
 
 def _end(value: Any, otherwise: int) -> int:
     return otherwise if isinstance(value, Infinity) or not (isinstance(value, Expr) and value.is_const) else int(value)
-
-
-__all__ = ["Analyzer", "ConstIntBound"]

@@ -104,6 +104,3 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
 
 def _messages(body: Stmt) -> set[str]:
     return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
-
-
-__all__ = ["ModuleFunction", "as_prim_func", "prim_func"]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lowering.tvm.arith import Analyzer
 from lowering.tvm.ir import structural_equal
-from lowering.tvm.nd import Device, cpu, device
+from lowering.tvm.runtime import Device, cpu, device
 from lowering.tvm.target import Target
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
