@@ -12,6 +12,7 @@ from typing import Any, Final
 import intset
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import dtype_of
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
 from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, Value
@@ -33,6 +34,7 @@ from lowering.codegen.c_words import (
     helper_text,
     integer_constant,
     library_function,
+    reinterpret_text,
     whole_text,
 )
 from lowering.codegen.emitter import Identifiers, indented, infix, opened
@@ -327,6 +329,11 @@ class CSyntax:
             number = f"(int64_t){args[0]}"
             mask = f" & {integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
             return self._call("popcount", "int64", [f"{number}{mask}"])
+        if name == "reinterpret":
+            definition = self.helpers["reinterpret", f"{dtype_of(node.args[0])} {dtype}"] = reinterpret_text(
+                dtype_of(node.args[0]), dtype
+            )
+            return f"{function_name(definition)}({inner})"
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]

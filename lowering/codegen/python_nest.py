@@ -24,7 +24,7 @@ _RESERVED: Final = (
     *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
     *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
     *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_min float_max".split(),
-    *"truncated whole shl shr".split(),
+    *"truncated whole reinterpret shl shr".split(),
     *(f"{name}_{dtype}" for name in ("round", "to") for dtype in (*dtypes.NARROW, "float32", "float64")),
     *(
         f"{name}_{dtype}"

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import dtype_of
 from bound.tir.calls import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.opaque import IntFunction
@@ -159,6 +160,11 @@ class PythonSyntax:
         name, dtype = node.data, node.dtype
         if name == "popcount":
             return f"({args[0]} & {(1 << dtypes.bits(dtype)) - 1}).bit_count()"
+        if name == "reinterpret":
+            source = dtype_of(node.args[0])
+            bits, signed = dtypes.bits(source), dtypes.signed(source)
+            number = wrapped(args[0], bits, signed) if dtypes.is_int(source) else args[0]
+            return f"reinterpret({opened(number)}, {source!r}, {dtype!r})"
         inner = ", ".join(map(opened, args))
         if name in TRAPPING:
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]

@@ -85,7 +85,7 @@ def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: obje
 
 def reinterpret(dtype: str, value: Any, span: object = None) -> Any:
     """The bits of a value as another type; `value` itself where it has that type."""
-    return value if values.dtype_of(value) == dtype else call_intrin(dtype, "tir.reinterpret", value)
+    return call_intrin(dtype, "reinterpret", value)
 
 
 __all__ = [
