@@ -30,6 +30,7 @@ from lowering.tvm import (
     transform,
 )
 from lowering.tvm.building import build, lower
+from lowering.tvm.function import IRModule
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
 from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, missing
@@ -54,7 +55,7 @@ from lowering.tvm.tir import IndexMap
 
 _ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
-context = device
+context, build_config = device, transform.PassContext
 build_module = driver = building
 error, nd = outside, runtime
 building.__dict__["build_module"], runtime.__dict__["Module"] = building, building.BuiltModule
@@ -74,47 +75,6 @@ for module, name in ((building, "build_module"), (building, "driver"), (outside,
     sys.modules[f"{__name__}.{name}"] = module
 for module in (arith, autotvm, ir, runtime, target, te, te.schedule, testing, tir, transform):
     module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}.").replace("te_", "te."))
-
-__all__ = [
-    "DataType",
-    "IndexMap",
-    "NDArray",
-    "Range",
-    "TVMError",
-    "arith",
-    "autotvm",
-    "build",
-    "build_module",
-    "container",
-    "context",
-    "convert",
-    "cpu",
-    "cuda",
-    "decl_tensor_intrin",
-    "device",
-    "driver",
-    "error",
-    "ext_dev",
-    "get_global_func",
-    "gpu",
-    "install",
-    "ir",
-    "load_json",
-    "lower",
-    "metal",
-    "nd",
-    "opencl",
-    "register_func",
-    "rocm",
-    "runtime",
-    "save_json",
-    "target",
-    "te",
-    "testing",
-    "tir",
-    "transform",
-    "vulkan",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final
 
 from bound import dtypes
@@ -23,7 +24,7 @@ from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, Value
 from bound.tir.walk import loaded_tensor, substitute
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, ShapeVar, as_expr
+from intset.expr.node import Cond, Expr, ShapeVar, as_expr, truth
 from intset.expr.node import Var as Variable
 from intset.expr.range import Range
 from lowering.nest import ir
@@ -56,6 +57,16 @@ class NodeType:
 
     def __repr__(self) -> str:
         return f"<type {self.name}>"
+
+
+def with_truths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with conditions in the place of Python's truth values among its arguments."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*(truth(a) if isinstance(a, bool) else a for a in args), **named)
+
+    return call
 
 
 def _of_ops(*known: Any) -> Callable[[Any], bool]:
@@ -112,6 +123,10 @@ def _float(dtype: str, value: float, span: object = None) -> Any:
     if not dtypes.is_float(dtype):
         raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
     return const(build.as_float(value), dtype)
+
+
+def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
+    return select(condition, true_value, false_value)
 
 
 def _load(producer: Any, indices: Any, span: object = None) -> Any:
@@ -179,7 +194,7 @@ def _types() -> dict[str, NodeType]:
         "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
         "Select": (
             _of_ops(ops.SELECT),
-            lambda condition, true_value, false_value, span=None: select(condition, true_value, false_value),
+            with_truths(_selected),
         ),
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),

@@ -118,6 +118,3 @@ def _init_api(namespace: str, target_module_name: str | None = None) -> None:
         return native(f"{namespace}.{name}")
 
     module.__dict__["__getattr__"] = named
-
-
-__all__ = ["get_global_func", "libinfo", "register_func", "register_object"]

@@ -56,6 +56,25 @@ class ModuleFunction(Function):
         return with_fields(self, attributes={**self.attributes, **more})
 
 
+class _ModuleType:
+    """`IRModule({name: function})`: a function is its own module; `isinstance` knows every function."""
+
+    def __call__(self, functions: Mapping[Any, Function]) -> ModuleFunction:
+        if len(functions) != 1:
+            raise InputError(f"a module has one function here, not {len(functions)}: build takes a list")
+        return as_prim_func(*functions.values())
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, Function)
+
+    def from_expr(self, function: Function) -> ModuleFunction:
+        """The module of a function."""
+        return as_prim_func(function)
+
+
+IRModule = _ModuleType()
+
+
 def as_prim_func(f: Function) -> ModuleFunction:
     """A function with TVM's fields."""
     if isinstance(f, ModuleFunction):

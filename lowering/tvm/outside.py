@@ -56,6 +56,7 @@ INSTEAD: Final[dict[str, str]] = {  # names of modules, and what serves
     "tir.BufferRegion": _NEST,
     "tir.MatchBufferRegion": _NEST,
     "tir.StmtSRef": _NEST,
+    "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
     "ir.Op": "tvm.register_func and tir.call_packed",
     "ir.register_op_attr": "tvm.register_func and tir.call_packed",
     "ir.register_intrin_lowering": "tir.call_extern names the function of C",
@@ -86,7 +87,7 @@ def missing(module: str) -> Callable[[str], NoReturn]:
 
     def refuse(name: str) -> NoReturn:
         full = f"{module}.{name}".removeprefix("tvm.")
-        instead = INSTEAD.get(full, "docs/from-tvm.md lists what is there")
+        instead = INSTEAD.get(full) or INSTEAD.get(f"{module}.*", "docs/from-tvm.md lists what is there")
         raise AttributeError(f"tvm.{full} is not here: {instead}")
 
     return refuse

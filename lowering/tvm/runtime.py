@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bound.tir.build import operand
+from bound.tir.build import cast, operand
 from intset.errors import InputError
-from intset.expr.node import Node
+from intset.expr.node import Node, truth
 from intset.expr.printer import shown
 from lowering.tvm.target import HOSTS, Target
 
@@ -199,6 +199,10 @@ def convert(value: Any) -> Any:
     """Numbers as expressions, also in lists; other objects as they are."""
     if isinstance(value, (list, tuple)):
         return [convert(v) for v in value]
+    if isinstance(value, bool):
+        return truth(value)
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
+        return cast(str(value.dtype), convert(value.item()))
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return operand(value) if is_number and not isinstance(value, Node) else value
 

@@ -94,13 +94,13 @@ def test_another_tvm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
         install()
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@pytest.mark.parametrize("name", [name for name in INSTEAD if not name.endswith("*")])
 def test_a_missing_name_says_what_serves_instead(name: str) -> None:
     *modules, last = name.split(".")
     place: object = importlib.import_module(".".join(("lowering.tvm", *modules)))
     with pytest.raises(AttributeError, match=f"tvm.{name} is not here: {re.escape(INSTEAD[name])}$"):
         getattr(place, last)
-    with pytest.raises(AttributeError, match=r"is not here: docs/from-tvm\.md lists what is there$"):
+    with pytest.raises(AttributeError, match="no_such_name is not here: "):
         getattr(place, "no_such_name")  # noqa: B009
 
 
