@@ -34,27 +34,16 @@ from lowering.tvm.function import IRModule
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
 from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, missing
-from lowering.tvm.runtime import (
-    DataType,
-    NDArray,
-    convert,
-    cpu,
-    cuda,
-    device,
-    ext_dev,
-    get_global_func,
-    gpu,
-    metal,
-    opencl,
-    register_func,
-    rocm,
-    vulkan,
-)
+from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
 _ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
+globals().update(
+    (name, getattr(runtime, name))
+    for name in "DataType convert cpu cuda ext_dev get_global_func gpu metal opencl register_func rocm vulkan".split()
+)
 context, build_config = device, transform.PassContext
 build_module = driver = building
 error, nd = outside, runtime
@@ -63,8 +52,9 @@ building.__dict__["build_module"], runtime.__dict__["Module"] = building, buildi
 for module, names in (  # TVM splits each of these modules: every part has the names of the whole
     (ffi, ("base", "object", "registry")),
     (arith, ("analyzer", "int_set")),
+    (autotvm, ("dispatcher", "space", "task", "topi_integration")),
     (ir, ("base", "container", "expr", "op")),
-    (runtime, ("module", "object", "packed_func")),
+    (runtime, ("module", "ndarray", "object", "packed_func")),
     (target, ("target",)),
     (te, ("operation", "tag", "tensor_intrin")),
     (tir, ("buffer", "data_layout", "function", "op", "stmt")),

@@ -192,10 +192,7 @@ def _types() -> dict[str, NodeType]:
         "And": (_of_ops(ops.AND), lambda a, b, span=None: logical(ops.AND, a, b)),
         "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
         "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
-        "Select": (
-            _of_ops(ops.SELECT),
-            with_truths(_selected),
-        ),
+        "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
@@ -210,10 +207,7 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, Variable) or (isinstance(x, Value) and x.op is PARAM),
             lambda name, dtype="int32", span=None: var(name, dtype),
         ),
-        "SizeVar": (
-            lambda x: isinstance(x, ShapeVar),
-            lambda name, dtype="int32", span=None: size_var(name, dtype),
-        ),
+        "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
         "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
         "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
@@ -223,9 +217,7 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, ir.If),
             lambda condition, then_case, else_case=None, span=None: ir.If(condition, then_case, else_case),
         ),
-        "BufferStore": (lambda x: isinstance(x, ir.Store), _store),
-        "Store": (lambda x: isinstance(x, ir.Store), _store),
-        "ProducerStore": (lambda x: isinstance(x, ir.Store), _store),
+        **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
         "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
         "Evaluate": (lambda x: isinstance(x, ir.Evaluate) or (isinstance(x, ir.Stmt) and ir.is_empty(x)), _evaluate),
         "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
@@ -236,10 +228,7 @@ def _types() -> dict[str, NodeType]:
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
         "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
         **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
-        "Any": (
-            lambda x: False,
-            lambda span=None: var("any_dim"),
-        ),
+        "Any": (lambda x: False, lambda span=None: var("any_dim")),
     }
     return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
 

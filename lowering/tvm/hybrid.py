@@ -65,13 +65,9 @@ _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.BitOr: operator.or_,
 }
 _LOOPS: Final = {
+    **{name: name for name in ("serial", "parallel", "vectorize", "unroll", "bind")},
     "range": "serial",
-    "serial": "serial",
-    "parallel": "parallel",
-    "vectorize": "vectorize",
-    "unroll": "unroll",
     "const_range": "unroll",
-    "bind": "bind",
 }
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     **FUNCTIONS,

@@ -33,12 +33,9 @@ from lowering.tvm.runtime import PACKED
 
 _NUMBERS: Final = itertools.count()
 _KINDS: Final = {
-    "serial": LoopKind.SERIAL,
-    "parallel": LoopKind.PARALLEL,
+    **{name: LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
     "vectorize": LoopKind.VECTORIZED,
-    "vectorized": LoopKind.VECTORIZED,
     "unroll": LoopKind.UNROLLED,
-    "unrolled": LoopKind.UNROLLED,
 }
 
 

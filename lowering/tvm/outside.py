@@ -40,45 +40,34 @@ def _no(*_: object, **__: object) -> bool:
 TVMError = InternalError = RPCError = IntSetError
 OpError = OpNotImplemented = OpAttributeInvalid = DiagnosticError = InputError
 
-_NEST: Final = "lower a schedule, or write the nest with tir.ir_builder"
-_SETS: Final = "ask intset.Context: value_set, solve, narrow"
-_TEXT: Final = "write the nest with tir.ir_builder, or read its text with lowering.parse_nest"
-INSTEAD: Final[dict[str, str]] = {  # names of modules, and what serves
-    "te.trace": "tir.call_packed calls a Python function on tensors",
-    "tir.Schedule": "a te schedule, or lowering.passes on the nest",
-    "tir.schedule": "a te schedule, or lowering.passes on the nest",
-    "tir.usmp": "lowering.lower plans storage",
-    "tir.ret": "a function writes its outputs",
-    "tir.undef": "lowering.parse_nest reads undef()",
-    "tir.tvm_tuple": "an operation of several outputs: te.compute of a tuple",
-    "tir.type_annotation": "tir.decl_buffer declares a type",
-    "tir.BlockScope": _NEST,
-    "tir.BufferRegion": _NEST,
-    "tir.MatchBufferRegion": _NEST,
-    "tir.StmtSRef": _NEST,
-    "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
-    "ir.Op": "tvm.register_func and tir.call_packed",
-    "ir.register_op_attr": "tvm.register_func and tir.call_packed",
-    "ir.register_intrin_lowering": "tir.call_extern names the function of C",
-    "ir.GlobalVar": "a function is its own module: f['main']",
-    "ir.Span": "nodes have no place in a source",
-    "arith.solve_linear_inequalities": _SETS,
-    "arith.solve_linear_equations": _SETS,
-    "arith.estimate_region_lower_bound": _SETS,
-    "arith.estimate_region_upper_bound": _SETS,
-    "arith.estimate_region_strict_bound": _SETS,
-    "arith.detect_iter_map": "intset.Context.as_iter_map",
-    "arith.normalize_to_iter_sum": "intset.Context.as_iter_map",
-    "runtime.load_module": "te.hybrid.HybridModule.load reads nests; code of C is compiled again by tvm.build",
-    "runtime.load_param_dict": "numpy.load",
-    "runtime.save_param_dict": "numpy.save",
-    "parser": _TEXT,
-    "topi": "install(topi=FOLDER) names a copy of its Python half",
-    "autotvm.tuner": "lowering.explore measures schedules of a space",
-    "autotvm.measure_option": "lowering.explore measures schedules of a space",
-    "autotvm.LocalBuilder": "lowering.explore measures schedules of a space",
-    "autotvm.LocalRunner": "lowering.explore measures schedules of a space",
-    "autotvm.callback": "lowering.explore measures schedules of a space",
+INSTEAD: Final = {  # names of modules, and what serves
+    name: text
+    for names, text in {
+        "te.trace": "tir.call_packed calls a Python function on tensors",
+        "tir.Schedule tir.schedule": "a te schedule, or lowering.passes on the nest",
+        "tir.usmp": "lowering.lower plans storage",
+        "tir.ret": "a function writes its outputs",
+        "tir.undef": "lowering.parse_nest reads undef()",
+        "tir.tvm_tuple": "an operation of several outputs: te.compute of a tuple",
+        "tir.type_annotation": "tir.decl_buffer declares a type",
+        "tir.BlockScope tir.BufferRegion tir.MatchBufferRegion tir.StmtSRef": "write the nest with tir.ir_builder",
+        "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
+        "ir.Op ir.register_op_attr": "tvm.register_func and tir.call_packed",
+        "ir.register_intrin_lowering": "tir.call_extern names the function of C",
+        "ir.GlobalVar": "a function is its own module: f['main']",
+        "ir.Span": "nodes have no place in a source",
+        "arith.solve_linear_inequalities arith.solve_linear_equations arith.estimate_region_lower_bound "
+        "arith.estimate_region_upper_bound arith.estimate_region_strict_bound": "ask intset.Context: value_set, solve, "
+        "narrow",
+        "arith.detect_iter_map arith.normalize_to_iter_sum": "intset.Context.as_iter_map",
+        "runtime.load_module": "te.hybrid.HybridModule.load reads nests; tvm.build compiles C again",
+        "runtime.load_param_dict runtime.save_param_dict": "numpy.load and numpy.save",
+        "parser": "lowering.parse_nest reads the text of a nest",
+        "topi": "install(topi=FOLDER) names a copy of its Python half",
+        "autotvm.tuner autotvm.measure_option autotvm.LocalBuilder autotvm.LocalRunner autotvm.callback": "lowering."
+        "explore measures schedules of a space",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -15,6 +15,7 @@ from bound.schedule.dataflow import post_order
 from bound.te_schedule import *
 from bound.tensor import Tensor
 from bound.tir import walk
+from bound.tir.calls import Buffer
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.node import Expr, const

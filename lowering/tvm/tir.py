@@ -22,13 +22,7 @@ from lowering.tvm.ir import structural_equal
 from lowering.tvm.layouts import bijective_layout, layout
 
 globals().update(TYPES)  # the table is the list of classes
-ForKind = SimpleNamespace(
-    SERIAL=LoopKind.SERIAL,
-    PARALLEL=LoopKind.PARALLEL,
-    VECTORIZED=LoopKind.VECTORIZED,
-    UNROLLED=LoopKind.UNROLLED,
-    THREAD_BINDING=LoopKind.THREAD,
-)
+ForKind = SimpleNamespace(**LoopKind.__members__, THREAD_BINDING=LoopKind.THREAD)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin

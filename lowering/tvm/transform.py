@@ -77,24 +77,24 @@ def Apply(ftransform: Callable[[Any], Any]) -> Pass:
     return Pass("Apply", ftransform)
 
 
-def prim_func_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, **_: object) -> Any:
-    """Make a pass of `f(function, module, context)`, or of a class with `transform_function`; a decorator."""
-
+def _pass_of(call: Callable[[Any, Any], Any], pass_func: Any, name: str | None) -> Any:
     def made(func: Any) -> Any:
         if isinstance(func, type):
-            return lambda *args, **options: made(func(*args, **options).transform_function)
-        return Pass(name or func.__name__, lambda f: func(f, f, PassContext.current()))
+            return lambda *args, **options: made(func(*args, **options))
+        change = getattr(func, "transform_function", getattr(func, "transform_module", func))
+        return Pass(name or change.__name__, lambda f: call(change, f))
 
     return made if pass_func is None else made(pass_func)
+
+
+def prim_func_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, **_: object) -> Any:
+    """Make a pass of `f(function, module, context)`, or of a class with `transform_function`; a decorator."""
+    return _pass_of(lambda change, f: change(f, f, PassContext.current()), pass_func, name)
 
 
 def module_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, **_: object) -> Any:
-    """Make a pass of `f(module, context)`; a decorator."""
-
-    def made(func: Any) -> Pass:
-        return Pass(name or func.__name__, lambda f: func(f, PassContext.current()))
-
-    return made if pass_func is None else made(pass_func)
+    """Make a pass of `f(module, context)`, or of a class with `transform_module`; a decorator."""
+    return _pass_of(lambda change, f: change(f, PassContext.current()), pass_func, name)
 
 
 CHANGES: Final[dict[str, Callable[[Any], Any]]] = {

@@ -113,6 +113,16 @@ def test_passes_of_python_functions() -> None:
         mod = tvm.transform.Sequential([marked, tir.transform.Simplify()])(tvm.IRModule.from_expr(f))
     assert mod.attrs["level"] == 3 and marked.info.name == "marked"
     assert tvm.transform.module_pass(lambda mod, ctx: mod, opt_level=0)(f) is f
+
+    @tvm.transform.module_pass(opt_level=0)
+    class Marked:
+        def __init__(self, level: int) -> None:
+            self.level = level
+
+        def transform_module(self, mod: Any, ctx: Any) -> Any:
+            return mod.with_attr("level", self.level)
+
+    assert Marked(5)(f).attrs == {"level": 5}
     with pytest.raises(AttributeError, match=r"tvm\.transform\.MakePackedAPI is not here: lowering\.passes"):
         tir.transform.MakePackedAPI()
     with pytest.raises(InputError, match=r"takes a function of tvm\.lower, not 3"):
