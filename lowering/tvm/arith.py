@@ -39,7 +39,7 @@ class ModularSet:
 
 
 @dataclass(frozen=True)
-class IntervalSet:
+class ScriptInterval:
     """The integers from `min_value` to `max_value`, both included; an end is an expression or infinite."""
 
     min_value: Any
@@ -63,9 +63,9 @@ class IntervalSet:
         return self.min_value is NEG_INF and self.max_value is POS_INF
 
     @staticmethod
-    def single_point(point: Any) -> IntervalSet:
+    def single_point(point: Any) -> ScriptInterval:
         """The set of one number."""
-        return IntervalSet(point, point)
+        return ScriptInterval(point, point)
 
     def holds(self, x: Expr) -> Cond:
         """The condition that `x` lies in the set."""
@@ -74,18 +74,11 @@ class IntervalSet:
         return logical_and(low, high)
 
 
-IntSet = IntervalSet
-NOTHING = IntervalSet(POS_INF, NEG_INF)
+IntSet = IntervalSet = ScriptInterval
+NOTHING = ScriptInterval(POS_INF, NEG_INF)
 
 
-def pos_inf() -> Infinity:
-    """The end of a set without a largest number."""
-    return POS_INF
-
-
-def neg_inf() -> Infinity:
-    """The end of a set without a smallest number."""
-    return NEG_INF
+pos_inf, neg_inf = (lambda: POS_INF), (lambda: NEG_INF)
 
 
 class Analyzer:
@@ -156,20 +149,20 @@ class Analyzer:
         rest: Any = 0 if modulus == 1 else found.remainder
         return ModularSet(modulus, rest)
 
-    def int_set(self, expr: Any, dom_map: Mapping[Var, IntervalSet] | None = None) -> IntervalSet:
+    def int_set(self, expr: Any, dom_map: Mapping[Var, ScriptInterval] | None = None) -> ScriptInterval:
         """The smallest interval found around the values, for variables in their sets; others stay in its ends."""
         e, sets = as_expr(expr), dict(dom_map or {})
         if any(s.is_nothing() for s in sets.values()):
             return NOTHING
         keep = [v for v in free_vars(e) if v not in sets]
-        return IntervalSet(*_within(self.context, sets).bounds(e, keep=keep))
+        return ScriptInterval(*_within(self.context, sets).bounds(e, keep=keep))
 
 
 def _end(value: Any, otherwise: int) -> int:
     return otherwise if isinstance(value, Infinity) or not (isinstance(value, Expr) and value.is_const) else int(value)
 
 
-def _within(ctx: Context, sets: Mapping[Var, IntervalSet]) -> Context:
+def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
     """The context with variables in sets."""
     return ctx.extended(
         ranges={v: None for v in sets if v not in ctx.ranges}, facts=[s.holds(v) for v, s in sets.items()]
@@ -177,8 +170,8 @@ def _within(ctx: Context, sets: Mapping[Var, IntervalSet]) -> Context:
 
 
 def deduce_bound(
-    var: Var, cond: Cond, hint_map: Mapping[Var, IntervalSet], relax_map: Mapping[Var, IntervalSet]
-) -> IntervalSet:
+    var: Var, cond: Cond, hint_map: Mapping[Var, ScriptInterval], relax_map: Mapping[Var, ScriptInterval]
+) -> ScriptInterval:
     """An interval of `var` in which `cond` holds for all values of the relaxed variables.
 
     Guarantee: the condition is proved for it, under the hints; it is empty where no interval was found.
@@ -189,10 +182,10 @@ def deduce_bound(
     return _solved(var, relaxed.narrow(cond, [var, *(v for v in kept if v is not var)]).cond, hinted)
 
 
-def _solved(var: Var, cond: Cond, facts: Mapping[Var, IntervalSet]) -> IntervalSet:
+def _solved(var: Var, cond: Cond, facts: Mapping[Var, ScriptInterval]) -> ScriptInterval:
     """The values of a variable for which a condition holds, if they are proved to be an interval."""
     found = Context().solve(cond, var)
-    answer = IntervalSet(found.min, found.max)
+    answer = ScriptInterval(found.min, found.max)
     if answer.is_nothing():
         return NOTHING
     inside = Context(assume=[answer.holds(var), *(s.holds(v) for v, s in facts.items())])

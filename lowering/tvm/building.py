@@ -32,11 +32,7 @@ from lowering.tvm.target import Target
 
 
 def lower(
-    inputs: object,
-    args: Sequence[Any] | None = None,
-    name: str = "main",
-    binds: object = None,
-    simple_mode: bool = False,
+    inputs: object, args: Any = None, name: str = "main", binds: object = None, simple_mode: bool = False
 ) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 

@@ -38,7 +38,7 @@ def var(  # type: ignore[no-redef]  # the star import brings the one that is no 
     return declared_var(name, dtype, **bounds)
 
 
-def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]
+def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # this one notes
     """The default schedule; under `te.keep_schedule_record` it notes its primitives."""
     return recorded(scheduled(ops), bool(PassContext.current().config.get("te.keep_schedule_record")))
 
