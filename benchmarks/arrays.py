@@ -13,6 +13,7 @@ from typing import Any
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.build import dtype_of
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
@@ -249,6 +250,11 @@ def _value_step(node: Value, a: list[Any], functions: Functions) -> Any:
         return (number.astype(np.uint64 if np.all(number >= 0) else np.int64) if is_large else number).astype(dtype)
     if op is CALL and node.data == "popcount":
         return _ones(a[0], dtypes.bits(dtype))
+    if op is CALL and node.data == "reinterpret":
+        source: Any = dtype_of(node.args[0])
+        number = np.asarray(wrap(a[0], *dtypes.register(source)) if dtypes.is_int(source) else a[0]).astype(source)
+        bits = number.view(dtype)
+        return wrap(bits.astype(object), *dtypes.register(dtype)) if dtypes.is_int(dtype) else bits
     if op is CALL:
         table = call_table()
         function = functions.get(node.data) or table.get(node.data)

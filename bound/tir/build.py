@@ -337,6 +337,24 @@ def clz(x: IntLike) -> Expr:
     return width - popcount(e)
 
 
+def reinterpret(dtype: str, value: ValueLike) -> Operand:
+    """Return the bits of a number as another type of the same width.
+
+    Raises
+    ------
+    InputError: the widths differ, or a type is neither an integer nor float32 or float64.
+    """
+    x = operand(value, "the value of reinterpret")
+    source = dtype_of(x)
+    if source == dtypes.check(dtype):
+        return x
+    known = all(dtypes.is_int(t) or t in ("float32", "float64") for t in (source, dtype))
+    if not known or dtypes.bits(source) != dtypes.bits(dtype):
+        raise InputError(f"reinterpret takes numbers of one width, not {source} as {dtype}")
+    call = make(CALL, (x,), dtype, "reinterpret")
+    return integer(call) if dtypes.is_int(dtype) else call
+
+
 @dataclass(frozen=True)
 class ExternCall:
     """A call in the body of an extern operation: `kind` is `packed`, `extern` or `intrin`."""
@@ -358,7 +376,10 @@ def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
 
 def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
     """Call an intrinsic; returns a value of the given type if all arguments are values."""
-    known = FUNCTIONS.get(a_name(name, "the name of an intrinsic").removeprefix("tir."))
+    plain = a_name(name, "the name of an intrinsic").removeprefix("tir.")
+    if plain == "reinterpret" and len(args) == 1:
+        return reinterpret(dtype, args[0])  # type: ignore[arg-type]  # what is no value is refused
+    known = FUNCTIONS.get(plain)
     if known is not None:
         return cast(dtype, known(*args))
     return _opaque_call("intrin", dtype, name, args)

@@ -29,6 +29,7 @@ from bound import dtypes
 from bound.schedule import simple
 from bound.tensor import Tensor, load
 from bound.tir import walk
+from bound.tir.build import dtype_of
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.value import make as make_value
@@ -340,6 +341,11 @@ class CSyntax:
             number = f"(int64_t){args[0]}"
             mask = f" & {c_words.integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
             return self._call("popcount", "int64", [f"{number}{mask}"])
+        if name == "reinterpret":
+            definition = self.helpers["reinterpret", f"{dtype_of(node.args[0])} {dtype}"] = c_words.reinterpret_text(
+                dtype_of(node.args[0]), dtype
+            )
+            return f"{c_words.function_name(definition)}({inner})"
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]

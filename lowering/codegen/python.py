@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS
+from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS, dtype_of
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
@@ -164,6 +164,11 @@ class PythonSyntax:
         name, dtype = node.data, node.dtype
         if name == "popcount":
             return f"({args[0]} & {(1 << dtypes.bits(dtype)) - 1}).bit_count()"
+        if name == "reinterpret":
+            source = dtype_of(node.args[0])
+            bits, signed = dtypes.bits(source), dtypes.signed(source)
+            number = wrapped(args[0], bits, signed) if dtypes.is_int(source) else args[0]
+            return f"reinterpret({emitter.opened(number)}, {source!r}, {dtype!r})"
         inner = ", ".join(map(emitter.opened, args))
         if name in TRAPPING:
             limit = dtypes.bits(dtype) if Trapping(name).op in _FAR_SHIFTS else dtypes.int_range(dtype)[0]
@@ -327,7 +332,7 @@ _RESERVED: Final = (
     *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
     *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
     *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_min float_max".split(),
-    *"truncated whole shl shr".split(),
+    *"truncated whole reinterpret shl shr".split(),
     *(f"{name}_{dtype}" for name in ("round", "to") for dtype in (*dtypes.NARROW, "float32", "float64")),
     *(
         f"{name}_{dtype}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NoReturn
@@ -45,6 +46,7 @@ def environment() -> dict[str, Any]:
         "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
         "shr": lambda a, b: a >> _shift(b),
         "whole": _whole,
+        "reinterpret": _reinterpret,
         **{f"checked_{function}": partial(_checked, function) for function in Trapping},
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
@@ -109,6 +111,18 @@ def _opaque(name: str) -> NoReturn:
 
 
 # -- integers ---------------------------------------------------------------------------------------------------
+
+
+_CODES: Final = {
+    **dict(zip((f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)), "bhiqBHIQ", strict=True)),
+    "float32": "f",
+    "float64": "d",
+}
+
+
+def _reinterpret(x: Any, source: str, target: str) -> Any:
+    """The bits of a number of one type as another type."""
+    return struct.unpack(_CODES[target], struct.pack(_CODES[source], x))[0]
 
 
 def _whole(x: float, low: int, high: int) -> int:

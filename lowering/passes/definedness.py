@@ -28,7 +28,7 @@ from lowering.nest.walk import operands, range_ends, statements
 _TOTAL: Final = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid erf sin cos tan sinh cosh tanh asin acos atan asinh acosh "
     "atanh floor ceil trunc round nearbyint fmod atan2 hypot copysign nextafter ldexp pow isnan isfinite isinf "
-    "popcount".split()
+    "popcount reinterpret".split()
 )
 
 

@@ -12,93 +12,59 @@ installing.py         `install()`: scripts run with their own import lines
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
 from lowering.tvm import (
     arith,
     autotvm,
-    build_module,
-    error,
+    building,
     ffi,
     ir,
-    nd,
+    outside,
     runtime,
-    schedule_ops,
     target,
     te,
     testing,
     tir,
     transform,
 )
-from lowering.tvm.building import build, get_global_func, lower, register_func
+from lowering.tvm.building import build, lower
+from lowering.tvm.function import IRModule
 from lowering.tvm.installing import install
 from lowering.tvm.ir import Range, container, load_json, save_json
-from lowering.tvm.nd import NDArray, cpu, cuda, device, ext_dev, gpu, metal, opencl, rocm, vulkan
-from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library
-from lowering.tvm.runtime import DataType, convert
+from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, missing
+from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
 _ffi, libinfo = ffi, ffi.libinfo
 __version__ = libinfo.__version__  # the last release whose scripts run
-context = device
-driver = SimpleNamespace(build=build, build_module=build_module, lower=lower)
+globals().update(
+    (name, getattr(runtime, name))
+    for name in "DataType convert cpu cuda ext_dev get_global_func gpu metal opencl register_func rocm vulkan".split()
+)
+context, build_config = device, transform.PassContext
+build_module = driver = building
+error, nd = outside, runtime
+building.__dict__["build_module"], runtime.__dict__["Module"] = building, building.BuiltModule
 
 for module, names in (  # TVM splits each of these modules: every part has the names of the whole
     (ffi, ("base", "object", "registry")),
     (arith, ("analyzer", "int_set")),
+    (autotvm, ("dispatcher", "space", "task", "topi_integration")),
     (ir, ("base", "container", "expr", "op")),
-    (runtime, ("module", "object", "packed_func")),
+    (runtime, ("module", "ndarray", "object", "packed_func")),
     (target, ("target",)),
     (te, ("operation", "tag", "tensor_intrin")),
     (tir, ("buffer", "data_layout", "function", "op", "stmt")),
 ):
     for name in names:
         module.__dict__.setdefault(name, module)
-
-__all__ = [
-    "DataType",
-    "IndexMap",
-    "NDArray",
-    "Range",
-    "TVMError",
-    "arith",
-    "autotvm",
-    "build",
-    "build_module",
-    "container",
-    "context",
-    "convert",
-    "cpu",
-    "cuda",
-    "decl_tensor_intrin",
-    "device",
-    "driver",
-    "error",
-    "ext_dev",
-    "get_global_func",
-    "gpu",
-    "install",
-    "ir",
-    "load_json",
-    "lower",
-    "metal",
-    "nd",
-    "opencl",
-    "register_func",
-    "rocm",
-    "runtime",
-    "save_json",
-    "schedule_ops",
-    "target",
-    "te",
-    "testing",
-    "tir",
-    "transform",
-    "vulkan",
-]
+for module, name in ((building, "build_module"), (building, "driver"), (outside, "error"), (runtime, "nd")):
+    sys.modules[f"{__name__}.{name}"] = module
+for module in (arith, autotvm, ir, runtime, target, te, te.schedule, testing, tir, transform):
+    module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}.").replace("te_", "te."))
 
 
 def __getattr__(name: str) -> Any:
@@ -108,4 +74,4 @@ def __getattr__(name: str) -> Any:
         if asked_by_library():
             return OutsideName(f"tvm.{name}")
         raise ImportError(NOT_HERE[name])
-    raise AttributeError(f"lowering.tvm has no {name}: docs/from-tvm.md lists what is there")
+    return missing("tvm")(name)

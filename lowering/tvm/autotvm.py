@@ -53,14 +53,7 @@ class AnnotateEntity:
 
     anns: Sequence[Any]
 
-    def apply(
-        self,
-        sch: Schedule,
-        op: Any,
-        axes: Sequence[IterVar],
-        source: Sequence[Sequence[Any]] | None = None,
-        **_: object,
-    ) -> list[IterVar]:
+    def apply(self, sch: Schedule, op: Any, axes: Any, source: Any = None, **_: object) -> list[IterVar]:
         if source is not None:
             for tensors, level in zip(source, self.anns, strict=True):
                 for tensor in tensors:
@@ -209,7 +202,7 @@ def _interleaved(
     return [*outer, *merged([*(chain[-1:] for chain in spatial), *reduce])]
 
 
-ConfigEntity = FallbackConfigEntity
+ConfigEntity = ConfigSpace = FallbackConfigEntity
 GLOBAL_SCOPE = SimpleNamespace(in_tuning=False)
 _STATE: list[FallbackConfigEntity] = []
 _OF_OPERATION: WeakKeyDictionary[Operation, dict[str, FallbackConfigEntity]] = WeakKeyDictionary()
@@ -309,31 +302,4 @@ def args_to_workload(args: Sequence[Any], task_name: str) -> tuple[Any, ...]:
     return (task_name, *(("TENSOR", tuple(a.shape), a.dtype) if isinstance(a, Tensor) else a for a in args))
 
 
-space = SimpleNamespace(
-    SplitEntity=SplitEntity,
-    ReorderEntity=ReorderEntity,
-    AnnotateEntity=AnnotateEntity,
-    OtherOptionEntity=OtherOptionEntity,
-    FallbackConfigEntity=FallbackConfigEntity,
-    ConfigEntity=ConfigEntity,
-    ConfigSpace=FallbackConfigEntity,
-    VirtualAxis=VirtualAxis,
-    get_factors=get_factors,
-    get_pow2s=get_pow2s,
-)
-topi_integration = SimpleNamespace(
-    register_topi_compute=register_topi_compute, register_topi_schedule=register_topi_schedule
-)
-dispatcher = SimpleNamespace(
-    DispatchContext=DispatchContext, FallbackContext=FallbackContext, ApplyGraphBest=ApplyGraphBest
-)
-task = SimpleNamespace(
-    **{**vars(space), **vars(topi_integration), **vars(dispatcher)},
-    space=space,
-    topi_integration=topi_integration,
-    dispatcher=dispatcher,
-    args_to_workload=args_to_workload,
-    get_config=get_config,
-    template=template,
-)
 tophub = SimpleNamespace(load_reference_log=lambda *_: [])

@@ -27,44 +27,12 @@ from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.function import ModuleFunction, as_prim_func
-from lowering.tvm.nd import NDArray, cpu
-from lowering.tvm.packed import PACKED
+from lowering.tvm.runtime import PACKED, NDArray, cpu
 from lowering.tvm.target import Target
 
 
-def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
-    """Register a Python function under a name, for `tir.call_packed`; a decorator without `func`."""
-    if callable(name):
-        return register_func(name.__name__, name, override)
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in PACKED and not override:
-            raise InputError(f"the function {name} is registered already: give override=True")
-        PACKED[name] = function
-        return function
-
-    return add if func is None else add(func)
-
-
-def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
-    """The registered function of a name.
-
-    Raises
-    ------
-    InputError: neither exists, and the caller requires one.
-    """
-    found = PACKED.get(name)
-    if found is None and not allow_missing:
-        raise InputError(f"no function is registered as {shown(name)}: functions of TVM's C++ half are not here")
-    return found
-
-
 def lower(
-    inputs: object,
-    args: Sequence[Any] | None = None,
-    name: str = "main",
-    binds: object = None,
-    simple_mode: bool = False,
+    inputs: object, args: Any = None, name: str = "main", binds: object = None, simple_mode: bool = False
 ) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
@@ -244,3 +212,6 @@ def _backend(body: Stmt) -> str:
     except CompilerError:
         return "python"
     return "python" if calls(body) else "c"
+
+
+schedule_to_module = lower

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final
 
 from bound import dtypes
@@ -31,7 +32,7 @@ from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFuncti
 from bound.tir.walk import loaded_tensor, substitute
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, ShapeVar, as_expr
+from intset.expr.node import Cond, Expr, ShapeVar, as_expr, truth
 from intset.expr.node import Var as Variable
 from intset.expr.range import Range
 from lowering.nest import ir
@@ -64,6 +65,16 @@ class NodeType:
 
     def __repr__(self) -> str:
         return f"<type {self.name}>"
+
+
+def with_truths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with conditions in the place of Python's truth values among its arguments."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*(truth(a) if isinstance(a, bool) else a for a in args), **named)
+
+    return call
 
 
 def _of_ops(*known: Any) -> Callable[[Any], bool]:
@@ -120,6 +131,10 @@ def _float(dtype: str, value: float, span: object = None) -> Any:
     if not dtypes.is_float(dtype):
         raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
     return const(build.as_float(value), dtype)
+
+
+def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
+    return select(condition, true_value, false_value)
 
 
 def _load(producer: Any, indices: Any, span: object = None) -> Any:
@@ -185,10 +200,7 @@ def _types() -> dict[str, NodeType]:
         "And": (_of_ops(ops.AND), lambda a, b, span=None: logical(ops.AND, a, b)),
         "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
         "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
-        "Select": (
-            _of_ops(ops.SELECT),
-            lambda condition, true_value, false_value, span=None: select(condition, true_value, false_value),
-        ),
+        "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
@@ -203,10 +215,7 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, Variable) or (isinstance(x, Value) and x.op is PARAM),
             lambda name, dtype="int32", span=None: var(name, dtype),
         ),
-        "SizeVar": (
-            lambda x: isinstance(x, ShapeVar),
-            lambda name, dtype="int32", span=None: size_var(name, dtype),
-        ),
+        "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
         "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
         "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
@@ -216,9 +225,7 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, ir.If),
             lambda condition, then_case, else_case=None, span=None: ir.If(condition, then_case, else_case),
         ),
-        "BufferStore": (lambda x: isinstance(x, ir.Store), _store),
-        "Store": (lambda x: isinstance(x, ir.Store), _store),
-        "ProducerStore": (lambda x: isinstance(x, ir.Store), _store),
+        **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
         "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
         "Evaluate": (lambda x: isinstance(x, ir.Evaluate) or (isinstance(x, ir.Stmt) and ir.is_empty(x)), _evaluate),
         "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
@@ -229,10 +236,7 @@ def _types() -> dict[str, NodeType]:
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
         "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
         **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
-        "Any": (
-            lambda x: False,
-            lambda span=None: var("any_dim"),
-        ),
+        "Any": (lambda x: False, lambda span=None: var("any_dim")),
     }
     return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
 

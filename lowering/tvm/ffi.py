@@ -20,8 +20,7 @@ from bound.tir import floor
 from bound.tir.build import all_of, cast, const, select
 from intset.errors import InputError
 from intset.expr.node import as_expr
-from lowering.tvm.building import get_global_func, register_func
-from lowering.tvm.packed import PACKED
+from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 libinfo = SimpleNamespace(__version__="0.19.0")
 
@@ -119,6 +118,3 @@ def _init_api(namespace: str, target_module_name: str | None = None) -> None:
         return native(f"{namespace}.{name}")
 
     module.__dict__["__getattr__"] = named
-
-
-__all__ = ["get_global_func", "libinfo", "register_func", "register_object"]

@@ -56,6 +56,25 @@ class ModuleFunction(Function):
         return with_fields(self, attributes={**self.attributes, **more})
 
 
+class _ModuleType:
+    """`IRModule({name: function})`: a function is its own module; `isinstance` knows every function."""
+
+    def __call__(self, functions: Mapping[Any, Function]) -> ModuleFunction:
+        if len(functions) != 1:
+            raise InputError(f"a module has one function here, not {len(functions)}: build takes a list")
+        return as_prim_func(*functions.values())
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, Function)
+
+    def from_expr(self, function: Function) -> ModuleFunction:
+        """The module of a function."""
+        return as_prim_func(function)
+
+
+IRModule = _ModuleType()
+
+
 def as_prim_func(f: Function) -> ModuleFunction:
     """A function with TVM's fields."""
     if isinstance(f, ModuleFunction):
@@ -104,6 +123,3 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
 
 def _messages(body: Stmt) -> set[str]:
     return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
-
-
-__all__ = ["ModuleFunction", "as_prim_func", "prim_func"]

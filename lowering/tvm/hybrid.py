@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import operator
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
 from bound.declare import extern
@@ -37,12 +39,10 @@ from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
 from lowering.nest.walk import substitute
-from lowering.tvm import hybrid_runtime
-from lowering.tvm import hybrid_runtime as runtime
 from lowering.tvm.function import ModuleFunction, as_prim_func
 from lowering.tvm.ir import load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
-from lowering.tvm.packed import PACKED
+from lowering.tvm.runtime import PACKED
 from lowering.tvm.target import Target
 
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
@@ -64,13 +64,9 @@ _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.BitOr: operator.or_,
 }
 _LOOPS: Final = {
+    **{name: name for name in ("serial", "parallel", "vectorize", "unroll", "bind")},
     "range": "serial",
-    "serial": "serial",
-    "parallel": "parallel",
-    "vectorize": "vectorize",
-    "unroll": "unroll",
     "const_range": "unroll",
-    "bind": "bind",
 }
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     **FUNCTIONS,
@@ -83,6 +79,61 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     **{name: (lambda x, name=name: terms.cast(name, x)) for name in ("float16", "float32", "float64")},
     **{f"{u}int{b}": (lambda x, name=f"{u}int{b}": terms.cast(name, x)) for u in ("", "u") for b in (8, 16, 32, 64)},
 }
+
+
+_FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
+    "ceil": math.ceil,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "power": math.pow,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "sqrt": math.sqrt,
+    "tanh": math.tanh,
+}
+_TYPES: Final = (
+    *(f"{unsigned}int{bits}" for unsigned in ("", "u") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
+)
+
+
+def _array(shape: Any, dtype: str = "float32", scope: str = "") -> Any:
+    import numpy as np
+
+    return np.zeros(tuple(map(int, shape)), dtype)
+
+
+def _typed(dtype: str) -> Callable[[Any], Any]:
+    def convert(x: Any) -> Any:
+        import numpy as np
+
+        return np.dtype(dtype).type(x)
+
+    return convert
+
+
+HYBRID_GLOBALS: Final[dict[str, Any]] = {
+    **_FLOATS,
+    **{dtype: _typed(dtype) for dtype in _TYPES},
+    **dict.fromkeys(("const_range", "parallel", "serial", "unroll", "vectorize"), range),
+    "allocate": _array,
+    "bind": lambda tag, extent: range(extent),
+    "ceil_div": lambda a, b: -(-a // b),
+    "likely": lambda cond: cond,
+    "max_num_threads": lambda allow_none=True: 1,
+    "output_tensor": _array,
+    "popcount": lambda x: int(x).bit_count(),
+}
+
+
+def emulated(func: Any) -> Callable[..., Any]:
+    """The function with these names beside its own."""
+    names = {**func.__globals__, **HYBRID_GLOBALS}
+    return FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
+
+
+runtime = SimpleNamespace(HYBRID_GLOBALS=HYBRID_GLOBALS, emulated=emulated)
 
 
 def _are_integers(*values: object) -> bool:
@@ -348,7 +399,7 @@ class HybridScript:
 
     def __call__(self, *args: Any) -> Any:
         if any(type(arg).__name__ == "ndarray" for arg in args):
-            return hybrid_runtime.emulated(self.func)(*args)
+            return emulated(self.func)(*args)
         given: dict[Tensor, Buffer] = {}
         reader = HybridReader(self.tree, {}, self.outer)
 
@@ -485,6 +536,3 @@ class HybridModule:
 def build(sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func") -> HybridModule:
     """The nest of a schedule as a function of its inputs that returns its outputs."""
     return HybridModule(as_prim_func(lower(sch, [*inputs, *outputs], name=name)), inputs)
-
-
-__all__ = ["HybridModule", "HybridReader", "HybridScript", "build", "runtime", "script"]

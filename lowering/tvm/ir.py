@@ -104,17 +104,3 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Raise `ValueError` unless `structural_equal` holds."""
     if not structural_equal(lhs, rhs, map_free_vars):
         raise ValueError(f"structurally different:\n{lhs}\nand\n{rhs}")
-
-
-__all__ = [
-    "Array",
-    "Map",
-    "PointerType",
-    "PrimType",
-    "Range",
-    "assert_structural_equal",
-    "container",
-    "load_json",
-    "save_json",
-    "structural_equal",
-]

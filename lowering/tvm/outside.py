@@ -1,4 +1,4 @@
-"""Modules of TVM that are not here.
+"""Modules and names of TVM that are not here, and its errors.
 
 A script that imports one is told in one line what serves instead. The operator library imports many and uses few:
 it gets modules whose functions are refused by name when they are called.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from intset.errors import InputError
+from intset.errors import InputError, IntSetError
 
 _HERE: Final = __name__.rpartition(".")[0]
 NOT_HERE: Final = {
@@ -35,6 +35,51 @@ def _undecorated(*_: object, **__: object) -> Callable[[Any], Any]:
 
 def _no(*_: object, **__: object) -> bool:
     return False
+
+
+TVMError = InternalError = RPCError = IntSetError
+OpError = OpNotImplemented = OpAttributeInvalid = DiagnosticError = InputError
+
+INSTEAD: Final = {  # names of modules, and what serves
+    name: text
+    for names, text in {
+        "te.trace": "tir.call_packed calls a Python function on tensors",
+        "tir.Schedule tir.schedule": "a te schedule, or lowering.passes on the nest",
+        "tir.usmp": "lowering.lower plans storage",
+        "tir.ret": "a function writes its outputs",
+        "tir.undef": "lowering.parse_nest reads undef()",
+        "tir.tvm_tuple": "an operation of several outputs: te.compute of a tuple",
+        "tir.type_annotation": "tir.decl_buffer declares a type",
+        "tir.BlockScope tir.BufferRegion tir.MatchBufferRegion tir.StmtSRef": "write the nest with tir.ir_builder",
+        "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
+        "ir.Op ir.register_op_attr": "tvm.register_func and tir.call_packed",
+        "ir.register_intrin_lowering": "tir.call_extern names the function of C",
+        "ir.GlobalVar": "a function is its own module: f['main']",
+        "ir.Span": "nodes have no place in a source",
+        "arith.solve_linear_inequalities arith.solve_linear_equations arith.estimate_region_lower_bound "
+        "arith.estimate_region_upper_bound arith.estimate_region_strict_bound": "ask intset.Context: value_set, solve, "
+        "narrow",
+        "arith.detect_iter_map arith.normalize_to_iter_sum": "intset.Context.as_iter_map",
+        "runtime.load_module": "te.hybrid.HybridModule.load reads nests; tvm.build compiles C again",
+        "runtime.load_param_dict runtime.save_param_dict": "numpy.load and numpy.save",
+        "parser": "lowering.parse_nest reads the text of a nest",
+        "topi": "install(topi=FOLDER) names a copy of its Python half",
+        "autotvm.tuner autotvm.measure_option autotvm.LocalBuilder autotvm.LocalRunner autotvm.callback": "lowering."
+        "explore measures schedules of a space",
+    }.items()
+    for name in names.split()
+}
+
+
+def missing(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module: it says what serves instead of a name."""
+
+    def refuse(name: str) -> NoReturn:
+        full = f"{module}.{name}".removeprefix("tvm.")
+        instead = INSTEAD.get(full) or INSTEAD.get(f"{module}.*", "docs/from-tvm.md lists what is there")
+        raise AttributeError(f"tvm.{full} is not here: {instead}")
+
+    return refuse
 
 
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {  # what operators ask before they choose

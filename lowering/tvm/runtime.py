@@ -1,17 +1,183 @@
-"""`tvm.runtime`: arrays, built modules and conversion."""
+"""`tvm.runtime` and `tvm.nd`: devices, arrays on them, registered functions, conversion."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
-from bound.tir.build import operand
-from intset.expr.node import Node
-from lowering.tvm.building import BuiltModule as Module
-from lowering.tvm.nd import Device, NDArray, cpu, cuda, device, empty
-from lowering.tvm.target import Target
+from bound.tir.build import cast, operand
+from intset.errors import InputError
+from intset.expr.node import Node, truth
+from intset.expr.printer import shown
+from lowering.tvm.target import HOSTS, Target
 
-ndarray = NDArray
+PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
+
+
+def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Register a Python function under a name, for `tir.call_packed`; a decorator without `func`."""
+    if callable(name):
+        return register_func(name.__name__, name, override)
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in PACKED and not override:
+            raise InputError(f"the function {name} is registered already: give override=True")
+        PACKED[name] = function
+        return function
+
+    return add if func is None else add(func)
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
+    """The registered function of a name.
+
+    Raises
+    ------
+    InputError: there is none, and it may not be missing.
+    """
+    found = PACKED.get(name)
+    if found is None and not allow_missing:
+        raise InputError(f"no function is registered as {shown(name)}: functions of TVM's C++ half are not here")
+    return found
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device by kind and number. `exist` tells whether it is here: processors are."""
+
+    kind: str
+    index: int = 0
+
+    @property
+    def exist(self) -> bool:
+        return self.kind in HOSTS
+
+    @property
+    def device_type(self) -> int:
+        return 1 if self.exist else 2
+
+    @property
+    def device_id(self) -> int:
+        return self.index
+
+    def sync(self, stream: object = None) -> None:
+        """Do nothing: calls return when their work is done."""
+
+    def __repr__(self) -> str:
+        return f"{'cpu' if self.exist else self.kind}({self.index})"
+
+
+def device(kind: object = "cpu", index: int = 0) -> Device:
+    """The device of a target, or of its name."""
+    return Device(Target(kind).kind.name, index)
+
+
+def cpu(index: int = 0) -> Device:
+    """A processor."""
+    return Device("cpu", index)
+
+
+def _elsewhere(kind: str) -> Callable[[int], Device]:
+    """The constructor of devices of a kind that is not here."""
+
+    def elsewhere(index: int = 0) -> Device:
+        return Device(kind, index)
+
+    return elsewhere
+
+
+def enabled(target: object) -> bool:
+    """Whether `build` makes code for a target."""
+    return Target(target).runs_here
+
+
+class NDArray:
+    """An array of a script: a numpy array with TVM's methods.
+
+    Invariant: `data` is row-major and owned.
+    """
+
+    def __init__(self, data: Any, where: Device) -> None:
+        self.data = data
+        self.device = self.ctx = where
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.data.shape)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.data.dtype)
+
+    def numpy(self) -> Any:
+        """A copy as a numpy array."""
+        return self.data.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Overwrite the elements."""
+        self.data[...] = source.data if isinstance(source, NDArray) else source
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Write the elements to another array, or to a new one."""
+        return NDArray(self.data.copy(), target) if isinstance(target, Device) else target.copyfrom(self)
+
+    def asscalar(self) -> Any:
+        return self.data.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.data if dtype is None else self.data.astype(dtype)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.data[place]
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.data[place] = value.data if isinstance(value, NDArray) else value
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"<NDArray shape={self.shape}, {self.device}>\n{self.data!r}"
+
+
+def array(data: Any, device: Device | None = None, ctx: Device | None = None, **more: object) -> NDArray:
+    """A copy of an array, on a device.
+
+    Raises
+    ------
+    InputError: the device is not here.
+    """
+    import numpy as np
+
+    return NDArray(np.array(data.data if isinstance(data, NDArray) else data, order="C"), _present(device or ctx))
+
+
+def empty(
+    shape: Any, dtype: str = "float32", device: Device | None = None, ctx: Device | None = None, **more: object
+) -> NDArray:
+    """A new array; its elements are 0."""
+    import numpy as np
+
+    extents = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    return NDArray(np.zeros(extents, dtype), _present(device or ctx))
+
+
+def _present(where: Device | None) -> Device:
+    found = cpu() if where is None else where
+    if not isinstance(found, Device) or not found.exist:
+        raise InputError(f"the device {shown(found)} is not here: arrays live on tvm.cpu()")
+    return found
+
+
+cuda, opencl, vulkan, metal, rocm, vpi, ext_dev = map(
+    _elsewhere, ("cuda", "opencl", "vulkan", "metal", "rocm", "vpi", "ext_dev")
+)
+gpu = cuda
 
 
 class DataType(str):
@@ -29,32 +195,16 @@ class DataType(str):
         return int(self.partition("x")[2] or 1)
 
 
-def enabled(target: object) -> bool:
-    """Whether `build` makes code for a target."""
-    return Target(target).runs_here
-
-
 def convert(value: Any) -> Any:
     """Numbers as expressions, also in lists; other objects as they are."""
     if isinstance(value, (list, tuple)):
         return [convert(v) for v in value]
+    if isinstance(value, bool):
+        return truth(value)
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
+        return cast(str(value.dtype), convert(value.item()))
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return operand(value) if is_number and not isinstance(value, Node) else value
 
 
 const = operand
-
-__all__ = [
-    "DataType",
-    "Device",
-    "Module",
-    "NDArray",
-    "const",
-    "convert",
-    "cpu",
-    "cuda",
-    "device",
-    "empty",
-    "enabled",
-    "ndarray",
-]

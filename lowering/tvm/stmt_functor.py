@@ -66,6 +66,3 @@ def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     if isinstance(node, Stmt):
         return substituted(node, values)
     return walk.substitute(operand(node), values)
-
-
-__all__ = ["ir_transform", "post_order_visit", "substitute"]

@@ -14,6 +14,14 @@ from intset.errors import InputError
 from intset.expr.printer import shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
+_DEFAULTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("device_name", "mcpu", "mtriple", "arch"), ""),
+    **{name: [] for name in ("libs", "mattr")},
+    "model": "unknown",
+    "max_num_threads": 1024,
+    "thread_warp_size": 32,
+    "max_shared_memory_per_block": 49152,
+}
 GPUS: Final = ("cuda", "opencl", "vulkan", "metal", "rocm", "webgpu", "nvptx", "gpu", "sdaccel", "aocl", "hexagon")
 
 
@@ -70,45 +78,14 @@ class Target:
         family = ["cuda", "gpu"] if self.kind.name == "cuda" else ["gpu"] if self.kind.name in GPUS else ["cpu"]
         return [*dict.fromkeys((*asked, self.kind.name, *family))]
 
-    @property
-    def device_name(self) -> str:
-        return self.attrs.get("device", "")
-
-    @property
-    def model(self) -> str:
-        return self.attrs.get("model", "unknown")
-
-    @property
-    def mcpu(self) -> str:
-        return self.attrs.get("mcpu", "")
-
-    @property
-    def libs(self) -> list[str]:
-        return [word for word in self.attrs.get("libs", "").split(",") if word]
-
-    @property
-    def max_num_threads(self) -> int:
-        return int(self.attrs.get("max_num_threads", 1024))
-
-    @property
-    def thread_warp_size(self) -> int:
-        return int(self.attrs.get("thread_warp_size", 32))
-
-    @property
-    def mattr(self) -> list[str]:
-        return [word for word in self.attrs.get("mattr", "").split(",") if word]
-
-    @property
-    def mtriple(self) -> str:
-        return self.attrs.get("mtriple", "")
-
-    @property
-    def arch(self) -> str:
-        return self.attrs.get("arch", "")
-
-    @property
-    def max_shared_memory_per_block(self) -> int:
-        return int(self.attrs.get("max_shared_memory_per_block", 49152))
+    def __getattr__(self, name: str) -> Any:
+        """An option of the text, or its default."""
+        if name not in _DEFAULTS:
+            raise AttributeError(name)
+        text, default = self.attrs.get(name.removesuffix("_name")), _DEFAULTS[name]
+        if isinstance(default, list):
+            return [word for word in (text or "").split(",") if word]
+        return default if text is None else type(default)(text)
 
     @property
     def supports_integer_dot_product(self) -> bool:
@@ -177,13 +154,8 @@ def _lanes() -> int:
 
 
 x86 = SimpleNamespace(  # TVM's modules of these names
+    **{f"target_has_{name.replace('.', '')}": _has(name) for name in _X86},
     target_has_sse41=_has("sse4.2"),
-    target_has_sse42=_has("sse4.2"),
-    target_has_avx=_has("avx"),
-    target_has_avx2=_has("avx2"),
-    target_has_avx512=_has("avx512"),
-    target_has_vnni=_has("vnni"),
-    target_has_amx=_has("amx"),
     get_simd_32bit_lanes=_lanes,
     get_x86_simd_32bit_lanes=_lanes,
 )
@@ -206,10 +178,7 @@ def _named(name: str) -> Callable[..., Target]:
 
 
 cuda, rocm, mali, opencl, vulkan = map(_named, ("cuda", "rocm", "opencl", "opencl", "vulkan"))
-arm_cpu, intel_graphics = _named("llvm"), _named("opencl")
-
-
-llvm, hexagon = _named("llvm"), _named("hexagon")
+arm_cpu, intel_graphics, llvm, hexagon = map(_named, ("llvm", "opencl", "llvm", "hexagon"))
 
 
 def create(target: object) -> Target:
@@ -235,9 +204,7 @@ class GenericFunction:
     default: Callable[..., Any] | None = None
     versions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def register(
-        self, keys: str | list[str], func: Callable[..., Any] | None = None, override: bool = True
-    ) -> Callable[..., Any]:
+    def register(self, keys: str | list[str], func: Any = None, override: bool = True) -> Callable[..., Any]:
         """Add a version for one or several keys; a decorator without `func`."""
 
         def add(version: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,18 +7,20 @@ from typing import Any, ClassVar, NoReturn
 
 from bound import te as tensor
 from bound.declare import var as declared_var
-from bound.schedule import create_schedule
+from bound.schedule import create_schedule as scheduled
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.te import *
 from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter
 from bound.tir.build import FUNCTIONS, operand
 from bound.tir.value import ValueLike
 from lowering.nest.ir import Function
-from lowering.tvm import hybrid
+from lowering.tvm import hybrid, tir
 from lowering.tvm import te_schedule as schedule  # type: ignore[no-redef]  # the star import brings the exact one
 from lowering.tvm.building import lower
 from lowering.tvm.function import as_prim_func
 from lowering.tvm.ir import Range
+from lowering.tvm.te_schedule import recorded
+from lowering.tvm.transform import PassContext
 
 HybridOp = tensor.ExternOp
 
@@ -33,6 +35,11 @@ def var(  # type: ignore[no-redef]  # the star import brings the one that is no 
     if dtype.startswith(("int", "uint")):
         bounds = bounds or {"nonneg": True}
     return declared_var(name, dtype, **bounds)
+
+
+def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # this one notes
+    """The default schedule; under `te.keep_schedule_record` it notes its primitives."""
+    return recorded(scheduled(ops), bool(PassContext.current().config.get("te.keep_schedule_record")))
 
 
 def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> Function:
@@ -77,28 +84,9 @@ def gradient(*_: object, **__: object) -> NoReturn:
     raise NotImplementedError("te.gradient is not here: write the derivative as a tensor of its own")
 
 
+all, any, if_then_else = tir.all, tir.any, tir.if_then_else
+
+
 def exp10(x: ValueLike) -> Any:
     """10 to the power `x`."""
     return FUNCTIONS["exp10"](operand(x))
-
-
-__all__ = [
-    *tensor.__all__,
-    "AXIS_SEPARATOR",
-    "HybridOp",
-    "Range",
-    "SpecializedCondition",
-    "copysign",
-    "create_prim_func",
-    "exp2",
-    "exp10",
-    "extern_primfunc",
-    "gradient",
-    "hybrid",
-    "hypot",
-    "ldexp",
-    "log1p",
-    "nextafter",
-    "schedule",
-    "tensor",
-]

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from lowering.tvm.arith import Analyzer
 from lowering.tvm.ir import structural_equal
-from lowering.tvm.nd import Device, cpu, device
+from lowering.tvm.runtime import Device, cpu, device
+from lowering.tvm.runtime import enabled as device_enabled
 from lowering.tvm.target import Target
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
@@ -27,11 +28,6 @@ def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raise `AssertionError` unless two expressions are the same, or proved equal."""
     if not structural_equal(lhs, rhs) and not Analyzer().can_prove_equal(lhs, rhs):
         raise AssertionError(f"not proved equal: {lhs} and {rhs}")
-
-
-def device_enabled(target: object) -> bool:
-    """Whether a target is a processor."""
-    return Target(target).runs_here
 
 
 def enabled_targets() -> list[tuple[str, Device]]:

@@ -13,22 +13,22 @@ from bound.tir.build import Buffer, Vector, call_intrin, cast, clz, decl_buffer,
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.nest.ir import LoopKind, Stmt, flat
-from lowering.tvm import ir_builder, stmt_functor
-from lowering.tvm.expressions import TYPES
+from lowering.nest.walk import free_variables
+from lowering.tvm import ir_builder, stmt_functor, transform
+from lowering.tvm.expressions import TYPES, with_truths
+from lowering.tvm.ir import structural_equal
 from lowering.tvm.layouts import bijective_layout, layout
 
 globals().update(TYPES)  # the table is the list of classes
-ForKind = SimpleNamespace(
-    SERIAL=LoopKind.SERIAL,
-    PARALLEL=LoopKind.PARALLEL,
-    VECTORIZED=LoopKind.VECTORIZED,
-    UNROLLED=LoopKind.UNROLLED,
-    THREAD_BINDING=LoopKind.THREAD,
-)
+ForKind = SimpleNamespace(**LoopKind.__members__, THREAD_BINDING=LoopKind.THREAD)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 _ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
+analysis = SimpleNamespace(
+    expr_deep_equal=structural_equal,
+    undefined_vars=lambda node, defs=(): [v for v in free_variables(node) if v not in defs],
+)
 generic = SimpleNamespace(
     __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
     add=operator.add,
@@ -42,9 +42,14 @@ generic = SimpleNamespace(
 
 def const(value: Any, dtype: str | None = None, span: object = None) -> Any:
     """A constant; of a type such as "float32x4", one in every lane."""
+    if dtype is None and hasattr(value, "item"):
+        value, dtype = value.item(), str(value.dtype)
     element_type, count = (dtype, 1) if dtype is None else lanes_of(dtype)
     one = values.const(value, element_type)
     return Vector((one,) * count, str(element_type)) if count > 1 else one
+
+
+all, any, if_then_else = (with_truths(f) for f in (values.all, values.any, values.if_then_else))
 
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
@@ -81,35 +86,4 @@ def q_multiply_shift_per_axis(x: Any, y: Any, ls: Any, rs: Any, q: Any, *_: obje
 
 def reinterpret(dtype: str, value: Any, span: object = None) -> Any:
     """The bits of a value as another type; `value` itself where it has that type."""
-    return value if values.dtype_of(value) == dtype else call_intrin(dtype, "tir.reinterpret", value)
-
-
-__all__ = [
-    *values.__all__,
-    *TYPES,
-    "Buffer",
-    "ForKind",
-    "IndexMap",
-    "add",
-    "bijective_layout",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "cast",
-    "clz",
-    "decl_buffer",
-    "expr",
-    "generic",
-    "ir_builder",
-    "layout",
-    "max",
-    "min",
-    "multiply",
-    "prod",
-    "q_multiply_shift",
-    "q_multiply_shift_per_axis",
-    "reinterpret",
-    "stmt_functor",
-    "stmt_list",
-    "subtract",
-    "sum",
-]
+    return call_intrin(dtype, "reinterpret", value)

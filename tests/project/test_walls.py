@@ -147,6 +147,8 @@ def test_names_of_domains_are_not_compared() -> None:
     for name in FILES:
         if name in {"intset.names", "intset.domains.registry"} or name.startswith("intset.check"):
             continue
+        if name == "lowering.tvm.arith":  # `modular_set` of scripts is the question of one domain
+            continue
         for node in nodes(name):
             parts: list[ast.expr] = []
             if isinstance(node, ast.Compare):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import re
 import subprocess
 import sys
 import types
@@ -12,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from intset import InputError
+from lowering.tvm import tir
 from lowering.tvm.installing import TvmFinder, install
-from lowering.tvm.outside import NOT_HERE
+from lowering.tvm.outside import INSTEAD, NOT_HERE
+from lowering.tvm.runtime import PACKED
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -88,3 +92,26 @@ def test_another_tvm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tvm", types.ModuleType("tvm"))
     with pytest.raises(InputError, match="apache-tvm is imported already"):
         install()
+
+
+@pytest.mark.parametrize("name", [name for name in INSTEAD if not name.endswith("*")])
+def test_a_missing_name_says_what_serves_instead(name: str) -> None:
+    *modules, last = name.split(".")
+    place: object = importlib.import_module(".".join(("lowering.tvm", *modules)))
+    with pytest.raises(AttributeError, match=f"tvm.{name} is not here: {re.escape(INSTEAD[name])}$"):
+        getattr(place, last)
+    with pytest.raises(AttributeError, match="no_such_name is not here: "):
+        getattr(place, "no_such_name")  # noqa: B009
+
+
+def test_a_loop_of_a_builder_is_forgotten_with_its_nest() -> None:
+    before = len(PACKED)
+    ib = tir.ir_builder.create()
+    A = ib.buffer_ptr(tir.decl_buffer((4,), "int32"))
+    with ib.while_loop(A[0] < 3):
+        A[0] = A[0] + 1
+    nest = ib.get()
+    assert len(PACKED) == before + 1 and nest is not None
+    del A, nest, ib
+    gc.collect()
+    assert len(PACKED) == before

@@ -1,0 +1,157 @@
+"""Names of scripts beside the operators: bits of numbers, intervals and solved conditions, passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering.tvm as tvm
+from intset import InputError
+from lowering import run
+from lowering.tvm import arith, te, tir, transform
+from tests.compilers import need_compiler
+
+WIDTHS = [
+    *(("float32", other) for other in ("int32", "uint32")),
+    *(("float64", other) for other in ("int64", "uint64")),
+    ("int8", "uint8"),
+    ("uint64", "int64"),
+]
+A, B, C = (tir.Var(name) for name in "abc")
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+@pytest.mark.parametrize(("source", "dtype"), [*WIDTHS, *(pair[::-1] for pair in WIDTHS)])
+def test_bits_of_a_number_are_those_of_numpy(source: str, dtype: str, backend: Any) -> None:
+    if backend == "c":
+        need_compiler()
+    bits = np.random.default_rng(3).integers(0, 255, 64 * np.dtype(source).itemsize, dtype="uint8")
+    if "float" in source or "float" in dtype:
+        bits &= 0x3F  # no NaN
+    given = bits.view(source)
+    X = te.placeholder((64,), source, "X")
+    Y = te.compute((64,), lambda i: tir.reinterpret(dtype, X[i]), name="Y")
+    found = run(tvm.lower(te.create_schedule(Y.op), [X, Y]), {"X": given}, backend=backend)["Y"]
+    np.testing.assert_array_equal(found, given.view(dtype))
+
+
+def test_bits_of_another_width_are_refused() -> None:
+    X = te.placeholder((4,), name="X")
+    for dtype in ("int64", "float16", "bool"):
+        with pytest.raises(InputError, match="reinterpret takes numbers of one width"):
+            tir.reinterpret(dtype, X[0])
+    assert tir.reinterpret("float32", X[0]) is X[0]
+
+
+def test_the_remainder_of_an_expression() -> None:
+    analyzer = arith.Analyzer()
+    assert analyzer.modular_set(A * 4 + 1) == arith.ModularSet(4, 1)
+    assert analyzer.modular_set(7) == arith.ModularSet(0, 7)
+    assert analyzer.modular_set(A // 2) == arith.ModularSet(1, 0)
+    analyzer.update(A, arith.ModularSet(4, 1))
+    assert analyzer.modular_set(A * 2 + 1) == arith.ModularSet(8, 3)
+
+
+def test_the_interval_of_an_expression() -> None:
+    analyzer = arith.Analyzer()
+    found = analyzer.int_set(A + B * 2, {A: arith.IntervalSet(0, 10)})
+    assert (found.min_value, found.max_value) == (B * 2, B * 2 + 10)
+    found = analyzer.int_set(A * 2 + B, {A: arith.IntervalSet(0, arith.pos_inf())})
+    assert found.min_value is B and found.max_value is arith.pos_inf()
+    assert analyzer.int_set(A, {A: arith.IntervalSet(3, 2)}).is_nothing()
+    assert arith.IntervalSet(arith.neg_inf(), arith.pos_inf()).is_everything()
+    assert arith.IntSet.single_point(A) == arith.IntervalSet(A, A)
+
+
+def test_an_interval_in_which_a_condition_holds() -> None:
+    relaxed = {C: arith.IntervalSet(0, 3)}
+    found = arith.deduce_bound(A, A * 2 + C < 10, {}, relaxed)
+    assert (found.min_value, int(found.max_value)) == (arith.neg_inf(), 3)
+    assert arith.deduce_bound(A, (A % 2).eq(0), {}, {}).is_nothing()  # no interval
+
+
+def test_the_coefficients_of_a_sum() -> None:
+    assert arith.detect_linear_equation(A * 4 + B * 6 + 7, [A]) == [4, B * 6 + 7]
+    assert arith.detect_linear_equation(A * B, [A]) == [B, 0]
+    assert arith.detect_linear_equation(A * B, [A, B]) == []
+    assert arith.detect_linear_equation(A // 2, [A]) == []
+
+
+def test_the_ends_of_variables_in_a_conjunction() -> None:
+    assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A]) == [2, B * 6 - 1]
+    assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A, B]) == []
+    assert arith.detect_clip_bound(tir.all(A + C * 10 <= 20, B - 1 > 0), [A, B]) == [None, 20 - C * 10, 2, None]
+
+
+def shifted() -> tuple[Any, Any, Any]:
+    X = te.placeholder((10,), name="X")
+    Y = te.compute((10,), lambda i: X[i] + 1.0, name="Y")
+    s = te.create_schedule(Y.op)
+    s[Y].split(Y.op.axis[0], 4)
+    return tvm.lower(s, [X, Y]), X, Y
+
+
+@pytest.mark.parametrize("name", transform.CHANGES)
+def test_a_pass_keeps_what_a_function_computes(name: str) -> None:
+    f, _, _ = shifted()
+    changed = getattr(tir.transform, name)()(f)
+    assert isinstance(changed, tvm.IRModule) and changed["main"] is changed
+    given = np.arange(10, dtype="float32")
+    np.testing.assert_array_equal(run(changed, {"X": given})["Y"], given + 1)
+
+
+def test_passes_of_python_functions() -> None:
+    f, _, _ = shifted()
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def marked(func: Any, mod: Any, ctx: Any) -> Any:
+        return func.with_attr("level", ctx.opt_level)
+
+    with tvm.transform.PassContext(opt_level=3):
+        mod = tvm.transform.Sequential([marked, tir.transform.Simplify()])(tvm.IRModule.from_expr(f))
+    assert mod.attrs["level"] == 3 and marked.info.name == "marked"
+    assert tvm.transform.module_pass(lambda mod, ctx: mod, opt_level=0)(f) is f
+
+    @tvm.transform.module_pass(opt_level=0)
+    class Marked:
+        def __init__(self, level: int) -> None:
+            self.level = level
+
+        def transform_module(self, mod: Any, ctx: Any) -> Any:
+            return mod.with_attr("level", self.level)
+
+    assert Marked(5)(f).attrs == {"level": 5}
+    with pytest.raises(AttributeError, match=r"tvm\.transform\.MakePackedAPI is not here: lowering\.passes"):
+        tir.transform.MakePackedAPI()
+    with pytest.raises(InputError, match=r"takes a function of tvm\.lower, not 3"):
+        tir.transform.Simplify()(3)
+    with pytest.raises(InputError, match="a module has one function here, not 0"):
+        tvm.IRModule({})
+
+
+def test_primitives_are_recorded_on_request() -> None:
+    X = te.placeholder((8, 8), name="X")
+    Y = te.compute((8, 8), lambda i, j: X[i, j] * 2.0, name="Y")
+    assert te.create_schedule(Y.op).schedule_record == []
+    with tvm.transform.PassContext(config={"te.keep_schedule_record": True}):
+        s = te.create_schedule(Y.op)
+    cached = s.cache_write(Y, "local")
+    i, j = s[Y].op.axis
+    outer, *_ = s[Y].tile(i, j, 4, 4)
+    s[cached].compute_at(s[Y], outer)
+    assert s.primitive_record == ["vanilla", "cache_write", "split", "split", "reorder", "compute_at"]
+    assert [len(record[Y].leaf_iter_vars) for record in s.schedule_record] == [2, 2, 3, 4, 4, 4]
+    assert s.schedule_record[-1].cache_read(X, "local", [cached]) is not None and len(s.schedule_record) == 6
+    assert tvm.lower(s, [X, Y]) is not None
+
+
+def test_python_truth_values_are_conditions() -> None:
+    X = te.placeholder((4,), name="X")
+    Y = te.compute((4,), lambda i: tir.Select(True, te.if_then_else(False, 0.0, X[i]), 3.0), name="Y")
+    given = np.arange(4, dtype="float32")
+    f = tvm.lower(te.create_schedule(Y.op), [X, Y])
+    np.testing.assert_array_equal(run(f, {"X": given})["Y"], given)
+    assert tir.const(np.uint8(3)).dtype == "uint8" and tvm.runtime.convert(np.float16(1)).dtype == "float16"
+    assert tvm.runtime.convert(True).dtype == tir.const(np.bool_(True)).dtype == "bool"
