@@ -602,8 +602,9 @@ class Context(Displayed):
             answer = bounds_at_once(frame.query(exprs, kept, chosen), domain_named(chosen.domain))
         if answer is None:
             simpler = coalesced(frame, exprs, kept) if frame.facts else None
-            if what == "bounds" and simpler is None and frame.tightened is not None:  # facts that are ends over sizes
-                answer = bounds_at_once(frame.tightened.query(exprs, kept, chosen), domain_named(chosen.domain))
+            if what == "bounds" and simpler is None and not frame.known.empty and frame.tightened is not None:
+                within = frame.tightened.query(exprs, kept, chosen)  # facts that are ends over sizes
+                answer = bounds_at_once(within, domain_named(chosen.domain))
             answer = answer or self._answered(what, *(simpler or (frame, exprs)), kept, chosen)
             if what == "region" and not (answer.is_exact or kept or chosen.effort == configuration.Effort.FAST):
                 inside, images = simpler or (frame, exprs)

@@ -41,6 +41,7 @@ from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
+from intset.linear.signs import has_member
 from intset.plain import ends, progression
 from intset.trace import tried
 
@@ -145,8 +146,8 @@ class AutoDomain:
         return self._best_of(query, cheap, best[0]) if found is None else found
 
     def bounds_at_once(self, query: Query) -> Bounds | None:
-        """Ends certified by structure or by witnesses; `None` without such a certificate."""
-        if query.known.empty:
+        """Ends certified by structure or by witnesses; `None` without such a certificate or without a known point."""
+        if query.known.empty or not has_member(query.known):
             return None
         cheap = self._cheap_bounds(query, query.forms[0])
         return cheap if cheap.is_tight else None

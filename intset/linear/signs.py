@@ -205,6 +205,11 @@ def is_refuted(known: Normalizer, form: Linear) -> bool:
         members = known.members = members.with_next(known)  # of several threads, each finds the same
 
 
+def has_member(known: Normalizer) -> bool:
+    """Whether a point of the scope is found: it refutes `-1 >= 0`."""
+    return is_refuted(known, constant(-1))
+
+
 def members_of(known: Normalizer) -> tuple[Member, ...]:
     """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
     members = FoundMembers.of(known)

@@ -18,6 +18,7 @@ from intset.expr.node import Cond, Expr, Term, Var, const
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
+from intset.linear.signs import has_member
 from intset.names import CHEAPEST
 from intset.ranges import is_known
 
@@ -226,9 +227,12 @@ def _solved(fact: Linear, v: Var) -> Linear:
 
 
 def _is_reached(query: Query, candidate: _EndPoint) -> bool:
-    """Whether the candidate's point lies in the domain, for all sizes at which the domain has a point."""
+    """Whether the candidate's point lies in the domain, for all sizes at which the domain has a point.
+
+    A domain without a known point is left to the engines, which find it empty.
+    """
     end, values = candidate
-    if end.place is None or values is None or query.kept_ties:
+    if end.place is None or values is None or query.kept_ties or not has_member(query.known):
         return False
     relaxed, _, facts, _ = query.split_relevant(query.exprs)
     point: dict[Expr, Expr] = {}
