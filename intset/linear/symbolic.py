@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from intset.budgets import VISITED_MONOMIALS
 from intset.expr import ops
@@ -260,33 +260,62 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
     return first, last
 
 
-def _without_variable(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int) -> PolyEnd:
+Ends: TypeAlias = "tuple[Linear | None, Linear | None]"
+
+
+def _without_variable(
+    known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int, within: Ends | None = None
+) -> PolyEnd:
     """The maximum over one variable: at one end of its range where the slope has a sign, else at either end.
 
     The slope of a polynomial of a higher degree is its forward difference; a convex slope of unknown sign attains the
-    maximum at one of the two ends.
+    maximum at one of the two ends. Its sign must hold at every value between the ends, also where facts exclude it.
     """
     parts = split(p, var)
     slope = parts[0] if parts is not None else _difference(p, var) if var in known.assumptions.limits else None
     if slope is None:
         return _without_powers(known, p, var)
-    first, last = ends_of(known, var)
+    ends = within or (ends_of if parts is not None else _narrow_ends)(known, var)
+    first, last = ends
     alone = not (_is_relaxed(first, relaxed) or _is_relaxed(last, relaxed))
-    sign = _sign(known, slope)
+    sign = _sign(known, slope) if parts is not None else _sign_between(known, slope, var, relaxed, ends)
     end = last if sign > 0 else first if sign < 0 else None
     if end is not None:
-        return _at(p, var, end, parts), {var: sign} if alone else None
-    if parts is None and not _is_convex(known, slope, var):
+        is_placed = alone and (parts is not None or ends == ends_of(known, var))
+        return _at(p, var, end, parts), {var: sign} if is_placed else None
+    if parts is None and not _is_convex(known, slope, var, relaxed, ends):
         numeric = _without_powers(known, p, var)
-        return numeric if numeric[0] is not None else _by_powers(known, p, var, first, last)
+        return numeric if numeric[0] is not None else _by_powers(known, p, var, relaxed, ends)
     if sign or splits <= 0 or first is None or last is None:
         return GIVEN_UP
     at_first, at_last = (_at(p, var, end, parts) for end in (first, last))
-    ends: list[PolyEnd] = []
+    tops: list[PolyEnd] = []
     for side, q in ((1, at_last), (-1, at_first)):
         most, place = eliminated(known, q, relaxed, splits - 1, 0)
-        ends.append((most, _both(place, {var: side}) if alone else None))
-    return _larger(known, ends[0], ends[1])
+        tops.append((most, _both(place, {var: side}) if alone and parts is not None else None))
+    return _larger(known, tops[0], tops[1])
+
+
+def _narrow_ends(known: Normalizer, var: Var) -> Ends:
+    """The ends of a variable: its numeric ends where these are proved the tighter ones."""
+    first, last = ends_of(known, var)
+    low, high = (None if end is None else constant(end) for end in known.atom_bounds(var))
+    if low is not None and (first is None or known.is_nonneg(low.minus(first))):
+        first = low
+    if high is not None and (last is None or known.is_nonneg(last.minus(high))):
+        last = high
+    return first, last
+
+
+def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> int:
+    """The sign of `p` at every value of `var` between its ends: 1 for `p >= 0`, -1 for `p <= 0`, 0 if unknown."""
+    if not any(var in parts for parts in p):
+        return _sign(known, p)
+    for sign in (1, -1):
+        most, _ = _without_variable(known, scaled(p, -sign), var, relaxed, 0, ends)
+        if most is not None and (not most or _sign(known, most) < 0):
+            return sign
+    return 0
 
 
 def _at(p: Poly, var: Var, value: Linear, parts: tuple[Poly, Poly] | None) -> Poly:
@@ -298,12 +327,13 @@ def _at(p: Poly, var: Var, value: Linear, parts: tuple[Poly, Poly] | None) -> Po
     return total
 
 
-def _by_powers(known: Normalizer, p: Poly, var: Var, first: Linear | None, last: Linear | None) -> PolyEnd:
+def _by_powers(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> PolyEnd:
     """A bound of `p`: the sum of the maxima of its powers of `var`, each monotone between the ends."""
+    first, last = ends
     total: Poly = {}
     for degree in {parts.count(var) for parts in p}:
         power = {parts: k for parts, k in p.items() if parts.count(var) == degree}
-        sign = _sign(known, _difference(power, var) or {}) if degree else 1
+        sign = _sign_between(known, _difference(power, var) or {}, var, relaxed, ends) if degree else 1
         end = last if sign > 0 else first
         if not sign or degree and end is None:
             return GIVEN_UP
@@ -311,9 +341,9 @@ def _by_powers(known: Normalizer, p: Poly, var: Var, first: Linear | None, last:
     return total, None
 
 
-def _is_convex(known: Normalizer, slope: Poly, var: Var) -> bool:
+def _is_convex(known: Normalizer, slope: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> bool:
     bend = _difference(slope, var)
-    return bend is not None and _sign(known, bend) > 0
+    return bend is not None and _sign_between(known, bend, var, relaxed, ends) > 0
 
 
 def _difference(p: Poly, var: Var) -> Poly | None:
