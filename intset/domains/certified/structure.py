@@ -246,7 +246,12 @@ def _is_reached(query: Query, candidate: _EndPoint) -> bool:
             return False
         point[var] = value.expr()
         if var in values or var not in end.place:  # a place lies within ends that depend on sizes alone
+            low, high, _ = var.declared()  # steps are facts
             needs += (limits.min <= var, var <= limits.max)
+            if low is not None:
+                needs.append(var >= low)
+            if high is not None:
+                needs.append(var <= high)
     for _ in relaxed:
         if not any(map(query.is_quantified, free_vars(*point.values()))):
             return all(is_known(query.known, need.substitute(point)) for need in (*facts, *needs))

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, evaluate
+from intset.expr.node import as_expr
 
 i, j, k, n, m = Var("i"), Var("j"), Var("k"), ShapeVar("n"), ShapeVar("m")
 RANGES = {i: Range(0, n), j: Range(0, 16), k: Range(0, m)}
@@ -36,3 +37,17 @@ def test_ends_beside_guards(facts: tuple[Cond, ...], e: Expr) -> None:
         values = [evaluate(e, p) for p in boxes if all(evaluate(fact, p) for fact in facts)]
         if values:
             assert (evaluate(b[0], at), evaluate(b[1], at)) == (min(values), max(values)), at
+
+
+def test_steps_and_declared_ends_hold_at_the_point() -> None:
+    even = ShapeVar("even", lower=1, multiple_of=2)
+    low, high = Context({even: Range(-1, m)}).bounds(even)
+    assert (evaluate(low, {m: 5}), evaluate(high, {m: 5})) == (2, 2)
+
+
+def test_a_slope_has_its_sign_where_facts_exclude_values() -> None:
+    """`x*x - 3*x` decreases below 2, which `x >= 1` does not exclude."""
+    for ctx in (Context({i: Range(0, m)}, assume=[i >= 1]), Context({i: Range(0, m), j: Range(0, i)})):
+        assert ctx.prove((i - 3) * i >= 0).status == "refuted"
+        assert evaluate(ctx.bounds((i - 3) * i)[0], {m: 9}) <= -2
+    assert ctx.simplify((i * (i - 3)) // (i * (i - 3) + 1)) is not Context().simplify(as_expr(0))
