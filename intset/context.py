@@ -107,9 +107,10 @@ class Context(Displayed):
         domain: str | None = None,
     ) -> None:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        if assume == ():
+        if assume == () or assume == []:
             table, ends = checked_ranges(ranges)
-            if not ends:
+            spans = [limits.ends for limits in table.values()]
+            if not ends and not any([span is not None and span[1] < span[0] for span in spans]):  # noqa: C419  # hot
                 self._box, self._plain_answers = table, {}
                 return
         stated = (
