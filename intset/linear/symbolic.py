@@ -260,11 +260,11 @@ def ends_of(known: Normalizer, var: Expr) -> tuple[Linear | None, Linear | None]
     return first, last
 
 
-Ends: TypeAlias = "tuple[Linear | None, Linear | None]"
+RangeEnds: TypeAlias = "tuple[Linear | None, Linear | None]"
 
 
 def _without_variable(
-    known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int, within: Ends | None = None
+    known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int, within: RangeEnds | None = None
 ) -> PolyEnd:
     """The maximum over one variable: at one end of its range where the slope has a sign, else at either end.
 
@@ -296,7 +296,7 @@ def _without_variable(
     return _larger(known, tops[0], tops[1])
 
 
-def _narrow_ends(known: Normalizer, var: Var) -> Ends:
+def _narrow_ends(known: Normalizer, var: Var) -> RangeEnds:
     """The ends of a variable: its numeric ends where these are proved the tighter ones."""
     first, last = ends_of(known, var)
     low, high = (None if end is None else constant(end) for end in known.atom_bounds(var))
@@ -307,7 +307,7 @@ def _narrow_ends(known: Normalizer, var: Var) -> Ends:
     return first, last
 
 
-def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> int:
+def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: RangeEnds) -> int:
     """The sign of `p` at every value of `var` between its ends: 1 for `p >= 0`, -1 for `p <= 0`, 0 if unknown."""
     if not any(var in parts for parts in p):
         return _sign(known, p)
@@ -327,7 +327,7 @@ def _at(p: Poly, var: Var, value: Linear, parts: tuple[Poly, Poly] | None) -> Po
     return total
 
 
-def _by_powers(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> PolyEnd:
+def _by_powers(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: RangeEnds) -> PolyEnd:
     """A bound of `p`: the sum of the maxima of its powers of `var`, each monotone between the ends."""
     first, last = ends
     total: Poly = {}
@@ -341,7 +341,7 @@ def _by_powers(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: End
     return total, None
 
 
-def _is_convex(known: Normalizer, slope: Poly, var: Var, relaxed: Relaxed, ends: Ends) -> bool:
+def _is_convex(known: Normalizer, slope: Poly, var: Var, relaxed: Relaxed, ends: RangeEnds) -> bool:
     bend = _difference(slope, var)
     return bend is not None and _sign_between(known, bend, var, relaxed, ends) > 0
 
