@@ -109,8 +109,7 @@ class Context(Displayed):
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         if assume == () or assume == []:
             table, ends = checked_ranges(ranges)
-            spans = [limits.ends for limits in table.values()]
-            if not ends and not any([span is not None and span[1] < span[0] for span in spans]):  # noqa: C419  # hot
+            if not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
                 self._box, self._plain_answers = table, {}
                 return
         stated = (
@@ -657,6 +656,12 @@ class AskedOfBox(NamedTuple):
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The checked certificate of the answer; InputError if the search fails."""
         return AskedBounds(self.expr, self.ranges, (), (), (), self.config).certificate(answer)
+
+
+def _is_free(limits: Range, table: Mapping[Var, Range]) -> bool:
+    """Whether a range has an element whatever the values of other ranged variables."""
+    span = limits.ends
+    return span[0] <= span[1] if span is not None else not any([v in table for v in limits.free_vars()])  # noqa: C419
 
 
 def report(facts: Sequence[Fact]) -> None:

@@ -275,13 +275,13 @@ def _without_variable(
     slope = parts[0] if parts is not None else _difference(p, var) if var in known.assumptions.limits else None
     if slope is None:
         return _without_powers(known, p, var)
-    ends = within or (ends_of if parts is not None else _narrow_ends)(known, var)
-    first, last = ends
+    stated = ends_of(known, var)
+    first, last = ends = within or (stated if parts is not None else _narrower(known, var, stated))
     alone = not (_is_relaxed(first, relaxed) or _is_relaxed(last, relaxed))
     sign = _sign(known, slope) if parts is not None else _sign_between(known, slope, var, relaxed, ends)
     end = last if sign > 0 else first if sign < 0 else None
     if end is not None:
-        is_placed = alone and (parts is not None or ends == ends_of(known, var))
+        is_placed = alone and (end is stated[0] or end is stated[1])
         return _at(p, var, end, parts), {var: sign} if is_placed else None
     if parts is None and not _is_convex(known, slope, var, relaxed, ends):
         numeric = _without_powers(known, p, var)
@@ -296,15 +296,19 @@ def _without_variable(
     return _larger(known, tops[0], tops[1])
 
 
-def _narrow_ends(known: Normalizer, var: Var) -> RangeEnds:
-    """The ends of a variable: its numeric ends where these are proved the tighter ones."""
-    first, last = ends_of(known, var)
+def _narrower(known: Normalizer, var: Var, ends: RangeEnds) -> RangeEnds:
+    """The ends of a variable, or its numeric ends where these are proved to be tighter."""
+    first, last = ends
     low, high = (None if end is None else constant(end) for end in known.atom_bounds(var))
-    if low is not None and (first is None or known.is_nonneg(low.minus(first))):
+    if low is not None and (first is None or _is_beyond(known, low.minus(first))):
         first = low
-    if high is not None and (last is None or known.is_nonneg(last.minus(high))):
+    if high is not None and (last is None or _is_beyond(known, last.minus(high))):
         last = high
     return first, last
+
+
+def _is_beyond(known: Normalizer, gain: Linear) -> bool:
+    return gain.const > 0 if not gain.terms else known.is_nonneg(gain)
 
 
 def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: RangeEnds) -> int:

@@ -51,3 +51,9 @@ def test_a_slope_has_its_sign_where_facts_exclude_values() -> None:
         assert ctx.prove((i - 3) * i >= 0).status == "refuted"
         assert evaluate(ctx.bounds((i - 3) * i)[0], {m: 9}) <= -2
     assert ctx.simplify((i * (i - 3)) // (i * (i - 3) + 1)) is not Context().simplify(as_expr(0))
+
+
+def test_an_empty_range_of_another_variable_excludes_values() -> None:
+    ranges = {i: Range(0, 3), j: Range(i * 2, 2 - i)}
+    assert tuple(map(int, Context(ranges).bounds(i))) == tuple(map(int, Context(ranges, assume=[]).bounds(i))) == (0, 1)
+    assert Context({i: Range(0, 4), j: Range(0, 0)}).bounds(i).is_empty
