@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 from bound.tensor import Tensor
 from bound.tir.build import all_of
@@ -89,7 +89,16 @@ def with_total_ends(f: Function) -> Function:
         Allocate: (_total_allocation,),
         Let: (_total_name,),
     }
-    return f.with_body(rewritten(f.body, Cursor.root(f), leave=rules))
+    return f.with_body(rewritten(f.body, _TotalNames.root(f), leave=rules))
+
+
+class _TotalNames(Cursor):
+    """A position behind total names: a name whose value was partial no longer implies the needs of that value."""
+
+    __slots__ = ()
+
+    def after(self, old: Stmt, new: Stmt) -> Self:
+        return super().after(new if isinstance(new, Let) else old, new)
 
 
 def _evaluated(stmt: Stmt) -> tuple[Operand, ...]:

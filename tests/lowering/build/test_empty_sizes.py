@@ -368,3 +368,21 @@ def test_the_array_of_an_inlined_argument_stays_as_it_is() -> None:
     for backend in ("python", "c"):
         assert run(f, arrays, backend=backend)["C"].tolist() == [4.0] * 10
         assert (arrays[B] == MARK).all()
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
+    """Rows of a flat tile start at `x // n`, which is 0 at `n == 0`: it no longer implies `n != 0` for the ends."""
+    n = te.size_var("n")
+    a = te.placeholder((n, n), "int32", name="A")
+    t = te.compute((n, n), lambda i, j: a[i, j] + 1, name="T")
+    c = te.compute((n, n), lambda i, j: t[i, j] + 1, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), nparts=3)
+    s[t].compute_at(s[c], outer)
+    f = lower(s, [a, c])
+    for size in range(4):
+        values = np.arange(size * size, dtype=np.int32).reshape(size, size)
+        found = np.zeros_like(values)
+        run(f, {"A": values, "C": found}, backend=backend)
+        np.testing.assert_array_equal(found, values + 2)
