@@ -236,6 +236,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     cached = copy.output(0)
     cached.value_range = source.value_range
     new = insert_after(schedule, stage, copy)
+    if any(source in getattr(other.op, "state_placeholder", ()) for other in schedule.stages):
+        new.group = _common_group(reading)  # a state is copied row by row, within its scan
     new.set_scope(scope)
     redirect(schedule, schedule.stages, {}, {reader: {source: cached} for reader in reading})
     return cached
