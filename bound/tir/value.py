@@ -462,8 +462,7 @@ class TensorElement(Opaque):
     """Symbol of the elements of an integer tensor; `term.data.tensor` is the tensor.
 
     Invariant: `lower` and `upper` hold for finished elements only, if `is_finished`; otherwise also for partial results
-    of a
-    reduction.
+    of a reduction.
     """
 
     __slots__ = ("is_finished", "tensor")

@@ -11,6 +11,7 @@ from intset.expr.arguments import listed, mapped
 from intset.expr.dag import no_node, postorder, postorder_by, remember_order
 from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr.node import make as make_node
 
 if TYPE_CHECKING:
     from bound.tensor import Tensor
@@ -153,7 +154,9 @@ def _as_finished_as(old: Operand, new: Operand) -> Operand:
         if not isinstance(symbol, TensorElement):
             return new
     own: TensorElement = new.data
-    unfinished: Operand = new if old.data.is_finished else own.tensor.unfinished(*new.args)
+    if old.data.is_finished:
+        return new
+    unfinished: Operand = make_node(ops.LOAD, new.args, own.tensor.unfinished)  # also by one flat index
     return unfinished
 
 

@@ -366,3 +366,12 @@ def test_what_is_compared_with_itself_is_no_warning() -> None:
 def test_a_whole_convolution_of_resnet() -> None:
     s = conv(64, 56, (14, 14))
     check_c(lower(s), s)
+
+
+def test_a_maximum_of_known_range_is_initialised_in_loops_of_its_own() -> None:
+    """Elements of a reduction have a wider range until it ends; C reads both kinds by their place in storage."""
+    a, k = te.placeholder((4, 3), "int32", name="A"), te.reduce_axis((0, 3), "k")
+    c = te.compute((4, 8), lambda i, j: te.max(te.min(te.max(a[i, k], 0), 5) + j, axis=k), name="C")
+    s = te.create_schedule(c.op)
+    s[c].reorder(k, *c.op.axis)
+    check_c(lower(s), s, sanitize=True)
