@@ -209,8 +209,7 @@ class StageRegion(Region):
         except (BudgetError, CountError):
             return self._visited_count(word, sizes)
         number = counts[word != MAX]
-        assert isinstance(number, int)  # a tensor is finite
-        return number
+        return number if isinstance(number, int) else self._visited_count(word, sizes)  # without a bound at these sizes
 
     def _visited_count(self, word: str, sizes: Mapping[Var, int]) -> int:
         """The total by a visit to every point of the box around each instance; else the count of these boxes."""
