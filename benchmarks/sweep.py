@@ -1,6 +1,6 @@
 """Random expressions against enumeration: `python -m benchmarks.sweep [--count 10000] [--seed 0] [--json]`.
 
-What is tried, and what must hold, is said in `intset.testing.contexts`.
+`intset.testing.contexts` draws the questions and states the properties.
 """
 
 from __future__ import annotations

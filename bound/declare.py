@@ -1,7 +1,5 @@
 """Declaration of tensors: `var`, `placeholder`, `compute`, `extern`, `scan`; shapes; arithmetic of tensors.
 
-Declaration of tensors: `var`, `placeholder`, `compute`, `extern`, `scan`; shapes and the variables that are sizes.
-
 A reduction range may depend on other axes: in `te.sum(A[k], axis=reduce_axis((0, i + 1)))` the row `i` sums `i + 1`
 elements. `compute` widens such a range to the hull over all rows, and adds the original range to the condition of the
 reduction, so schedules can split, cache and factor it.

@@ -229,8 +229,8 @@ class BoundsMap(Configured):
     def computes_whole(self, tensor: Tensor) -> bool:
         """Whether the nest provably computes every element of a tensor, over all instances and sizes.
 
-        An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; any other tensor
-        is if its consumers read all of it.
+        An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; the nest
+        computes any other tensor whole if its consumers read all of it.
         """
         now = self._current(tensor)
         return computes_whole(self._state, self._bounds(now), now)

@@ -10,8 +10,6 @@ Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both
 1 of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until
 the nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
 
-`compute_at`, `inline_at` and `inline_most`: share loops of a tensor with its consumers, and repair what is refused.
-
 Example: `compute_at(s, P, C, 1)` replays the first loop of `C` on `P` and on every tensor between the two (replayPasC,
 replayCasP), then sets their compute-at positions, so that all run in that loop. A call in mode "standard" that cannot
 share all requested loops raises `ReplayError` with reasons and with repairs.

@@ -1,7 +1,5 @@
 """The nest that stages form when they share leading loops, as a value; its extents; why loops cannot be shared.
 
-The nest that stages form when they share leading loops, as a value, and the reasons why loops cannot be shared.
-
 A *leaf* is the k-th loop of an operation, `(op, k)`. A stage with compute-at position p shares its first p loops with
 all of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1
 under its consumers `T2` and `T3`, all over `(i, j)`:

@@ -1,11 +1,9 @@
 """Rewrites of the dataflow of a schedule: `cache_read`, `cache_write`, `rfactor`, `transform_layout`.
 
-Dataflow of a schedule: order and reachability of operations, replacement of operations, and groups of stages.
+They stand on the order and reachability of operations, the replacement of operations, and groups of stages.
 
-Rewrites of a schedule that insert stages: `cache_read`, `cache_write`, `rfactor`.
-
-Each one inserts a stage, replaces operations, and redirects consumers (`dataflow.redirect`). Example: `cache_write` of
-`C` in "local" makes a stage `C.local` with the loops of `C`; `C` becomes a copy of it with fresh axes.
+`cache_read`, `cache_write` and `rfactor` insert a stage, replace operations, and redirect consumers. Example:
+`cache_write` of `C` in "local" makes a stage `C.local` with the loops of `C`; `C` becomes a copy with fresh axes.
 
 `Stage.transform_layout`: another order of a tensor's elements, in its operation and wherever it is read.
 

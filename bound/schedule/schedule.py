@@ -1,11 +1,7 @@
 """`Schedule`: the stages of a program in dataflow order, and `normalize`, the form on which InferBound works.
 
-`Schedule`: the stages of a program in dataflow order.
-
-`normalize`, the form of a schedule on which InferBound works, and the rules that inline stages.
-
-Inlined stages leave the dataflow; every root axis that is a loop is rebased to start at 0; attachments follow axes that
-were split or fused later; a stage computed where a consumer cannot see it is refused.
+In the normal form inlined stages leave the dataflow; every root axis that is a loop is rebased to start at 0;
+attachments follow axes that were split or fused later; a stage computed where a consumer cannot see it is refused.
 """
 
 from __future__ import annotations

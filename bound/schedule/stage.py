@@ -279,8 +279,7 @@ class Stage:
         """Store the stage for a whole iteration of the loop `scope` of `parent`, outside of the loop of `compute_at`.
 
         Loops in between reuse elements of earlier iterations and compute each element once (a sliding window). They
-        must run
-        sequentially.
+        must run sequentially.
 
         Example
         -------

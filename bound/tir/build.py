@@ -4,8 +4,6 @@ Values of several lanes, as `Buffer.vload([i], "float32x4")` gives them: lane by
 
 Function calls on values, mathematical and external, and the buffers that external code works on.
 
-Construction of operands: conversion, type promotion, arithmetic, selection; operators of values, and their text.
-
 Guarantee: every function accepts `Value`, `Expr`, `Cond` and Python numbers, and returns an `Expr` or `Cond` exactly if
 the result is an integer or a condition on integers.
 

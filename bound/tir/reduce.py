@@ -210,8 +210,7 @@ def comm_reducer(
     """Make a reducer `f(expr, axis, where=None, init=None)` from a commutative operation and its identity.
 
     `f(a, b, ...)` without axes combines values directly. To reduce several values together, `fcombine` maps two tuples
-    to a
-    tuple, and `fidentity` maps their types to a tuple.
+    to a tuple, and `fidentity` maps their types to a tuple.
     """
     a_function(fcombine, "fcombine")
     a_function(fidentity, "fidentity")

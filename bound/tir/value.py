@@ -1,6 +1,6 @@
 """`Value`, data that is not an integer, and integers that depend on data.
 
-`Value`: data that is not an integer. Hash-consed: equal structure is the same object.
+Values are hash-consed: equal structure is the same object.
 
 A tensor program has three disjoint classes of operands:
 
@@ -9,8 +9,7 @@ A tensor program has three disjoint classes of operands:
 - `Value`: floats, truth values that depend on floats, and reductions.
 
 A Value is `(op, args, data, dtype)`. `args` contains Values, Exprs and Conds, so `intset.expr.dag.postorder` visits
-the
-whole DAG, indices included.
+the whole DAG, indices included.
 
 ===========  ======================================  ==================================
 op           args                                    data

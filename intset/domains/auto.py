@@ -146,10 +146,11 @@ class AutoDomain:
         return self._best_of(query, cheap, best[0]) if found is None else found
 
     def bounds_at_once(self, query: Query) -> Bounds | None:
-        """Ends certified by structure or by witnesses; `None` without such a certificate or without a known point."""
-        if query.known.empty or not has_member(query.known):
+        """Ends certified by structure or by witnesses, else `None`; symbolic ends need a known point of the domain."""
+        form = query.forms[0]
+        if query.known.empty or has_parameters(query, form) and not has_member(query.known):
             return None
-        cheap = self._cheap_bounds(query, query.forms[0])
+        cheap = self._cheap_bounds(query, form)
         return cheap if cheap.is_tight else None
 
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:

@@ -31,7 +31,7 @@ ProgramOfLoopy: TypeAlias = "TranslationUnit | LoopKernel"
 
 
 class RemovedCheck(NamedTuple):
-    """A condition that was removed because it is constant where it is tested."""
+    """A removed condition: it is constant where the kernel tests it."""
 
     instruction: str
     condition: str

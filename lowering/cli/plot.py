@@ -2,7 +2,7 @@
 
 Data of `intset plot`: the regions of one tensor in one instance, by several domains.
 
-`intset plot` draws the regions of a stage, as do notebooks. It imports matplotlib only when it draws.
+Notebooks draw the same. matplotlib is imported only when something is drawn.
 
 `intset plot DIR`: a heat map of a value over two names, or the Pareto front of two values.
 """

@@ -35,7 +35,7 @@ class Naming:
 
     Attributes
     ----------
-    of: the name for each object whose label is already taken.
+    of: the names that differ from an object's own label, by object.
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:

@@ -183,7 +183,7 @@ def deduce_bound(
 
 
 def _solved(var: Var, cond: Cond, facts: Mapping[Var, ScriptInterval]) -> ScriptInterval:
-    """The values of a variable for which a condition holds, if they are proved to be an interval."""
+    """The interval of a variable's values that satisfy a condition, if they provably form one."""
     found = Context().solve(cond, var)
     answer = ScriptInterval(found.min, found.max)
     if answer.is_nothing():

@@ -35,7 +35,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 
     Raises
     ------
-    InputError: there is none, and it may not be missing.
+    InputError: no function has the name, and `allow_missing` is false.
     """
     found = PACKED.get(name)
     if found is None and not allow_missing:
@@ -80,7 +80,7 @@ def cpu(index: int = 0) -> Device:
 
 
 def _elsewhere(kind: str) -> Callable[[int], Device]:
-    """The constructor of devices of a kind that is not here."""
+    """The constructor of devices for an absent kind."""
 
     def elsewhere(index: int = 0) -> Device:
         return Device(kind, index)

@@ -1,7 +1,7 @@
 """`tvm.transform` and `tvm.tir.transform`: options of a build, and passes over functions.
 
 A function of `lower` has flat storage, decided guards and lowered divisions already, and loops keep their kinds until
-code is printed; TVM's passes for these leave it as it is.
+code is printed; so these passes return the module unchanged.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Footprint:
     Attributes
     ----------
     dims: the number of dimensions.
-    box: the footprint as a box, if it is known to be one.
+    box: the footprint as a box, if its shape is proved.
     exact: whether it is proved to contain nothing else.
     notes: where precision was given up.
     guard: of a footprint without a box: a box without sides. Where its conditions fail the footprint is empty.

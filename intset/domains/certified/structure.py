@@ -6,6 +6,7 @@ Guarantee: ends contain every value; `is_tight` is claimed only if the linear fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
@@ -139,12 +140,14 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             candidates = [] if end.form is None else [end.form]
         attained = end.attained
         if touched:
-            every = [_EndPoint(end, {}), *_ends_beside_facts(query, form, side)]
-            every = [one for one in every if one.end.form is not None]
-            reached = next((one.end.form for one in every if _is_reached(query, one)), None)
-            attained = reached is not None
-            candidates += [one.end.form for one in every if one.end.form is not None] if reached is None else [reached]
-            candidates = candidates if reached is None else [reached]
+            attained = False
+            for candidate in chain((_EndPoint(end, {}),), _ends_beside_facts(query, form, side)):
+                if candidate.end.form is None:
+                    continue
+                candidates.append(candidate.end.form)
+                if _is_reached(query, candidate):
+                    candidates, attained = candidates[-1:], True
+                    break
         numeric = known.bounds(form)[0 if side < 0 else 1]
         if not candidates:
             ends.append((NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr())
@@ -229,7 +232,7 @@ def _solved(fact: Linear, v: Var) -> Linear:
 def _is_reached(query: Query, candidate: _EndPoint) -> bool:
     """Whether the candidate's point lies in the domain, for all sizes at which the domain has a point.
 
-    A domain without a known point is left to the engines, which find it empty.
+    `False` without a known point of the domain: the engines tell whether it is empty.
     """
     end, values = candidate
     if end.place is None or values is None or query.kept_ties or not has_member(query.known):

@@ -2,7 +2,7 @@
 
 Guarantee: the expression and all facts were evaluated at a returned point. The search itself may guess.
 
-Enumeration of small boxes.
+Small boxes are enumerated.
 
 Local search for a point that satisfies conditions over many sizes: a violated one is repaired, one size a step.
 

@@ -5,7 +5,7 @@ Loops on threads as TVM launches them: they count from 0, and all loops on one t
 A shared tile that threads fetch together is a loop on `threadIdx.x` inside another one, over another range. TVM takes
 both for one launched thread and binds its index to the start of the range; division by the extent then fails.
 
-A nest as a `PrimFunc`: expressions by a table of operations, statements by rules of the driver.
+Expressions are written by a table of operations, statements by rules of the driver.
 """
 
 from __future__ import annotations
