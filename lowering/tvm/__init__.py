@@ -1,12 +1,11 @@
 """The package that stands for `tvm` in scripts of TVM 0.8 to 0.19: `import lowering.tvm as tvm`.
 
-te, tir, arith, ir    the languages of a script: tensors, expressions, questions, comparison
-building.py           `lower`, `build` and the module that is called with arrays
+te, tir, arith, ir    the languages of a script: tensors, expressions, questions, TVM's classes of nodes
+building.py           `lower`, `build` and the module that is called with arrays; passes
 target, nd, runtime   targets, devices, arrays
 testing, topi         comparison of arrays; the user's own copy of the operator library
-expressions.py        TVM's classes of expressions and statements, as types
 ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
-installing.py         `install()`: scripts run with their own import lines
+outside.py            `install()`: scripts run with their own import lines; what is not here
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from lowering.tvm import (
     arith,
     autotvm,
     building,
-    ffi,
     ir,
     outside,
     runtime,
@@ -27,30 +25,27 @@ from lowering.tvm import (
     te,
     testing,
     tir,
-    transform,
 )
 from lowering.tvm.building import build, lower
-from lowering.tvm.function import IRModule
-from lowering.tvm.installing import install
-from lowering.tvm.ir import Range, container, load_json, save_json
-from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, missing
+from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
+from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, install, missing
 from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
-_ffi, libinfo = ffi, ffi.libinfo
+_ffi, libinfo, transform = outside, outside.libinfo, building
 __version__ = libinfo.__version__  # the last release whose scripts run
 globals().update(
     (name, getattr(runtime, name))
     for name in "DataType convert cpu cuda ext_dev get_global_func gpu metal opencl register_func rocm vulkan".split()
 )
-context, build_config = device, transform.PassContext
+context, build_config = device, building.PassContext
 build_module = driver = building
 error, nd = outside, runtime
 building.__dict__["build_module"], runtime.__dict__["Module"] = building, building.BuiltModule
 
 for module, names in (  # TVM splits each of these modules: every part has the names of the whole
-    (ffi, ("base", "object", "registry")),
+    (outside, ("base", "object", "registry")),
     (arith, ("analyzer", "int_set")),
     (autotvm, ("dispatcher", "space", "task", "topi_integration")),
     (ir, ("base", "container", "expr", "op")),
@@ -61,10 +56,10 @@ for module, names in (  # TVM splits each of these modules: every part has the n
 ):
     for name in names:
         module.__dict__.setdefault(name, module)
-for module, name in ((building, "build_module"), (building, "driver"), (outside, "error"), (runtime, "nd")):
-    sys.modules[f"{__name__}.{name}"] = module
-for module in (arith, autotvm, ir, runtime, target, te, te.schedule, testing, tir, transform):
-    module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}.").replace("te_", "te."))
+for module, more in ((building, "build_module driver transform"), (outside, "_ffi error"), (runtime, "nd")):
+    sys.modules.update({f"{__name__}.{name}": module for name in more.split()})
+for module in (arith, autotvm, building, ir, runtime, target, te, testing, tir):
+    module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}."))
 
 
 def __getattr__(name: str) -> Any:

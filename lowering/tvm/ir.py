@@ -1,21 +1,159 @@
-"""`tvm.ir`: structural comparison, ranges and maps."""
+"""`tvm.ir`: functions and modules, ranges, comparison; TVM's classes of nodes as types; walks over nests.
+
+One class of nodes serves here for every operation, so each type is a test, which `isinstance` asks, and a constructor.
+Fields are those of the nodes: `a`, `b`, `value`, `condition`, `extent`, `body`.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
-from bound.tir.value import Value
+from bound import dtypes
+from bound.declare import size_var, var
+from bound.operation import buffer_tensor
+from bound.tensor import ScriptText, Tensor
+from bound.tir import build, walk
+from bound.tir.build import (
+    Buffer,
+    ExternCall,
+    arithmetic,
+    call_extern,
+    call_intrin,
+    call_packed,
+    cast,
+    const,
+    logical,
+    negation,
+    operand,
+    select,
+)
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value
+from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr import range as ranges
-from intset.expr.node import IntLike, Node, as_expr
-from lowering.nest.ir import Function, Stmt
-from lowering.passes import unique_names
+from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, truth
+from intset.expr.printer import shown
+from lowering.build.function import shape_asserts, sizes_of
+from lowering.nest import ir
+from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
+from lowering.nest.walk import calls, folded, operands, rebuilt, statements
+from lowering.nest.walk import substitute as substituted
+from lowering.passes import name_minima, rebase, unique_names
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModuleFunction(Function):
+    """A function that serves as its own module: `lower(...)["main"]` is the function itself.
+
+    Attributes
+    ----------
+    attributes: what `with_attr` added.
+    """
+
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: object) -> ModuleFunction:
+        if str(name) not in (self.name, "main", "default_function"):
+            raise InputError(f"the module has the function {self.name}, not {shown(name)}")
+        return self
+
+    @property
+    def functions(self) -> dict[str, ModuleFunction]:
+        """The functions of the module, by name."""
+        return {self.name: self}
+
+    @property
+    def buffer_map(self) -> dict[Tensor, Tensor]:
+        """Each tensor among the parameters."""
+        return {tensor: tensor for tensor in self.params}
+
+    @property
+    def attrs(self) -> Mapping[str, Any] | None:
+        """The attributes; `None` without any."""
+        return self.attributes or None
+
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> ModuleFunction:
+        """The function with more attributes."""
+        more = {key: value} if isinstance(key, str) else dict(key)
+        return with_fields(self, attributes={**self.attributes, **more})
+
+
+class _ModuleType:
+    """`IRModule({name: function})`: a function is its own module; `isinstance` knows every function."""
+
+    def __call__(self, functions: Mapping[Any, Function]) -> ModuleFunction:
+        if len(functions) != 1:
+            raise InputError(f"a module has one function here, not {len(functions)}: build takes a list")
+        return as_prim_func(*functions.values())
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, Function)
+
+    def from_expr(self, function: Function) -> ModuleFunction:
+        """The module of a function."""
+        return as_prim_func(function)
+
+
+IRModule = _ModuleType()
+
+
+def as_prim_func(f: Function) -> ModuleFunction:
+    """A function with TVM's fields."""
+    if isinstance(f, ModuleFunction):
+        return f
+    made: ModuleFunction = object.__new__(ModuleFunction)
+    stored = _stored(f.body)
+    outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}})
+    return made
+
+
+def _stored(body: Stmt) -> set[Tensor]:
+    stores = {s.tensor for s in statements(body) if isinstance(s, Store)}
+    return stores | {t for call in calls(body) for t in call.writes}
+
+
+def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> ModuleFunction:
+    """A function of its parameters and its body.
+
+    Parameters
+    ----------
+    params: tensors, buffers and variables, in the order of calls.
+    body: the nest; it starts at the shapes' checks that the answer has in front of it.
+    """
+    found = [buffer_tensor(p) if isinstance(p, Buffer) else p for p in params]
+    for k, param in enumerate(found):
+        if not isinstance(param, (Tensor, Var, Value)):
+            raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
+    tensors = tuple(p for p in found if isinstance(p, Tensor))
+    stored = _stored(body)
+    sizes, scalars = sizes_of(tensors, body)
+    asked = tuple(p for p in found if isinstance(p, Var))
+    values = tuple(p for p in found if isinstance(p, Value))
+    f = Function(
+        "main",
+        tensors,
+        tuple(t for t in tensors if t in stored),
+        tuple(dict.fromkeys((*asked, *sizes))),
+        tuple(dict.fromkeys((*values, *scalars))),
+        body,
+        labels={p.name: p for p in tensors},
+    )
+    checks = [check for check in shape_asserts(f, {}) if check.message not in _messages(body)]
+    return as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body)))))
+
+
+def _messages(body: Stmt) -> set[str]:
+    return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
+
 
 Array, Map = Sequence, Mapping
 container = SimpleNamespace(Array=Array, Map=Map)
@@ -104,3 +242,261 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Raise `ValueError` unless `structural_equal` holds."""
     if not structural_equal(lhs, rhs, map_free_vars):
         raise ValueError(f"structurally different:\n{lhs}\nand\n{rhs}")
+
+
+@dataclass(frozen=True, eq=False)
+class NodeType:
+    """A class of TVM: `isinstance(x, T)` asks `holds`, `T(...)` calls `make`."""
+
+    name: str
+    holds: Callable[[Any], bool]
+    make: Callable[..., Any]
+
+    def __instancecheck__(self, x: object) -> bool:
+        return self.holds(x)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.make(*args, **kwargs)
+
+    def __or__(self, other: Any) -> NodeType:
+        """The union of two types, as annotations and `isinstance` take it."""
+        if not isinstance(other, (NodeType, type)):
+            return NotImplemented
+        kind: Any = other  # with a test of instances of its own
+        name = f"{self.name} | {getattr(other, '__name__', getattr(other, 'name', other))}"
+        return NodeType(name, lambda x: self.holds(x) or isinstance(x, kind), _refused(name))
+
+    __ror__ = __or__
+
+    def __repr__(self) -> str:
+        return f"<type {self.name}>"
+
+
+def with_truths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with conditions in the place of Python's truth values among its arguments."""
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*(truth(a) if isinstance(a, bool) else a for a in args), **named)
+
+    return call
+
+
+def _of_ops(*known: Any) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, (Expr, Cond, Value)) and x.op in known
+
+
+def _binary(op: ops.Op) -> Callable[..., Any]:
+    return lambda a, b, span=None: build.binary(op, a, b)
+
+
+_BINARY: Final = {
+    "Add": ops.ADD,
+    "Sub": ops.SUB,
+    "Mul": ops.MUL,
+    "Mod": ops.TRUNCMOD,
+    "FloorDiv": ops.FLOORDIV,
+    "FloorMod": ops.FLOORMOD,
+    "Min": ops.MIN,
+    "Max": ops.MAX,
+    "EQ": ops.EQ,
+    "NE": ops.NE,
+    "LT": ops.LT,
+    "LE": ops.LE,
+    "GT": ops.GT,
+    "GE": ops.GE,
+}
+
+
+def _divided(a: Any, b: Any, span: object = None) -> Any:
+    return arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
+
+
+def _is_cast(x: Any) -> bool:
+    if isinstance(x, Expr) and x.op is ops.LOAD and isinstance(x.data, IntFunction):
+        return _is_cast(x.data.body)
+    return isinstance(x, (Expr, Cond, Value)) and x.op in (ops.CAST, CONVERT)
+
+
+def _is_integer_constant(x: Any) -> bool:
+    is_typed = isinstance(x, Expr) and x.op is ops.CAST and x.args[0].is_const
+    return is_typed or (isinstance(x, (Expr, Cond)) and hasattr(x, "value"))
+
+
+def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
+    name = str(op).removeprefix("tir.")
+    if name in ("call_extern", "call_pure_extern"):
+        return call_extern(dtype, *args)
+    return call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
+
+
+def _float(dtype: str, value: float, span: object = None) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"value of FloatImm must be a number, not {value!r}")
+    if not dtypes.is_float(dtype):
+        raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
+    return const(build.as_float(value), dtype)
+
+
+def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
+    return select(condition, true_value, false_value)
+
+
+def _load(producer: Any, indices: Any, span: object = None) -> Any:
+    return producer[tuple(indices)]
+
+
+def _is_call(x: Any) -> bool:
+    if isinstance(x, ExternCall):
+        return True
+    if not isinstance(x, (Expr, Value)):
+        return False
+    return x.op is CALL or (x.op is ops.LOAD and loaded_tensor(x) is None)
+
+
+def _for(
+    loop_var: Any, min: Any, extent: Any, kind: Any = 0, body: Any = None, thread: Any = None, annotations: Any = None
+) -> ir.For:
+    kinds = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
+    chosen = kinds[kind] if isinstance(kind, int) else ir.LoopKind(kind)
+    return ir.For(loop_var, ranges.Range(as_expr(min), as_expr(extent)), body, chosen)
+
+
+def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:
+    tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
+    places = indices if isinstance(indices, (list, tuple)) else (indices,)
+    return ir.Store(tensor, tuple(map(as_expr, places)), build.operand(value))
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def make(*_: object, **__: object) -> Any:
+        raise InputError(f"tir.{name} is not constructed here: lower a schedule, or write the nest with tir.ir_builder")
+
+    return make
+
+
+def declared(x: object) -> ir.Stmt | None:
+    """The storage or the name that a statement declares, or a sequence at its start: TVM nests the rest in it."""
+    first = x.stmts[0] if isinstance(x, ir.Seq) and x.stmts else x
+    return first if isinstance(first, (ir.Allocate, ir.Let)) else None
+
+
+def _evaluate(value: Any, span: object = None) -> ir.Stmt:
+    """The call as a statement; the value of an expression is dropped."""
+    return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
+
+
+_OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and expressions
+    *("AllocateConst", "AttrStmt", "Block", "BlockRealize", "Broadcast", "BufferRealize", "CommReducer", "DeclBuffer"),
+    *("Prefetch", "Ramp", "Shuffle", "While"),
+)
+
+
+def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
+    return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
+
+
+def _types() -> dict[str, NodeType]:
+    table: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
+        name: (_of_ops(op), _binary(op)) for name, op in _BINARY.items()
+    }
+    table |= {
+        "Div": (_of_ops(ops.TRUNCDIV, DIV), _divided),
+        "And": (_of_ops(ops.AND), lambda a, b, span=None: logical(ops.AND, a, b)),
+        "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
+        "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
+        "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
+        "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
+        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
+        "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
+        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
+        "Call": (_is_call, _call),
+        "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
+        **dict.fromkeys(
+            ("ProducerLoad", "BufferLoad", "Load"),
+            (lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None, _load),
+        ),
+        "Var": (
+            lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
+            lambda name, dtype="int32", span=None: var(name, dtype),
+        ),
+        "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
+        "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
+        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
+        "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
+        "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
+        "For": (lambda x: isinstance(x, ir.For), _for),
+        "IfThenElse": (
+            lambda x: isinstance(x, ir.If),
+            lambda condition, then_case, else_case=None, span=None: ir.If(condition, then_case, else_case),
+        ),
+        **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
+        "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
+        "Evaluate": (lambda x: isinstance(x, ir.Evaluate) or (isinstance(x, ir.Stmt) and ir.is_empty(x)), _evaluate),
+        "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
+        "LetStmt": (
+            lambda x: isinstance(declared(x), ir.Let),
+            lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
+        ),
+        "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
+        "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
+        **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
+        "Any": (lambda x: False, lambda span=None: var("any_dim")),
+    }
+    return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
+
+
+TYPES: Final = _types()
+
+
+def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
+    """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
+    if isinstance(stmt, (Expr, Cond, Value)):
+        for node in walk.nodes(stmt):
+            fvisit(node)
+        return
+
+    root = stmt.body if isinstance(stmt, Function) else stmt
+    begun = (part for part in statements(root) if isinstance(part, Seq))
+    leading = {first for first in map(declared, begun) if first is not None}  # visited with their sequences
+
+    def visit(part: Stmt, _: Sequence[None]) -> None:
+        for value in operands(part):
+            post_order_visit(value, fvisit)
+        if part not in leading:
+            fvisit(part)
+
+    folded(root, visit)
+
+
+def ir_transform(
+    stmt: Stmt,
+    preorder: Callable[[Any], Stmt | None] | None,
+    postorder: Callable[[Any], Stmt | None] | None,
+    only_enable: Sequence[str] | None = None,
+) -> Stmt:
+    """Rewrite statements from the leaves up: each function returns the new statement, or `None` to keep it.
+
+    Parameters
+    ----------
+    only_enable: names of classes such as "tir.For"; by default all.
+    """
+    wanted = None if only_enable is None else tuple(TYPES[name.rpartition(".")[2]] for name in only_enable)
+
+    def change(part: Stmt) -> Stmt:
+        if wanted is not None and not any(kind.holds(part) for kind in wanted):
+            return part
+        for function in (preorder, postorder):
+            new = None if function is None else function(part)
+            part = part if new is None else new
+        return part
+
+    return rebuilt(stmt, change)
+
+
+def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
+    """Replace variables in a nest or an expression."""
+    values = {var: operand(value) for var, value in vmap.items()}
+    if isinstance(node, Stmt):
+        return substituted(node, values)
+    return walk.substitute(operand(node), values)

@@ -1,17 +1,30 @@
-"""Modules and names of TVM that are not here, and its errors.
+"""The package as `tvm`: its installation, and what stands for the parts of TVM that are not here.
 
-A script that imports one is told in one line what serves instead. The operator library imports many and uses few:
-it gets modules whose functions are refused by name when they are called.
+A script that imports an absent module is told in one line what serves instead. The operator library imports many and
+uses few: it gets modules whose functions are refused by name when they are called. A name `f` of `tvm.topi.cpp.nn` is
+the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY` for what schedules call.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Sequence
+from importlib import import_module, util
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from itertools import product
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
+from bound.schedule import Schedule, create_schedule
+from bound.te_schedule import AutoInlineInjective
+from bound.tensor import Tensor
+from bound.tir import floor
+from bound.tir.build import all_of, cast, const, select
 from intset.errors import InputError, IntSetError
+from intset.expr.node import as_expr
+from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]
 NOT_HERE: Final = {
@@ -75,9 +88,9 @@ def missing(module: str) -> Callable[[str], NoReturn]:
     """The `__getattr__` of a module: it says what serves instead of a name."""
 
     def refuse(name: str) -> NoReturn:
-        full = f"{module}.{name}".removeprefix("tvm.")
-        instead = INSTEAD.get(full) or INSTEAD.get(f"{module}.*", "docs/from-tvm.md lists what is there")
-        raise AttributeError(f"tvm.{full} is not here: {instead}")
+        full = f"{module}.{name}".removeprefix("tvm.").replace("building.", "transform.")
+        general = INSTEAD.get(f"{full.partition('.')[0]}.*", "docs/from-tvm.md lists what is there")
+        raise AttributeError(f"tvm.{full} is not here: {INSTEAD.get(full, general)}")
 
     return refuse
 
@@ -138,3 +151,184 @@ def forget_outside(package: ModuleType) -> None:
         if isinstance(module, OutsideModule):
             del sys.modules[name]
             package.__dict__.pop(name.rpartition(".")[2], None)
+
+
+libinfo = SimpleNamespace(__version__="0.19.0")
+
+
+def register_object(name: Any = None) -> Any:
+    """Return a decorated class as it is."""
+    return name if isinstance(name, type) else lambda cls: cls
+
+
+def _is_empty_shape(shape: Sequence[Any]) -> bool:
+    return any(as_expr(extent) is as_expr(0) for extent in shape)
+
+
+def _schedule(outs: Tensor | Sequence[Tensor]) -> tuple[Schedule, list[Tensor]]:
+    tensors = [outs] if isinstance(outs, Tensor) else list(outs)
+    return create_schedule([t.op for t in tensors]), tensors
+
+
+def _fused(s: Schedule, out: Tensor) -> Schedule:
+    if out.op.axis:
+        s[out].fuse(*out.op.axis)
+    return s
+
+
+def _schedule_injective(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
+    """Inline what stands for one element each, and fuse the loops of the rest."""
+    s, tensors = _schedule(outs)
+    AutoInlineInjective(s)
+    for out in tensors:
+        if hasattr(out.op, "axis") and not _is_empty_shape(out.shape):
+            _fused(s, out)
+    return s
+
+
+def _default_schedule(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
+    return _schedule(outs)[0]
+
+
+def _bilinear(layout: str) -> Callable[..., Any]:
+    """The function that samples an image between its pixels, 0 around it, which the operators of regions call."""
+
+    def sample(data: Tensor, indices: Sequence[Any], max_y: Any, max_x: Any) -> Any:
+        point = dict(zip(layout, indices, strict=True))
+        sides = []
+        for axis in "HW":
+            near: Any = cast("int32", floor(point[axis]))
+            part = point[axis] - near
+            sides.append(((near, 1.0 - part), (near + 1, part)))
+        total: Any = const(0.0, data.dtype)
+        for (y, weight_y), (x, weight_x) in product(*sides):
+            pixel = data(*({**point, "H": y, "W": x}[axis] for axis in layout))
+            inside = all_of(y >= 0, y <= max_y, x >= 0, x <= max_x)
+            total = total + select(inside, weight_y * weight_x * pixel, const(0.0, data.dtype))
+        return total
+
+    return sample
+
+
+LIBRARY: Final[dict[str, Callable[..., Any]]] = {
+    "topi.utils.is_empty_shape": _is_empty_shape,
+    "topi.utils.bilinear_sample_nchw": _bilinear("NCHW"),
+    "topi.utils.bilinear_sample_nhwc": _bilinear("NHWC"),
+    "topi.generic.default_schedule": _default_schedule,
+    "topi.generic.default_schedule_auto_inline": _schedule_injective,
+    "topi.generic.schedule_extern": _schedule_injective,
+    "topi.generic.schedule_injective": _schedule_injective,
+    "topi.generic.schedule_injective_from_existing": _fused,
+}
+
+
+def native(name: str) -> Callable[..., Any]:
+    """The function registered under a name; without one, a function that refuses its call."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = PACKED.get(name, LIBRARY.get(name))
+        return refuse() if found is None else found(*args, **kwargs)
+
+    def refuse() -> NoReturn:
+        raise InputError(
+            f"{name} is of TVM's C++ half, which is not here: tvm.register_func({name!r}, f) gives it a Python function"
+        )
+
+    call.__name__ = call.__qualname__ = name.rpartition(".")[2]
+    return call
+
+
+def _init_api(namespace: str, target_module_name: str | None = None) -> None:
+    """Give a module the functions of a namespace."""
+    module = sys.modules[target_module_name or namespace]
+    is_package = hasattr(module, "__path__")
+
+    def named(name: str) -> Any:
+        if name.startswith("_") or (is_package and util.find_spec(f"{module.__name__}.{name}") is not None):
+            raise AttributeError(name)  # the import system asks before it loads a module of that name
+        return native(f"{namespace}.{name}")
+
+    module.__dict__["__getattr__"] = named
+
+
+class TvmFinder(MetaPathFinder, Loader):
+    """Finds `tvm` and its modules here, and `tvm.topi` in the folder of a user.
+
+    Attributes
+    ----------
+    topi: the folder of the operator library, or `None`.
+    """
+
+    def __init__(self, topi: Path | None) -> None:
+        self.topi = topi
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        first, _, rest = fullname.partition(".")
+        if first != "tvm":
+            return None
+        top = rest.partition(".")[0]
+        if top in NOT_HERE:
+            if self.topi is not None and asked_by_library():
+                return ModuleSpec(fullname, self, origin=fullname, is_package=True)
+            raise ImportError(NOT_HERE[top], name=fullname)
+        if top != "topi":
+            here = f"{_HERE}.{rest}" if rest else _HERE
+            return ModuleSpec(fullname, self, origin=here, is_package=True)
+        if self.topi is None:
+            raise ImportError("tvm.topi is not here: install(topi=FOLDER) names a copy of its Python half")
+        if rest != "topi":
+            return PathFinder.find_spec(fullname, path)
+        start = self.topi / "__init__.py"
+        return util.spec_from_file_location(fullname, start, submodule_search_locations=[str(self.topi)])
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        here = str(spec.origin)
+        if here.partition(".")[0] == "tvm":
+            return OutsideModule(here)
+        try:
+            return import_module(here)
+        except ModuleNotFoundError as error:
+            found: object = sys.modules[_HERE]
+            for name in here.removeprefix(f"{_HERE}.").split("."):
+                found = getattr(found, name, None)
+            if found is None:
+                raise ImportError(f"{spec.name} is not here: docs/from-tvm.md lists what is there") from error
+            if isinstance(found, ModuleType):
+                return found
+            holder = ModuleType(here)
+            holder.__dict__.update(vars(found))
+            return holder
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module was executed under its own name."""
+
+
+def install(topi: str | Path | None = None) -> None:
+    """Make this package `tvm`: scripts run with their own import lines.
+
+    Parameters
+    ----------
+    topi: the folder of the operator library `topi` of TVM, Python half, which becomes `tvm.topi`.
+
+    Raises
+    ------
+    InputError: `tvm` was already imported from elsewhere, or the folder contains no Python package.
+    """
+    package = sys.modules[_HERE]
+    if sys.modules.get("tvm") not in (None, package):
+        raise InputError("apache-tvm is imported already: call lowering.tvm.install() before `import tvm`")
+    folder = None if topi is None else Path(topi)
+    if folder is not None and not (folder / "__init__.py").is_file():
+        raise InputError(f"topi={str(folder)!r} is no folder of a Python package: it has no __init__.py")
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TvmFinder)]
+    finder = TvmFinder(folder)
+    sys.meta_path.insert(0, finder)
+    for name, module in list(sys.modules.items()):
+        if name == _HERE or name.startswith(f"{_HERE}."):
+            sys.modules["tvm" + name[len(_HERE) :]] = module
+            module.__dict__.setdefault("__path__", [])  # tvm.te.hybrid: names of a module are imported like modules
+    if folder is not None:
+        package.__dict__["topi"] = import_module("tvm.topi")
+        forget_outside(package)

@@ -88,7 +88,7 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
         "intset.later",  # what the plain way does not need
         "intset.spaces.space",
         "lowering.explore.dataset",
-        "lowering.tvm.installing",  # the package under another name
+        "lowering.tvm.outside",  # the package under another name
     }
 
 

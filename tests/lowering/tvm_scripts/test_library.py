@@ -13,8 +13,8 @@ import lowering.tvm as tvm
 from bound import infer_bound
 from intset import InputError, Var
 from lowering.tvm import autotvm, te, tir
-from lowering.tvm.ffi import native
-from lowering.tvm.layouts import bijective_layout, layout
+from lowering.tvm.outside import native
+from lowering.tvm.tir import bijective_layout, layout
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {

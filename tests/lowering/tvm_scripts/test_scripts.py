@@ -15,8 +15,7 @@ import pytest
 
 from intset import InputError
 from lowering.tvm import tir
-from lowering.tvm.installing import TvmFinder, install
-from lowering.tvm.outside import INSTEAD, NOT_HERE
+from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
