@@ -18,6 +18,7 @@ from lowering.tvm import (
     arith,
     autotvm,
     building,
+    contrib,
     ir,
     outside,
     runtime,
@@ -28,7 +29,7 @@ from lowering.tvm import (
 )
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
-from lowering.tvm.outside import NOT_HERE, OutsideName, asked_by_library, install, missing
+from lowering.tvm.outside import install
 from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
@@ -42,7 +43,8 @@ globals().update(
 context, build_config = device, building.PassContext
 build_module = driver = building
 error, nd = outside, runtime
-building.__dict__["build_module"], runtime.__dict__["Module"] = building, building.BuiltModule
+building.__dict__["build_module"] = building
+runtime.__dict__.update(Module=building.BuiltModule, load_module=building.load_module)
 
 for module, names in (  # TVM splits each of these modules: every part has the names of the whole
     (outside, ("base", "object", "registry")),
@@ -51,6 +53,7 @@ for module, names in (  # TVM splits each of these modules: every part has the n
     (ir, ("base", "container", "expr", "op")),
     (runtime, ("module", "ndarray", "object", "packed_func")),
     (target, ("target",)),
+    (testing, ("utils",)),
     (te, ("operation", "tag", "tensor_intrin")),
     (tir, ("buffer", "data_layout", "function", "op", "stmt")),
 ):
@@ -59,14 +62,10 @@ for module, names in (  # TVM splits each of these modules: every part has the n
 for module, more in ((building, "build_module driver transform"), (outside, "_ffi error"), (runtime, "nd")):
     sys.modules.update({f"{__name__}.{name}": module for name in more.split()})
 for module in (arith, autotvm, building, ir, runtime, target, te, testing, tir):
-    module.__dict__["__getattr__"] = missing(module.__name__.removeprefix(f"{__name__}."))
+    module.__dict__["__getattr__"] = outside.missing(module.__name__.removeprefix(f"{__name__}."))
 
 
 def __getattr__(name: str) -> Any:
     if name == "topi" and "tvm.topi" in sys.modules:
         return sys.modules["tvm.topi"]  # while it is imported
-    if name in NOT_HERE:
-        if asked_by_library():
-            return OutsideName(f"tvm.{name}")
-        raise ImportError(NOT_HERE[name])
-    return missing("tvm")(name)
+    return outside.outside(name) if name in outside.NOT_HERE else outside.missing("tvm")(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
@@ -32,7 +33,7 @@ from lowering.native import compiler_command
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.values.cse import inline_values
-from lowering.tvm.ir import ModuleFunction, as_prim_func
+from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.runtime import PACKED, NDArray, cpu
 from lowering.tvm.target import Target
 
@@ -157,12 +158,23 @@ class BuiltModule:
 
         return measure
 
+    def save(self, path: str, *_: object, **__: object) -> None:
+        """Write the nest to a file, from which `load_module` builds it again."""
+        Path(path).write_text(save_json((self.function, self.order, self.backend)), encoding="utf-8")
+
+    export_library = save
+
     def get_source(self, fmt: str = "") -> str:
         """The C code of the nest."""
         return to_c(self.function)
 
     def __repr__(self) -> str:
         return f"BuiltModule({self.name}, backend={self.backend!r})"
+
+
+def load_module(path: str, fmt: str = "") -> BuiltModule:
+    """The module that `save` or `export_library` wrote to a file, with the trust that unpickling asks for."""
+    return BuiltModule(*load_json(Path(path).read_text(encoding="utf-8")))
 
 
 def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:

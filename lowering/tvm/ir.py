@@ -47,6 +47,7 @@ from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
 from lowering.nest.walk import calls, folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
+from lowering.tvm.target import Target
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,6 +215,23 @@ def load_json(json_str: str) -> Any:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("load_json reads what save_json wrote here; JSON of TVM is not read") from error
     return pickle.loads(base64.b64decode(text))  # the caller's own text
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Do nothing: attributes of operations, such as effects, are not asked for; a decorator without `value`."""
+    return (lambda function: function) if value is None else value
+
+
+def register_intrin_lowering(op_name: str, target: str, f: Any = None, level: int = 10) -> Any:
+    """Ignore the rule for a target that does not run here; a decorator without `f`.
+
+    Raises
+    ------
+    InputError: the target runs here.
+    """
+    if target == "default" or Target(target).runs_here:
+        raise InputError(f"rules for {target} are not applied to {op_name}: tir.call_extern names a function of C")
+    return (lambda function: function) if f is None else f
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:

@@ -27,19 +27,29 @@ from intset.expr.node import as_expr
 from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]
-NOT_HERE: Final = {
-    name: f"tvm.{name} is not here: {instead}"
-    for name, instead in {
-        "relay": "lowering.Graph holds graphs of operators, te and lowering.lower single ones",
-        "contrib": "tvm.register_func and tir.call_packed call libraries from Python",
-        "auto_scheduler": "lowering.explore measures schedules of a space",
-        "meta_schedule": "lowering.explore measures schedules of a space",
-        "rpc": "nothing runs on another machine; lowering.explore takes any concurrent.futures.Executor",
-        "micro": "lowering.to_c prints C99 for any device",
-        "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
-        "relax": "lowering.Graph holds graphs of operators",
-    }.items()
+NOT_HERE: Final = {  # absent modules, and what serves
+    "relay": "lowering.Graph holds graphs of operators, te and lowering.lower single ones",
+    "contrib": "tvm.register_func and tir.call_packed call libraries from Python",
+    "auto_scheduler": "lowering.explore measures schedules of a space",
+    "meta_schedule": "lowering.explore measures schedules of a space",
+    "rpc": "nothing runs on another machine; lowering.explore takes any concurrent.futures.Executor",
+    "micro": "lowering.to_c prints C99 for any device",
+    "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
+    "relax": "lowering.Graph holds graphs of operators",
 }
+_OF_CONTRIB: Final = ("contrib", "contrib.utils", "contrib.cc", "contrib.nvcc")  # the part that is here
+
+
+def outside(name: str) -> Any:
+    """What an import of an absent name gives the operator library; anything else is told what serves instead.
+
+    Raises
+    ------
+    ImportError: the library does not ask.
+    """
+    if asked_by_library():
+        return OutsideName(f"tvm.{name}")
+    raise ImportError(f"tvm.{name} is not here: {NOT_HERE[name.partition('.')[0]]}", name=f"tvm.{name}")
 
 
 def _undecorated(*_: object, **__: object) -> Callable[[Any], Any]:
@@ -65,15 +75,13 @@ INSTEAD: Final = {  # names of modules, and what serves
         "tir.type_annotation": "tir.decl_buffer declares a type",
         "tir.BlockScope tir.BufferRegion tir.MatchBufferRegion tir.StmtSRef": "write the nest with tir.ir_builder",
         "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
-        "ir.Op ir.register_op_attr": "tvm.register_func and tir.call_packed",
-        "ir.register_intrin_lowering": "tir.call_extern names the function of C",
+        "ir.Op": "tvm.register_func and tir.call_packed",
         "ir.GlobalVar": "a function is its own module: f['main']",
         "ir.Span": "nodes have no place in a source",
         "arith.solve_linear_inequalities arith.solve_linear_equations arith.estimate_region_lower_bound "
         "arith.estimate_region_upper_bound arith.estimate_region_strict_bound": "ask intset.Context: value_set, solve, "
         "narrow",
         "arith.detect_iter_map arith.normalize_to_iter_sum": "intset.Context.as_iter_map",
-        "runtime.load_module": "te.hybrid.HybridModule.load reads nests; tvm.build compiles C again",
         "runtime.load_param_dict runtime.save_param_dict": "numpy.load and numpy.save",
         "parser": "lowering.parse_nest reads the text of a nest",
         "topi": "install(topi=FOLDER) names a copy of its Python half",
@@ -115,8 +123,7 @@ class OutsideName:
         self.name = name
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        top = self.name.split(".")[1]
-        raise InputError(f"{self.name} is not here: {NOT_HERE[top].partition(': ')[2]}")
+        raise InputError(f"{self.name} is not here: {NOT_HERE[self.name.split('.')[1]]}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -150,7 +157,8 @@ def forget_outside(package: ModuleType) -> None:
     for name, module in list(sys.modules.items()):
         if isinstance(module, OutsideModule):
             del sys.modules[name]
-            package.__dict__.pop(name.rpartition(".")[2], None)
+            parent, _, last = name.rpartition(".")
+            sys.modules.get(parent, package).__dict__.pop(last, None)
 
 
 libinfo = SimpleNamespace(__version__="0.19.0")
@@ -269,10 +277,8 @@ class TvmFinder(MetaPathFinder, Loader):
         if first != "tvm":
             return None
         top = rest.partition(".")[0]
-        if top in NOT_HERE:
-            if self.topi is not None and asked_by_library():
-                return ModuleSpec(fullname, self, origin=fullname, is_package=True)
-            raise ImportError(NOT_HERE[top], name=fullname)
+        if top in NOT_HERE and rest not in _OF_CONTRIB:
+            return ModuleSpec(outside(rest).name, self, origin=fullname, is_package=True)
         if top != "topi":
             here = f"{_HERE}.{rest}" if rest else _HERE
             return ModuleSpec(fullname, self, origin=here, is_package=True)

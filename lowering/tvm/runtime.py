@@ -59,6 +59,10 @@ class Device:
         return 1 if self.exist else 2
 
     @property
+    def compute_version(self) -> None:
+        """No version: a device with one is not here."""
+
+    @property
     def device_id(self) -> int:
         return self.index
 

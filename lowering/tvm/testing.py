@@ -35,6 +35,10 @@ def enabled_targets() -> list[tuple[str, Device]]:
     return [("llvm", cpu())]
 
 
+def install_request_hook(depth: int) -> None:
+    """Do nothing: the scripts of a gallery download nothing here."""
+
+
 def uses_gpu(*tests: Test) -> Any:
     """Mark a test; it stays as it is."""
     return tests[0] if tests else lambda test: test

@@ -29,6 +29,7 @@ from lowering.tvm import ir_builder
 from lowering.tvm.ir import TYPES, structural_equal, with_truths
 
 globals().update(TYPES)  # the table is the list of classes
+CallEffectKind = SimpleNamespace(**{name: name for name in ("Pure", "ReadState", "UpdateState", "Opaque")})
 ForKind = SimpleNamespace(**LoopKind.__members__, THREAD_BINDING=LoopKind.THREAD)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce

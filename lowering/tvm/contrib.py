@@ -1,0 +1,65 @@
+"""`tvm.contrib`: temporary folders, libraries of saved modules, and what CUDA would have; the rest is not here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from intset.errors import InputError
+from lowering.tvm.outside import ANSWERS, outside
+
+
+class TempDirectory:
+    """A folder that is removed with the object that stands for it, or by `remove()`.
+
+    Attributes
+    ----------
+    temp_dir: its path.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.temp_dir = self.path = self._folder.name
+        self.remove = self._folder.cleanup
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in it."""
+        return os.path.join(self.temp_dir, name)
+
+    def listdir(self) -> list[str]:
+        """The names of its files."""
+        return os.listdir(self.temp_dir)
+
+    def __enter__(self) -> TempDirectory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: object) -> None:
+    """A library of one saved module, which `tvm.runtime.load_module` reads.
+
+    Raises
+    ------
+    InputError: several modules.
+    """
+    files = [objects] if isinstance(objects, str) else list(objects)
+    if len(files) != 1:
+        raise InputError(f"a library has one saved module here, not {len(files)}")
+    shutil.copyfile(files[0], output)
+
+
+utils = SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory)
+cc = SimpleNamespace(create_shared=create_shared)
+nvcc = SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name})
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return outside(f"contrib.{name}")
