@@ -63,7 +63,6 @@ _PACKED: Final = {"float16": struct.Struct("e"), "float32": struct.Struct("f")} 
 _EXACT: Final = 53  # bits of a whole number that a Python float holds
 
 INDEX: Final = "int32"
-INDICES: Final = ("int32", "int64")  # of indices, which are integers of any size
 DEFAULT: Final = "float32"
 
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.annotate import without_sizes
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.printer import shown
@@ -98,7 +99,9 @@ class IterVar(Var):
 
 
 def whole_number(x: object) -> object:
-    """Return a float that is a whole number as an integer, as scripts write `N / 32`; anything else as it is."""
+    """Return a float that is a whole number, as scripts write `N / 32`, and a typed constant as integers."""
+    if isinstance(x, Expr) and x.op is ops.CAST and x.args[0].is_const:
+        return x.value
     return int(x) if isinstance(x, float) and x.is_integer() else x
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
-from math import isfinite
+from math import ceil, copysign, floor, isfinite, trunc
 from operator import add, ge, gt, le, lt, mul, sub, truediv
 from typing import Any, ClassVar, Final, SupportsFloat, TypeGuard
 
@@ -39,11 +39,12 @@ from bound.tir.value import (
     integer,
     make,
 )
-from intset.errors import InputError
+from intset.errors import InputError, UndefinedError
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind, refusal
 from intset.expr.dag import postorder
+from intset.expr.evaluate import settled
 from intset.expr.node import ELEMENT_TYPES, FLOATS, Cond, Expr, IntLike, Node, Var, as_expr, divide, truth
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
@@ -244,6 +245,20 @@ FLOAT_PAIRS: Final = ("fmod", "atan2", "hypot", "copysign", "nextafter", "ldexp"
 PREDICATES: Final = ("isnan", "isfinite", "isinf")
 
 
+def _away_from_0(x: float) -> float:
+    whole = floor(abs(x))
+    return copysign(whole + (abs(x) - whole >= 0.5), x)
+
+
+_ROUNDED: Final[dict[str, Callable[[float], float]]] = {
+    "floor": floor,
+    "ceil": ceil,
+    "trunc": trunc,
+    "round": _away_from_0,
+    "nearbyint": round,
+}
+
+
 def _function(name: str, doc: str, of_integer: Callable[[Expr], Operand] | None = None, dtype: str = "") -> Function:
     """Make a function of a float; `of_integer` gives its value of an integer, by default that of the cast integer.
 
@@ -258,6 +273,8 @@ def _function(name: str, doc: str, of_integer: Callable[[Expr], Operand] | None 
                 return of_integer(as_expr(x))
             x = cast(dtypes.DEFAULT, as_expr(x))
         (value,) = matched(x)
+        if value.op is NUMBER and name in _ROUNDED and isfinite(value.data):
+            return constant(copysign(_ROUNDED[name](value.data), value.data), value.dtype)
         return make(CALL, (value,), dtype or value.dtype, name)
 
     return _named(function, name, doc)
@@ -450,7 +467,7 @@ def operand(x: object, what: str = "an operand") -> Operand:
 def const(value: float | bool, dtype: str | None = None) -> Operand:
     """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats.
 
-    A constant of the types of indices, `int32` and `int64`, is an integer, which adapts to the type of other operands.
+    A constant of the type of indices, `int32`, is an integer, which adapts to the type of other operands.
     """
     if isinstance(value, bool) or dtype == "bool":
         return truth(bool(value))
@@ -458,7 +475,7 @@ def const(value: float | bool, dtype: str | None = None) -> Operand:
         return operand(value, "a constant")
     dtype = dtypes.check(dtype)
     made = cast(dtype, value)
-    is_value = isinstance(made, Expr) and made.is_const and dtype not in dtypes.INDICES
+    is_value = isinstance(made, Expr) and made.is_const and dtype != dtypes.INDEX
     return ints.cast(as_expr(made), dtypes.bits(dtype), dtypes.signed(dtype)) if is_value else made
 
 
@@ -504,9 +521,19 @@ def as_float(number: float, dtype: str = "float64") -> float:
     return dtypes.rounded(number, dtype)
 
 
+def _settled(e: Expr) -> int | None:
+    """The number of an expression of constants alone; `None` for others, and where it has none."""
+    try:
+        number: int | None = settled(e)
+    except UndefinedError:
+        return None
+    return number
+
+
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        return constant(as_float(e.data, dtype), dtype) if e.is_const else make(CONVERT, (e,), dtype)
+        number = _settled(e)
+        return make(CONVERT, (e,), dtype) if number is None else constant(as_float(number, dtype), dtype)
     low, high = dtypes.int_range(dtype)
     if e.is_const and low <= e.data <= high:
         return e

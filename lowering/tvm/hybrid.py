@@ -419,16 +419,14 @@ class HybridScript:
         computed = _computed(self.tree.name, body, outs, given)
         if computed is not None:
             return computed
-        made = extern(
-            [buffer.shape for buffer in outs],
-            list(given),
-            lambda *_: body,
-            name=self.tree.name,
-            dtype=[buffer.dtype for buffer in outs],
-            in_buffers=list(given.values()),
-            out_buffers=outs,
-        )
-        return list(made) if isinstance(made, tuple) else made
+        return _operation(self.tree.name, body, list(given), list(given.values()), outs)
+
+
+def _operation(name: str, body: Stmt, tensors: list[Tensor], ins: list[Buffer], outs: list[Buffer]) -> Any:
+    """The tensors of a nest on buffers that stand for `tensors`, and on new ones."""
+    shapes, types = [buffer.shape for buffer in outs], [buffer.dtype for buffer in outs]
+    made = extern(shapes, tensors, lambda *_: body, name, types, in_buffers=ins, out_buffers=outs)
+    return list(made) if isinstance(made, tuple) else made
 
 
 def _computed(name: str, body: Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
@@ -517,19 +515,12 @@ class HybridModule:
             return outputs[0] if len(outputs) == 1 else outputs
         inputs = {f.labels.get(p, p): a for p, a in given.items() if isinstance(p, Tensor)}
         scalars = {p: terms.operand(a) for p, a in given.items() if not isinstance(p, Tensor)}
-        buffers = {p: decl_buffer(p.extents, p.dtype, p.name) for p in (*inputs, *f.outputs)}
+        extents = {p: tuple(walk.substitute(e, scalars) for e in p.extents) for p in (*inputs, *f.outputs)}
+        buffers = {p: decl_buffer(shape, p.dtype, p.name) for p, shape in extents.items()}
         body = seq(*(part for part in flat(f.body) if not isinstance(part, Assert)))
         nest = substitute(with_tensors(body, {p: buffer_tensor(b) for p, b in buffers.items()}), scalars)
-        made = extern(
-            [tuple(walk.substitute(e, scalars) for e in t.extents) for t in f.outputs],
-            list(inputs.values()),
-            lambda *_: nest,
-            name=f.name,
-            dtype=[t.dtype for t in f.outputs],
-            in_buffers=[buffers[p] for p in inputs],
-            out_buffers=[buffers[t] for t in f.outputs],
-        )
-        return list(made) if isinstance(made, tuple) else made
+        ins, outs = ([buffers[p] for p in tensors] for tensors in (inputs, f.outputs))
+        return _operation(f.name, nest, list(inputs.values()), ins, outs)
 
 
 def build(sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func") -> HybridModule:

@@ -11,7 +11,7 @@ import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -399,15 +399,43 @@ def declared(x: object) -> ir.Stmt | None:
     return first if isinstance(first, (ir.Allocate, ir.Let)) else None
 
 
-def _evaluate(value: Any, span: object = None) -> ir.Stmt:
-    """The call as a statement; the value of an expression is dropped."""
-    return ir.Evaluate(value) if isinstance(value, ExternCall) else ir.seq()
-
-
+_DESCRIBED: Final = {"AttrStmt": "node attr_key value body", "Prefetch": "buffer bounds", "Evaluate": "value"}
 _OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and expressions
-    *("AllocateConst", "AttrStmt", "Block", "BlockRealize", "Broadcast", "BufferRealize", "CommReducer", "DeclBuffer"),
-    *("Prefetch", "Ramp", "Shuffle", "While"),
+    *("AllocateConst", "Block", "BlockRealize", "Broadcast", "CommReducer", "DeclBuffer", "Ramp", "Shuffle", "While"),
 )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DescribedStmt(ir.Seq):
+    """A statement of TVM whose only effect here is that of its body, with its fields by name."""
+
+    kind: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattribute__(self, name: str) -> Any:
+        fields = object.__getattribute__(self, "__dict__").get("fields", {})
+        return fields[name] if name in fields else super().__getattribute__(name)
+
+
+def _is_described(kind: str, x: object) -> bool:
+    return isinstance(x, DescribedStmt) and x.kind == kind
+
+
+def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
+    fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
+    if kind == "Evaluate" and isinstance(values[0], ExternCall):
+        return ir.Evaluate(values[0])
+    if fields.get("attr_key") in ("thread_extent", "virtual_thread"):
+        raise InputError("threads are loops here: write them with ib.scope_attr of tir.ir_builder")
+    value = {"value": build.operand(fields["value"])} if "value" in fields else {}
+    return DescribedStmt(tuple(ir.flat(fields["body"])) if "body" in fields else (), kind, fields | value)
+
+
+def _realized(target: Any, bounds: Any, condition: Any, body: ir.Stmt, *_: object, **__: object) -> ir.Stmt:
+    if condition is not True and condition is not truth(True):
+        raise InputError(f"storage is allocated under no condition, not {shown(condition)}")
+    tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
+    return ir.Seq((ir.Allocate(tensor, tuple(bounds)), *ir.flat(body)))
 
 
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
@@ -425,7 +453,7 @@ def _types() -> dict[str, NodeType]:
         "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
         "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
         "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
-        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: cast(dtype, as_expr(value))),
+        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: const(as_expr(value).value, dtype)),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
         "Call": (_is_call, _call),
@@ -450,15 +478,21 @@ def _types() -> dict[str, NodeType]:
         ),
         **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
         "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
-        "Evaluate": (lambda x: isinstance(x, ir.Evaluate) or (isinstance(x, ir.Stmt) and ir.is_empty(x)), _evaluate),
         "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
         "LetStmt": (
             lambda x: isinstance(declared(x), ir.Let),
             lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
         ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
-        "ProducerRealize": (lambda x: isinstance(declared(x), ir.Allocate), _refused("ProducerRealize")),
+        **dict.fromkeys(
+            ("ProducerRealize", "BufferRealize"), (lambda x: isinstance(declared(x), ir.Allocate), _realized)
+        ),
         **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
+        **{kind: (partial(_is_described, kind), partial(_described, kind)) for kind in _DESCRIBED},
+        "Evaluate": (
+            lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
+            partial(_described, "Evaluate"),
+        ),
         "Any": (lambda x: False, lambda span=None: var("any_dim")),
     }
     return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}

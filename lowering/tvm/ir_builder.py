@@ -179,7 +179,7 @@ class IRBuilder:
             extent = const(int(high) - int(low))
         with self._block() as block:
             yield var
-        self.emit(For(var, Range(low, extent), seq(*block), _KINDS[for_type or kind]))
+        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), _KINDS[for_type or kind]))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:

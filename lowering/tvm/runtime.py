@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from bound.tir.build import cast, operand
+from bound.tir.build import const as constant
+from bound.tir.build import operand
 from intset.errors import InputError
 from intset.expr.node import Node, truth
 from intset.expr.printer import shown
@@ -81,15 +83,6 @@ def device(kind: object = "cpu", index: int = 0) -> Device:
 def cpu(index: int = 0) -> Device:
     """A processor."""
     return Device("cpu", index)
-
-
-def _elsewhere(kind: str) -> Callable[[int], Device]:
-    """The constructor of devices for an absent kind."""
-
-    def elsewhere(index: int = 0) -> Device:
-        return Device(kind, index)
-
-    return elsewhere
 
 
 def enabled(target: object) -> bool:
@@ -178,8 +171,8 @@ def _present(where: Device | None) -> Device:
     return found
 
 
-cuda, opencl, vulkan, metal, rocm, vpi, ext_dev = map(
-    _elsewhere, ("cuda", "opencl", "vulkan", "metal", "rocm", "vpi", "ext_dev")
+cuda, opencl, vulkan, metal, rocm, vpi, ext_dev = (
+    partial(Device, kind) for kind in ("cuda", "opencl", "vulkan", "metal", "rocm", "vpi", "ext_dev")
 )
 gpu = cuda
 
@@ -206,7 +199,7 @@ def convert(value: Any) -> Any:
     if isinstance(value, bool):
         return truth(value)
     if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
-        return cast(str(value.dtype), convert(value.item()))
+        return constant(value.item(), str(value.dtype))
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return operand(value) if is_number and not isinstance(value, Node) else value
 

@@ -60,10 +60,7 @@ class Target:
     def kind(self) -> TargetKind:
         return TargetKind(self.text.split()[0])
 
-    @property
-    def id(self) -> TargetKind:
-        """TVM's older name for `kind`."""
-        return self.kind
+    id = kind  # TVM's older name
 
     @property
     def attrs(self) -> dict[str, str]:
@@ -181,14 +178,7 @@ cuda, rocm, mali, opencl, vulkan = map(_named, ("cuda", "rocm", "opencl", "openc
 arm_cpu, intel_graphics, llvm, hexagon = map(_named, ("llvm", "opencl", "llvm", "hexagon"))
 
 
-def create(target: object) -> Target:
-    """TVM's older name for `Target(...)`."""
-    return Target(target)
-
-
-def current_target(allow_none: bool = True) -> Target | None:
-    """`Target.current(allow_none)`."""
-    return Target.current(allow_none)
+create, current_target = Target, Target.current  # TVM's older names
 
 
 @dataclass(eq=False)

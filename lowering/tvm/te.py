@@ -134,14 +134,17 @@ class AxisRanges(Mapping[IterVar, ranges.Range]):
 
 
 def _whole_tile(r: ranges.Range, axis: IterVar) -> ranges.Range:
-    """The range of a whole tile: of a minimum its constant, else the operand that is no end of the axis."""
+    """The range of a whole tile: of a minimum its constant, an operand without the axis' extent, or that extent."""
     extent = r.extent
+    if isinstance(extent, Expr) and extent.op is ops.SUB and isinstance(extent.args[0], Expr):
+        return ranges.Range(r.min, _whole_tile(ranges.Range(r.min, extent.args[0]), axis).extent - extent.args[1])
     if not isinstance(extent, Expr) or extent.op is not ops.MIN:
         return r
     parts = [arg for arg in extent.args if isinstance(arg, Expr)]
+    end: Any = axis.dom and axis.dom.extent
     whole = [arg for arg in parts if arg.is_const]
-    free = [arg for arg in parts if axis.dom is None or arg is not axis.dom.extent]
-    chosen = whole or (free if len(free) < len(parts) else [])
+    free = [arg for arg in parts if end not in walk.nodes(arg)]
+    chosen = whole or (free if len(free) < len(parts) else []) or [arg for arg in parts if arg is end]
     return ranges.Range(r.min, chosen[0]) if chosen else r
 
 

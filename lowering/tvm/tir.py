@@ -39,11 +39,12 @@ analysis = SimpleNamespace(
     expr_deep_equal=structural_equal,
     undefined_vars=lambda node, defs=(): [v for v in free_variables(node) if v not in defs],
 )
+add, subtract, multiply = operator.add, operator.sub, operator.mul
 generic = SimpleNamespace(
     __op_priority__=1,  # tensors broadcast here, so the operator library need not rebind these
-    add=operator.add,
-    subtract=operator.sub,
-    multiply=operator.mul,
+    add=add,
+    subtract=subtract,
+    multiply=multiply,
     divide=operator.truediv,
     floordiv=operator.floordiv,
     cast=lambda value, dtype, span=None: cast(dtype, value),
@@ -65,21 +66,6 @@ all, any, if_then_else = (with_truths(f) for f in (values.all, values.any, value
 def stmt_list(stmt: Stmt) -> list[Stmt]:
     """The statements of a sequence; of another statement, itself."""
     return flat(stmt)
-
-
-def add(lhs: Any, rhs: Any, span: object = None) -> Any:
-    """`lhs + rhs`."""
-    return lhs + rhs
-
-
-def subtract(lhs: Any, rhs: Any, span: object = None) -> Any:
-    """`lhs - rhs`."""
-    return lhs - rhs
-
-
-def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
-    """`lhs * rhs`."""
-    return lhs * rhs
 
 
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:

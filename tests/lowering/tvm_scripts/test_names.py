@@ -155,3 +155,67 @@ def test_python_truth_values_are_conditions() -> None:
     np.testing.assert_array_equal(run(f, {"X": given})["Y"], given)
     assert tir.const(np.uint8(3)).dtype == "uint8" and tvm.runtime.convert(np.float16(1)).dtype == "float16"
     assert tvm.runtime.convert(True).dtype == tir.const(np.bool_(True)).dtype == "bool"
+
+
+def test_a_typed_constant_keeps_its_type_and_is_a_number_in_shapes() -> None:
+    one = tir.const(1, "int64")
+    assert one.dtype == "int64" and isinstance(one, tir.IntImm) and one.value == 1
+    for dtype in ("uint8", "int16", "int64", "float64"):
+        number = np.dtype(dtype).type(1)
+        assert tir.const(number).dtype == dtype and tvm.runtime.convert(number).dtype == dtype
+    A = te.placeholder((tir.const(9, "int64"),), "int32", "A")
+    B = te.compute(A.shape, lambda i: A[i - one + 1] + tir.IntImm("int64", 2**40), name="B")
+    assert B.dtype == "int64" and tuple(A.shape) == (9,)
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], factor=tir.const(4, "int64"))
+    f = tvm.lower(s, [A, B])
+    assert "assert" not in str(f)
+    np.testing.assert_array_equal(run(f, {"A": np.arange(9, dtype="int32")})["B"], np.arange(9) + 2**40)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_roundings_of_constants_are_those_of_numpy(dtype: str) -> None:
+    away = {"round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}
+    for name in ("floor", "ceil", "trunc", "nearbyint", "round"):
+        reference: Any = away.get(name) or getattr(np, {"nearbyint": "rint"}.get(name, name))
+        for x in np.array([0.0, -0.0, 0.25, 0.5, -0.5, 1.5, -1.5, 2.5, -2.25, 7.75, 1000.0], dtype):
+            found = getattr(tir, name)(tir.const(float(x), dtype))
+            assert found.dtype == dtype and str(float(found.value)) == str(float(reference(x)))
+    assert float(tir.round(tir.const(0.49999999999999994, "float64")).value) == 0.0
+    assert (tir.const(4, "int32") + 5 + 0.5).value == 9.5 and not isinstance(A + 0.5, tir.FloatImm)
+    assert tir.ceil((A * 0 + 1) / 2.0).dtype == "float32"
+
+
+def test_statements_without_an_effect_keep_their_fields() -> None:
+    buffer = tir.decl_buffer((10, 20), name="A")
+    ib = tir.ir_builder.create()
+    with ib.for_range(0, 8, "i") as i:
+        ib.emit(tir.Prefetch(buffer, [tvm.ir.Range.from_min_extent(i + 1, 2), tvm.ir.Range.from_min_extent(0, 20)]))
+    loop = ib.get()
+    assert isinstance(loop.body, tir.Prefetch) and not isinstance(loop.body, tir.Evaluate)
+    assert loop.body.bounds[0].extent.value == 2
+    store = tir.BufferStore(buffer, 1.0, [0, 0])
+    hint = tir.AttrStmt(A, "stride", 10, store)
+    assert hint.node is A and hint.body is store and isinstance(hint, tir.AttrStmt) and str(hint) == str(store)
+    assert tir.Evaluate(11).value.value == 11 and isinstance(tir.Evaluate(0), tir.Evaluate)
+    realize = tir.BufferRealize(buffer, [tvm.ir.Range(0, 1), tvm.ir.Range(0, 20)], True, store)
+    assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
+    with pytest.raises(InputError, match="under no condition"):
+        tir.BufferRealize(buffer, [], A > 0, store)
+    with pytest.raises(InputError, match="threads are loops"):
+        tir.AttrStmt(te.thread_axis("threadIdx.x"), "thread_extent", 4, store)
+
+
+def test_a_cut_tile_has_its_whole_extent() -> None:
+    m, n, f = te.var("m"), te.var("n"), te.var("f")
+    T = te.placeholder((m, n), name="T")
+    U = te.compute((m, n), lambda i, j: T[i, j], name="U")
+    V = te.compute((m, n), lambda i, j: U[i, j] + 3, name="V")
+    s = te.create_schedule(V.op)
+    outer, _ = s[V].split(s[V].fuse(*V.op.axis), f)
+    s[U].compute_at(s[V], outer)
+    bounds = te.schedule.InferBound(s)
+    assert bounds[U.op.axis[1]].extent == n
+    assert tvm.arith.Analyzer().can_prove_equal(
+        bounds[U.op.axis[0]].extent, ((outer + 1) * f - 1) // n - outer * f // n + 1
+    )
