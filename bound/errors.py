@@ -5,7 +5,7 @@ from __future__ import annotations
 from intset.errors import InputError, IntSetError
 
 
-class ScheduleError(IntSetError, RuntimeError):
+class ScheduleError(IntSetError):
     """A call breaks a rule of schedules. The message names the stage and the axis; nothing was changed."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 
-class IntSetError(Exception):
-    """Root of all errors raised by `intset`, `bound` and `lowering`."""
+class IntSetError(RuntimeError):
+    """Root of all errors raised by `intset`, `bound` and `lowering`; a `RuntimeError`, as TVM's are."""
 
 
 class InputError(IntSetError, ValueError):

@@ -21,7 +21,7 @@ class LayoutError(InputError):
         self.points = points
 
 
-class CompilerError(IntSetError, RuntimeError):
+class CompilerError(IntSetError):
     """A nest cannot be compiled: no compiler, rejected text, or a call of a host function."""
 
 
@@ -29,5 +29,5 @@ class InterfaceError(InputError):
     """A replacement whose interface differs from the function it replaces."""
 
 
-class ExplorationError(IntSetError, RuntimeError):
+class ExplorationError(IntSetError):
     """An exploration cannot go on, or failed at configurations where that was forbidden; what is done is written."""

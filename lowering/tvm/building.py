@@ -13,6 +13,7 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
+from bound import dtypes
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
@@ -55,7 +56,10 @@ def lower(
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
     f = lowered(inputs, args if args is None else _tensors(args, binds), name=name)
     f = inline_values(f)  # TVM's nests name no index
-    return as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+    lowered_function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+    for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
+        lowered_function = step(lowered_function)
+    return lowered_function
 
 
 _OF_THREADS = ("shared", "warp", "local", "wmma")
@@ -137,7 +141,7 @@ class BuiltModule:
         if len(args) != len(self.order):
             raise InputError(f"{self.name} takes {len(self.order)} arguments, not {len(args)}")
         pairs = list(zip(self.order, args, strict=True))
-        arrays = {p: a.data if isinstance(a, NDArray) else a for p, a in pairs if isinstance(p, Tensor)}
+        arrays = {p: _stored(p, a.data if isinstance(a, NDArray) else a) for p, a in pairs if isinstance(p, Tensor)}
         numbers = {p: a for p, a in pairs if not isinstance(p, Tensor)}
         run(self.function, arrays, numbers, {name: _on_arrays(f) for name, f in PACKED.items()}, backend=self.backend)
 
@@ -165,11 +169,19 @@ class BuiltModule:
     export_library = save
 
     def get_source(self, fmt: str = "") -> str:
-        """The C code of the nest."""
-        return to_c(self.function)
+        """The C code of the nest, or its text where it calls a Python function."""
+        return str(self.function) if calls(self.function.body) else to_c(self.function)
 
     def __repr__(self) -> str:
         return f"BuiltModule({self.name}, backend={self.backend!r})"
+
+
+def _stored(tensor: Tensor, array: Any) -> Any:
+    """The array of a tensor; TVM's arrays of `uint16` for a `bfloat16` tensor hold its bits."""
+    if tensor.dtype != "bfloat16" or str(getattr(array, "dtype", "")) != "uint16":
+        return array
+    dtypes.check_executed(tensor.dtype, tensor.name)
+    return array.view(tensor.dtype)
 
 
 def load_module(path: str, fmt: str = "") -> BuiltModule:
@@ -236,7 +248,9 @@ schedule_to_module = lower
 
 
 class PassContext:
-    """A block with options of TVM's passes; `config["te.keep_schedule_record"]` alone has a meaning here.
+    """A block with options of TVM's passes.
+
+    Of `config`, "te.keep_schedule_record" has a meaning here, and "tir.add_lower_pass", whose passes `lower` applies.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ from bound.tir.build import (
     operand,
     select,
 )
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
 from intset.expr import ops
@@ -356,6 +356,12 @@ def _float(dtype: str, value: float, span: object = None) -> Any:
     return const(build.as_float(value), dtype)
 
 
+def _converted(dtype: str, value: Any, span: object = None) -> Any:
+    """The conversion as it was written, also of a constant integer to a float."""
+    e = build.operand(value)
+    return make(CONVERT, (e,), dtype) if isinstance(e, Expr) and dtypes.is_float(dtype) else cast(dtype, e)
+
+
 def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
     return select(condition, true_value, false_value)
 
@@ -452,7 +458,7 @@ def _types() -> dict[str, NodeType]:
         "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
         "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
         "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
-        "Cast": (_is_cast, lambda dtype, value, span=None: cast(dtype, value)),
+        "Cast": (_is_cast, _converted),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: const(as_expr(value).value, dtype)),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),

@@ -219,3 +219,46 @@ def test_a_cut_tile_has_its_whole_extent() -> None:
     assert tvm.arith.Analyzer().can_prove_equal(
         bounds[U.op.axis[0]].extent, ((outer + 1) * f - 1) // n - outer * f // n + 1
     )
+
+
+def test_lower_applies_the_passes_of_a_script() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def halved(f: Any, mod: Any, ctx: Any) -> Any:
+        def change(loop: Any) -> Any:
+            outer, inner = te.var("outer"), te.var("inner")
+            body = tir.stmt_functor.substitute(loop.body, {loop.loop_var: outer * 2 + inner})
+            return tir.For(outer, 0, 4, tir.ForKind.SERIAL, tir.For(inner, 0, 2, tir.ForKind.VECTORIZED, body))
+
+        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
+
+    with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
+        f = tvm.lower(s, [A, B])
+    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, [A, B]).body.extent == 8
+    np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
+
+
+def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
+    pytest.importorskip("ml_dtypes")
+    A = te.placeholder((4,), "bfloat16", "A")
+    B = te.compute((4,), lambda i: A[i] + A[i], name="B")
+    bits = (np.array([1.0, -2.5, 0.0, 100.0], "float32").view("uint32") >> 16).astype("uint16")
+    a, b = tvm.nd.array(bits), tvm.nd.empty((4,), "uint16")
+    tvm.build(te.create_schedule(B.op), [A, B])(a, b)
+    np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
+
+
+def test_a_conversion_is_constructed_as_written() -> None:
+    node = tir.Cast("float32", tir.IntImm("uint32", 1))
+    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
+
+
+def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
+    with pytest.raises(RuntimeError):
+        ~tir.const(1.5, "float32")
+    A = te.placeholder((4,), name="A")
+    B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
+    assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
