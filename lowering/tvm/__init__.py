@@ -14,19 +14,7 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import (
-    arith,
-    autotvm,
-    building,
-    contrib,
-    ir,
-    outside,
-    runtime,
-    target,
-    te,
-    testing,
-    tir,
-)
+from lowering.tvm import arith, autotvm, building, contrib, ir, outside, runtime, target, te, testing, tir
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
 from lowering.tvm.outside import install

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
@@ -89,21 +90,10 @@ class TimedRuns:
 
     results: tuple[float, ...]
 
-    @property
-    def mean(self) -> float:
-        return sum(self.results) / len(self.results)
-
-    @property
-    def median(self) -> float:
-        return sorted(self.results)[len(self.results) // 2]
-
-    @property
-    def min(self) -> float:
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        return max(self.results)
+    mean = property(lambda self: fmean(self.results))
+    median = property(lambda self: median(self.results))
+    min = property(lambda self: min(self.results))
+    max = property(lambda self: max(self.results))
 
 
 class BuiltModule:
@@ -133,8 +123,7 @@ class BuiltModule:
             raise InputError(f"the module has the function {self.name}, not {shown(name)}")
         return self
 
-    def get_function(self, name: str) -> BuiltModule:
-        return self[name]
+    get_function = __getitem__
 
     def __call__(self, *args: Any) -> None:
         """Run on arrays and numbers, in the order of the arguments of `build`; outputs are written in place."""

@@ -20,20 +20,7 @@ from bound.declare import size_var, var
 from bound.operation import buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
-from bound.tir.build import (
-    Buffer,
-    ExternCall,
-    arithmetic,
-    call_extern,
-    call_intrin,
-    call_packed,
-    cast,
-    const,
-    logical,
-    negation,
-    operand,
-    select,
-)
+from bound.tir.build import Buffer, ExternCall, cast, const, operand
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError
@@ -327,7 +314,7 @@ _BINARY: Final = {
 
 
 def _divided(a: Any, b: Any, span: object = None) -> Any:
-    return arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
+    return build.arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
 
 
 def _is_cast(x: Any) -> bool:
@@ -344,8 +331,12 @@ def _is_integer_constant(x: Any) -> bool:
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
     name = str(op).removeprefix("tir.")
     if name in ("call_extern", "call_pure_extern"):
-        return call_extern(dtype, *args)
-    return call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
+        return build.call_extern(dtype, *args)
+    return (
+        build.call_packed(*args)
+        if name in ("call_packed", "tvm_call_packed")
+        else build.call_intrin(dtype, str(op), *args)
+    )
 
 
 def _float(dtype: str, value: float, span: object = None) -> Any:
@@ -363,11 +354,7 @@ def _converted(dtype: str, value: Any, span: object = None) -> Any:
 
 
 def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
-    return select(condition, true_value, false_value)
-
-
-def _load(producer: Any, indices: Any, span: object = None) -> Any:
-    return producer[tuple(indices)]
+    return build.select(condition, true_value, false_value)
 
 
 def _is_call(x: Any) -> bool:
@@ -454,9 +441,9 @@ def _types() -> dict[str, NodeType]:
     }
     table |= {
         "Div": (_of_ops(ops.TRUNCDIV, DIV), _divided),
-        "And": (_of_ops(ops.AND), lambda a, b, span=None: logical(ops.AND, a, b)),
-        "Or": (_of_ops(ops.OR), lambda a, b, span=None: logical(ops.OR, a, b)),
-        "Not": (_of_ops(ops.NOT), lambda a, span=None: negation(a)),
+        "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
+        "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
+        "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
         "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
         "Cast": (_is_cast, _converted),
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: const(as_expr(value).value, dtype)),
@@ -466,7 +453,10 @@ def _types() -> dict[str, NodeType]:
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
         **dict.fromkeys(
             ("ProducerLoad", "BufferLoad", "Load"),
-            (lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None, _load),
+            (
+                lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None,
+                lambda producer, indices, span=None: producer[tuple(indices)],
+            ),
         ),
         "Var": (
             lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),

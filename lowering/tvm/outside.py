@@ -7,8 +7,10 @@ the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY` 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from importlib import import_module, util
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -17,11 +19,16 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
+from bound.declare import compute
+from bound.itervar import reduce_axis
 from bound.schedule import Schedule, create_schedule
+from bound.te import prod
+from bound.te import sum as total
 from bound.te_schedule import AutoInlineInjective
 from bound.tensor import Tensor
 from bound.tir import floor
 from bound.tir.build import all_of, cast, const, select
+from bound.tir.reduce import max_of, min_of
 from intset.errors import InputError, IntSetError
 from intset.expr.node import as_expr
 from lowering.tvm.runtime import PACKED, get_global_func, register_func
@@ -194,8 +201,26 @@ def _schedule_injective(target: object, outs: Tensor | Sequence[Tensor]) -> Sche
     return s
 
 
-def _default_schedule(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
-    return _schedule(outs)[0]
+def _reduction(combine: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The function that reduces a tensor along axes, by default all."""
+
+    def reduced(data: Tensor, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
+        given = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+        over = {int(a) % data.ndim: reduce_axis((0, data.shape[int(a)]), f"k{int(a) % data.ndim}") for a in given}
+        kept = [a for a in range(data.ndim) if keepdims or a not in over]
+
+        def formula(*place: Any) -> Any:
+            index: dict[int, Any] = {**dict(zip(kept, place, strict=True)), **over}
+            return combine(data(*(index[a] for a in range(data.ndim))), [*over.values()])
+
+        shape = [1 if a in over else data.shape[a] for a in kept]
+        return compute(shape, formula, f"{data.name}_red", tag="comm_reduce")
+
+    return reduced
+
+
+def _elementwise_sum(tensors: Sequence[Tensor]) -> Tensor:
+    return compute(tensors[0].shape, lambda *i: reduce(operator.add, [t(*i) for t in tensors]), "T_sum", tag="elemwise")
 
 
 def _bilinear(layout: str) -> Callable[..., Any]:
@@ -222,7 +247,12 @@ LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     "topi.utils.is_empty_shape": _is_empty_shape,
     "topi.utils.bilinear_sample_nchw": _bilinear("NCHW"),
     "topi.utils.bilinear_sample_nhwc": _bilinear("NHWC"),
-    "topi.generic.default_schedule": _default_schedule,
+    **{f"topi.{name}": _reduction(f) for name, f in {"sum": total, "prod": prod, "max": max_of, "min": min_of}.items()},
+    "topi.add": operator.add,
+    "topi.subtract": operator.sub,
+    "topi.multiply": operator.mul,
+    "topi.elemwise_sum": _elementwise_sum,
+    "topi.generic.default_schedule": lambda target, outs: _schedule(outs)[0],
     "topi.generic.default_schedule_auto_inline": _schedule_injective,
     "topi.generic.schedule_extern": _schedule_injective,
     "topi.generic.schedule_injective": _schedule_injective,

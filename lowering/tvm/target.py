@@ -169,8 +169,6 @@ def _named(name: str) -> Callable[..., Target]:
         words = [w for part in options for w in part.split()]
         return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
 
-    target.__name__ = target.__qualname__ = name
-    target.__doc__ = f"The target `{name}`."
     return target
 
 

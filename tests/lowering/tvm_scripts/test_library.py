@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import lowering.tvm as tvm
 from bound import infer_bound
 from intset import InputError, Var
+from lowering import run
 from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import native
 from lowering.tvm.tir import bijective_layout, layout
@@ -47,11 +49,11 @@ def refused(call, text):
         assert text in str(error), error
     else:
         raise AssertionError(text)
-refused(lambda: topi.cpp.add(A, A), "topi.add is of TVM's C++ half")
+refused(lambda: topi.cpp.take(A, A), "topi.take is of TVM's C++ half")
 refused(lambda: topi.cpp.nn.pool(A), "topi.nn.pool is of TVM's C++ half")
 refused(topi.x86.product, "tvm.contrib.cblas.matmul is not here")
-tvm.register_func("topi.add", lambda x, y: x + y)
-assert topi.cpp.add(A, A).op.tag == "broadcast"
+tvm.register_func("topi.take", lambda x, y: x + y)
+assert topi.cpp.take(A, A).op.tag == topi.cpp.add(A, A).op.tag == "broadcast"
 for name in ("contrib.cblas", "relay"):
     try:
         __import__(f"tvm.{name}")
@@ -210,3 +212,25 @@ def test_unions_of_types() -> None:
     either = tir.Var | int
     assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
     assert isinstance(3, int | tir.IntImm)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), [1]])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+def test_reductions_of_the_native_half_are_those_of_numpy(name: str, axis: Any, keepdims: bool) -> None:
+    A = te.placeholder((2, 3, 4), name="A")
+    B = native(f"topi.{name}")(A, axis, keepdims)
+    a = np.random.default_rng(1).random((2, 3, 4)).astype("float32")
+    along = tuple(axis) if isinstance(axis, list) else axis
+    wanted = getattr(np, name)(a, axis=along, keepdims=keepdims)
+    assert tuple(map(int, B.shape)) == wanted.shape and B.op.tag == "comm_reduce"
+    found = run(tvm.lower(te.create_schedule(B.op), [A, B]), {"A": a})[B.name]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_sums_of_the_native_half() -> None:
+    A, B = te.placeholder((2, 3), name="A"), te.placeholder((2, 3), name="B")
+    C = native("topi.elemwise_sum")([A, B, native("topi.multiply")(A, B), native("topi.subtract")(A, 1.0)])
+    a, b = (np.random.default_rng(k).random((2, 3)).astype("float32") for k in (1, 2))
+    found = run(tvm.lower(te.create_schedule(C.op), [A, B, C]), {"A": a, "B": b})[C.name]
+    np.testing.assert_allclose(found, a + b + a * b + a - 1, rtol=1e-5)
