@@ -17,6 +17,7 @@ import math
 import operator
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
@@ -67,6 +68,10 @@ _LOOPS: Final = {
     "range": "serial",
     "const_range": "unroll",
 }
+_TYPES: Final = (
+    *(f"{unsigned}int{bits}" for unsigned in ("", "u") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
+)
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     **FUNCTIONS,
     "abs": absolute,
@@ -75,26 +80,16 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     "min": lambda *v: terms.fold(ops.MIN, "min", v),
     "popcount": popcount,
     "power": power,
-    **{name: (lambda x, name=name: terms.cast(name, x)) for name in ("float16", "float32", "float64")},
-    **{f"{u}int{b}": (lambda x, name=f"{u}int{b}": terms.cast(name, x)) for u in ("", "u") for b in (8, 16, 32, 64)},
+    **{dtype: partial(terms.cast, dtype) for dtype in _TYPES},
 }
 
 
 _FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
-    "ceil": math.ceil,
-    "exp": math.exp,
-    "floor": math.floor,
-    "log": math.log,
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "sqrt", "tanh")},
     "power": math.pow,
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "sqrt": math.sqrt,
-    "tanh": math.tanh,
 }
-_TYPES: Final = (
-    *(f"{unsigned}int{bits}" for unsigned in ("", "u") for bits in (8, 16, 32, 64)),
-    *(f"float{bits}" for bits in (16, 32, 64)),
-)
 
 
 def _array(shape: Any, dtype: str = "float32", scope: str = "") -> Any:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 from bound.tir.build import const as constant
@@ -126,6 +127,14 @@ class NDArray:
     def asscalar(self) -> Any:
         return self.data.item()
 
+    def __dlpack__(self, **more: Any) -> Any:
+        return self.data.__dlpack__(**more)
+
+    to_dlpack = __dlpack__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.data if dtype is None else self.data.astype(dtype)
 
@@ -162,6 +171,23 @@ def empty(
 
     extents = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
     return NDArray(np.zeros(extents, dtype), _present(device or ctx))
+
+
+def from_dlpack(external: Any) -> NDArray:
+    """The memory of another library's array, or of a capsule that holds it.
+
+    Raises
+    ------
+    InputError: it is not row-major.
+    """
+    import numpy as np
+
+    is_capsule = not hasattr(external, "__dlpack__")
+    given = SimpleNamespace(__dlpack__=lambda **_: external, __dlpack_device__=lambda: (1, 0))
+    shared = np.from_dlpack(given if is_capsule else external)
+    if not shared.flags.c_contiguous:
+        raise InputError("from_dlpack takes row-major arrays")
+    return NDArray(shared, cpu())
 
 
 def _present(where: Device | None) -> Device:

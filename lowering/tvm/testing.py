@@ -71,11 +71,7 @@ def parameter(*values: Any, ids: Any = None) -> Any:
     """A fixture with several values."""
     import pytest
 
-    @pytest.fixture(params=values, ids=ids)
-    def fixture(request: Any) -> Any:
-        return request.param
-
-    return fixture
+    return pytest.fixture(params=values, ids=ids)(lambda request: request.param)
 
 
 def main() -> None:

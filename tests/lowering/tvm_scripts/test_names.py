@@ -262,3 +262,20 @@ def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
     A = te.placeholder((4,), name="A")
     B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
     assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
+
+
+def test_arrays_share_their_memory_by_dlpack() -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B])
+    source, target = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    f(tvm.nd.from_dlpack(source), tvm.nd.from_dlpack(target))
+    np.testing.assert_array_equal(target, source + 1)
+    np.testing.assert_array_equal(tvm.nd.from_dlpack(source.__dlpack__()).numpy(), source)
+    array = tvm.nd.array(source)
+    np.testing.assert_array_equal(np.from_dlpack(array), source)
+    np.testing.assert_array_equal(tvm.nd.from_dlpack(array.to_dlpack()).numpy(), source)
+    with pytest.raises(InputError, match="row-major"):
+        tvm.nd.from_dlpack(np.zeros((4, 4))[:, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        f(array, tvm.nd.from_dlpack(target.__dlpack__()))
