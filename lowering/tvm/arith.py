@@ -115,11 +115,9 @@ class Analyzer:
 
     def simplify(self, expr: Any, steps: int = 2) -> Any:
         """The expression simplified; values other than integers as they are."""
-        return (
-            expr
-            if isinstance(expr, (Value, float))
-            else self.context.simplify(as_expr(expr) if isinstance(expr, int) else expr)
-        )
+        if isinstance(expr, (Value, float)):
+            return expr
+        return self.context.simplify(as_expr(expr) if isinstance(expr, int) else expr)
 
     rewrite_simplify = canonical_simplify = simplify
 
@@ -139,8 +137,7 @@ class Analyzer:
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """The smallest and the largest value."""
         low, high = self.context.bounds(as_expr(expr))
-        ends = (_end(low, ConstIntBound.NEG_INF), _end(high, ConstIntBound.POS_INF))
-        return ConstIntBound(*ends)
+        return ConstIntBound(_end(low, ConstIntBound.NEG_INF), _end(high, ConstIntBound.POS_INF))
 
     def modular_set(self, expr: Any) -> ModularSet:
         """The remainder of all values."""

@@ -222,12 +222,7 @@ def override_native_generic_func(name: str) -> Callable[[Callable[..., Any]], Ge
     return lambda func: GenericFunction(func)
 
 
-def generic_func(func: Callable[..., Any]) -> GenericFunction:
-    """Make a function with versions for targets of its default version."""
-    return GenericFunction(func)
-
-
-GenericFunc = GenericFunction
+GenericFunc = generic_func = GenericFunction
 
 
 def get_native_generic_func(name: str) -> GenericFunction:

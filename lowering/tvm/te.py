@@ -104,9 +104,7 @@ def gradient(*_: object, **__: object) -> NoReturn:
 all, any, if_then_else = tir.all, tir.any, tir.if_then_else
 
 
-def exp10(x: ValueLike) -> Any:
-    """10 to the power `x`."""
-    return FUNCTIONS["exp10"](operand(x))
+exp10 = FUNCTIONS["exp10"]
 
 
 class AxisRanges(Mapping[IterVar, ranges.Range]):

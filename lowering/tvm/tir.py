@@ -33,6 +33,7 @@ CallEffectKind = SimpleNamespace(**{name: name for name in ("Pure", "ReadState",
 ForKind = SimpleNamespace(**LoopKind.__members__, THREAD_BINDING=LoopKind.THREAD)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
+stmt_list = flat
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 _ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
 analysis = SimpleNamespace(
@@ -61,11 +62,6 @@ def const(value: Any, dtype: str | None = None, span: object = None) -> Any:
 
 
 all, any, if_then_else = (with_truths(f) for f in (values.all, values.any, values.if_then_else))
-
-
-def stmt_list(stmt: Stmt) -> list[Stmt]:
-    """The statements of a sequence; of another statement, itself."""
-    return flat(stmt)
 
 
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
