@@ -55,12 +55,13 @@ def lower(
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
-    f = lowered(inputs, args if args is None else _tensors(args, binds), name=name)
-    f = inline_values(f)  # TVM's nests name no index
-    lowered_function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+    order = None if args is None else _tensors(args, binds)
+    f = inline_values(lowered(inputs, order, name=name))  # TVM's nests name no index
+    function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+    function = with_fields(function, order=tuple(order or ()))
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
-        lowered_function = step(lowered_function)
-    return lowered_function
+        function = step(function)
+    return function
 
 
 _OF_THREADS = ("shared", "warp", "local", "wmma")
@@ -218,7 +219,7 @@ def build(
     f = lower(inputs, args, name, binds)
     if not wanted.runs_here:
         raise CompilerError(f"{name} was lowered, but nothing runs on {wanted.kind} here: build it for 'llvm'")
-    order = [*f.params, *f.scalars] if args is None else _tensors(args, binds)
+    order = list(f.order or (*f.params, *f.scalars)) if args is None else _tensors(args, binds)
     for k, arg in enumerate(order):
         if not isinstance(arg, (Tensor, Var, Value)):
             raise InputError(f"argument {k} of build must be a tensor or a variable, not {shown(arg)}")

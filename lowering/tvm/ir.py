@@ -34,6 +34,7 @@ from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
 from lowering.nest.walk import calls, folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
+from lowering.tvm.ir_builder import IRBuilder
 from lowering.tvm.target import Target
 
 
@@ -44,9 +45,11 @@ class ModuleFunction(Function):
     Attributes
     ----------
     attributes: what `with_attr` added.
+    order: the arguments of calls, in order; empty for tensors, then scalars.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    order: tuple[Any, ...] = ()
 
     def __getitem__(self, name: object) -> ModuleFunction:
         if str(name) not in (self.name, "main", "default_function"):
@@ -100,7 +103,7 @@ def as_prim_func(f: Function) -> ModuleFunction:
     made: ModuleFunction = object.__new__(ModuleFunction)
     stored = _stored(f.body)
     outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
-    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}})
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": ()})
     return made
 
 
@@ -136,7 +139,7 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
         labels={p.name: p for p in tensors},
     )
     checks = [check for check in shape_asserts(f, {}) if check.message not in _messages(body)]
-    return as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body)))))
+    return with_fields(as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body))))), order=tuple(found))
 
 
 def _messages(body: Stmt) -> set[str]:
@@ -410,14 +413,22 @@ class DescribedStmt(ir.Seq):
         return fields[name] if name in fields else super().__getattribute__(name)
 
 
+def _has_effect(x: Any) -> bool:
+    call = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
+    is_named = isinstance(call, Value) and call.op is CALL and call.data not in build.FUNCTIONS
+    return is_named or isinstance(call, ExternCall)
+
+
 def _is_described(kind: str, x: object) -> bool:
     return isinstance(x, DescribedStmt) and x.kind == kind
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
-    if kind == "Evaluate" and isinstance(values[0], ExternCall):
-        return ir.Evaluate(values[0])
+    if kind == "Evaluate" and _has_effect(values[0]):
+        builder = IRBuilder()
+        builder.emit(values[0])
+        return builder.get()
     if fields.get("attr_key") in ("thread_extent", "virtual_thread"):
         raise InputError("threads are loops here: write them with ib.scope_attr of tir.ir_builder")
     value = {"value": build.operand(fields["value"])} if "value" in fields else {}

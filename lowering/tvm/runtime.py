@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bound.tir.build import const as constant
 from bound.tir.build import operand
@@ -52,6 +52,7 @@ class Device:
 
     kind: str
     index: int = 0
+    compute_version: ClassVar[None] = None  # a device with a version is not here
 
     @property
     def exist(self) -> bool:
@@ -61,13 +62,7 @@ class Device:
     def device_type(self) -> int:
         return 1 if self.exist else 2
 
-    @property
-    def compute_version(self) -> None:
-        """No version: a device with one is not here."""
-
-    @property
-    def device_id(self) -> int:
-        return self.index
+    device_id = property(lambda self: self.index)
 
     def sync(self, stream: object = None) -> None:
         """Do nothing: calls return when their work is done."""

@@ -279,3 +279,30 @@ def test_arrays_share_their_memory_by_dlpack() -> None:
         tvm.nd.from_dlpack(np.zeros((4, 4))[:, 1])
     with pytest.raises(ValueError, match="read-only"):
         f(array, tvm.nd.from_dlpack(target.__dlpack__()))
+
+
+def test_an_evaluated_call_is_made() -> None:
+    seen: list[Any] = []
+    tvm.register_func("test_names.seen", lambda *args: seen.append(args), override=True)
+    buffer = tir.decl_buffer((3,), name="A")
+    for body in (
+        tir.Evaluate(tir.call_packed("test_names.seen", buffer)),
+        tir.Evaluate(tir.call_extern("int32", "test_names.seen", A * 0 + 5)),
+        tir.Evaluate(tir.call_extern("float32", "test_names.seen", A * 0 + 6)),
+    ):
+        tvm.build(tir.PrimFunc([buffer, A], body))(tvm.nd.array(np.ones(3, "float32")), 0)
+    assert len(seen) == 3 and seen[0][0].shape == (3,) and [args[0] for args in seen[1:]] == [5, 6]
+    assert isinstance(tir.Evaluate(tir.exp(tir.const(1.0))), tir.Evaluate)
+    assert str(tir.Evaluate(tir.exp(te.var("x", "float32")))) == "pass"
+
+
+def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
+    n, bias = te.var("n"), te.var("bias", "float32")
+    X = te.placeholder((n,), name="X")
+    Y = te.compute((n,), lambda i: X[i] + bias + n, name="Y")
+    f = tvm.lower(te.create_schedule(Y.op), [bias, X, n, Y])
+    y = tvm.nd.empty((3,))
+    tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
+    tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
