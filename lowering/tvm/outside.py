@@ -92,8 +92,8 @@ INSTEAD: Final = {  # names of modules, and what serves
         "runtime.load_param_dict runtime.save_param_dict": "numpy.load and numpy.save",
         "parser": "lowering.parse_nest reads the text of a nest",
         "topi": "install(topi=FOLDER) names a copy of its Python half",
-        "autotvm.tuner autotvm.measure_option autotvm.LocalBuilder autotvm.LocalRunner autotvm.callback": "lowering."
-        "explore measures schedules of a space",
+        "autotvm.create autotvm.tuner autotvm.measure_option autotvm.LocalBuilder autotvm.LocalRunner autotvm.callback "
+        "autotvm.apply_history_best": "lowering.explore measures schedules of a space",
     }.items()
     for name in names.split()
 }
