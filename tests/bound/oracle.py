@@ -146,7 +146,10 @@ class Run:
             self.body(stage, nest)
             return
         loop = nest.loops[depth]
-        first, extent = value(loop.range.min, self.env), value(loop.range.extent, self.env)
+        try:
+            first, extent = value(loop.range.min, self.env), value(loop.range.extent, self.env)
+        except ZeroDivisionError:  # a range without a value is empty, as in a lowered nest
+            first = extent = 0
         for k in range(first, first + max(extent, 0)):
             self.env[loop.iv] = k
             for inner in self.inside[stage, loop.iv]:
