@@ -212,7 +212,7 @@ class StageRegion(Region):
     def _visited_count(self, word: str, sizes: Mapping[Var, int]) -> int:
         """The count by a visit to every point of the box around each instance.
 
-        With too many points, or without a condition of membership, the count of these boxes, if the region is not exact.
+        With too many points, or without a condition of membership: the count of these boxes, of a superset.
         """
         env, hull = self._env, self._footprint.hull(self._env)
         around = transitive_ranges(env, (*self._loops(), *hull.variables()))
