@@ -31,7 +31,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.certify import first_accepted, refutation
+from intset.prover.certify import CERTIFY_SOON, first_accepted, refutation
 from intset.prover.combination import SearchBudget
 from intset.prover.proof import Proof, prove_in, prove_once
 from intset.prover.tiers import REFUTED, Basis
@@ -356,7 +356,7 @@ def equality(a: Node, b: Node) -> Cond:
 
 def _has_certificate(proof: Proof) -> bool:
     try:
-        proof.certificate()
+        proof.certified(CERTIFY_SOON)
     except InputError:
         return False
     return True

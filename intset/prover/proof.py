@@ -29,7 +29,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.linear.bounds import first_of
-from intset.prover.certify import certify
+from intset.prover.certify import CERTIFY_SOON_LINEAR, certify
 from intset.prover.tiers import (
     NOTHING,
     PROVED,
@@ -151,10 +151,14 @@ class Proof(Displayed):
         ------
         InputError: the goal is undecided, or the budgets ended without a certificate.
         """
+        return self.certified(CERTIFY_SOON_LINEAR)
+
+    def certified(self, soon: int) -> Certificate:
+        """The certificate; a combination is searched for in `soon` steps before certificates of other kinds."""
         if self._certificate is None:
             used = () if self.vacuous else self.used
             with pinned(self.basis.config):
-                self._certificate = certify(self.goal, self.decided, used)
+                self._certificate = certify(self.goal, self.decided, used, soon=soon)
         return self._certificate
 
     def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:

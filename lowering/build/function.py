@@ -106,7 +106,7 @@ def _refuse_parts(b: BoundsMap, kept: Iterable[Tensor]) -> None:
 
 
 def _refuse_steps(schedule: Schedule) -> None:
-    """Refuse an output that reads a state of a scan: each step would compute all of it, from rows of later steps too."""
+    """Refuse an output that reads a state of a scan: each step would compute all of it, also from later rows."""
     scans = [stage.op for stage in schedule.stages if isinstance(stage.op, ScanOp)]
     inside = {state: scan for scan in scans for state in scan.state_placeholder}
     for stage in schedule.stages:
@@ -114,10 +114,11 @@ def _refuse_steps(schedule: Schedule) -> None:
         if scan is not None and stage.op is not scan:
             inside |= dict.fromkeys(stage.op.outputs, scan)
     for op in schedule.outputs:
-        if op.outputs[0] in inside:
+        scan = inside.get(op.outputs[0])
+        if scan is not None:
             raise ScheduleError(
-                f"{op.name} cannot be an output: a step of the scan {inside[op.outputs[0]].name} computes it, as far as "
-                f"that step needs it; make outputs of what reads the results of the scan"
+                f"{op.name} cannot be an output: a step of the scan {scan.name} computes it, as far as that step needs "
+                "it; make outputs of what reads the results of the scan"
             )
 
 

@@ -254,6 +254,7 @@ def _check_tensor(
         assert all(happened.computed[i] == everything for i in happened.instances), f"{tensor.name}: not whole"
     stored = b.allocated(tensor)
     extents = [value(r.extent, env) for r in stored]
+    assert all(e >= 0 for e in extents), f"{tensor.name}: allocated {extents}"
     for instance, points in happened.read.items():
         missing = points - happened.computed[instance]
         assert not missing, f"{tensor.name}{instance}: read but not computed: {sorted(missing)[:4]}"

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bound import infer_bound, te
+from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount
 from bound.schedule import Schedule
@@ -25,6 +25,7 @@ from intset.expr.node import Expr, as_expr
 from lowering import lower, run
 from lowering.errors import CheckError
 from tests.bound.claims import check_claims
+from tests.bound.oracle import check
 
 SIZES = (1, 2, 3, 5, 14, 27, 28, 29, 100)
 
@@ -122,6 +123,21 @@ def test_counts_without_a_closed_form_are_functions_of_sizes() -> None:
         assert evaluate(total * 4 <= 4 * numeric.count_total(), point)  # type: ignore[operator]
     with pytest.raises(UndefinedError):
         evaluate(total, {t: 0, u: 1})
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_storage_of_what_no_guard_admits_has_extent_0(inner: bool) -> None:
+    """Elements before a padding of 2 and 3: none at small sizes, where the differences are negative."""
+    m, n = te.size_var("m"), te.size_var("n")
+    a = te.placeholder((m // 3, n), "int32", name="A")
+    b = te.compute((m // 3, n), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m // 3, n), lambda i, j: tir.if_then_else(tir.all(i >= 2, j >= 3), b[i - 2, j - 3], 0), name="C")
+    s = te.create_schedule(c.op)
+    if inner:
+        s[b].compute_at(s[c], c.op.axis[0])
+    bounds = infer_bound(s)
+    for sizes in itertools.product((0, 3, 7, 12), range(6)):
+        check(bounds, dict(zip((m, n), sizes, strict=True)), exact=False)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
