@@ -171,6 +171,21 @@ def test_elements_of_quotients_by_sizes_are_counted_as_at_numbers(m: int, k: int
         check_claims(bounds, {t: size * m})
 
 
+def test_counts_of_fused_tiles_of_tiles_are_those_at_sizes() -> None:
+    """Ends with products of quotients: an exact region has the counts of its elements."""
+    m, t = te.size_var("m"), te.size_var("t")
+    a = te.placeholder((m, 2), "int32", name="A")
+    b = te.compute((m, 2), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m * 2,), lambda q: b[q // 2, q % 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], nparts=t)
+    middle, _ = s[c].split(inner, factor=t)
+    s[b].compute_at(s[c], s[c].fuse(outer, middle))
+    bounds = infer_bound(s)
+    for sizes in ((5, 2), (5, 3), (0, 1), (4, 7)):
+        check_claims(bounds, dict(zip((m, t), sizes, strict=True)))
+
+
 def test_instances_are_counted_as_by_enumeration() -> None:
     random = Random(25)
     t = ShapeVar("t", lower=1)
