@@ -151,15 +151,7 @@ class Proof(Displayed):
         ------
         InputError: the goal is undecided, or the budgets ended without a certificate.
         """
-        return self.certified(CERTIFY_SOON_LINEAR)
-
-    def certified(self, soon: int) -> Certificate:
-        """The certificate; a combination is searched for in `soon` steps before certificates of other kinds."""
-        if self._certificate is None:
-            used = () if self.vacuous else self.used
-            with pinned(self.basis.config):
-                self._certificate = certify(self.goal, self.decided, used, soon=soon)
-        return self._certificate
+        return certificate_of(self)
 
     def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:
         """The facts used and the certificate, derived by tiers up to the deciding one; `None` if unavailable.
@@ -201,12 +193,21 @@ class Proof(Displayed):
         return f"<Proof {self.status} by {self.by}: {self.goal}{extra}{notes}>"
 
 
+def certificate_of(proof: Proof, soon: int = CERTIFY_SOON_LINEAR) -> Certificate:
+    """The certificate of a proof; a combination is searched for in `soon` steps before certificates of other kinds."""
+    if proof._certificate is None:
+        used = () if proof.vacuous else proof.used
+        with pinned(proof.basis.config):
+            proof._certificate = certify(proof.goal, proof.decided, used, soon=soon)
+    return proof._certificate
+
+
 def undecided(reason: str) -> Proof:
     """An "unknown" proof with the given reason, for questions that cannot be posed."""
     return Proof(truth(False), UNKNOWN, "", reason=reason)
 
 
-__all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "undecided"]
+__all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "certificate_of", "undecided"]
 
 
 # -- cache -------------------------------------------------------------------------------------------------------------

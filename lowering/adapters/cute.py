@@ -80,7 +80,7 @@ class _TreeReader:
                 open_modes.append([])
                 check_nesting(len(open_modes))
                 continue
-            part = self._size()
+            part: Any = self._size()
             while open_modes:
                 open_modes[-1].append(part)
                 is_more = self.take(",")

@@ -183,7 +183,7 @@ def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Seque
     values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, m.dim_type.param, k) for e, k in place.items()}
 
     def total(of: Linear) -> Aff:
-        result = m.Aff.val_on_domain(local, val(of.const))
+        result: Aff = m.Aff.val_on_domain(local, val(of.const))
         for e, k in of.terms.items():
             result = result.add(values[e].scale_val(val(k)))
         return result
