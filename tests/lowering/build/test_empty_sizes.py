@@ -443,8 +443,7 @@ def test_parts_of_a_step_are_computed_beside_a_copy_of_its_state(copied: str, at
     is_read = copied.startswith("read")
     written = p.update if copied == "written update" else p.part
     copy = p.s.cache_read(p.state, "local", readers) if is_read else p.s.cache_write(written, "local")
-    is_refused = copied == "written update" and attached in ("part", "both")
-    is_refused |= copied == "read by both" and attached == "both" or copied == "written part" and attached == "copy"
+    is_refused = (copied, attached) in (("written update", "part"), ("read by both", "copy"))
     with pytest.raises(ScheduleError) if is_refused else contextlib.nullcontext():
         if attached in ("part", "both"):
             p.s[p.part].compute_at(p.s[p.update], p.s[p.update].op.axis[1])
