@@ -112,18 +112,28 @@ class Split(IterVarRelation):
         return Range(0, outer), Range(0, simple.ceildiv(total, self.nparts))
 
     def parent_values(self, ranges: Ranges, values: Values) -> tuple[Expr, ...]:
-        width, parent = extent(ranges[self.inner]), ranges[self.parent]
-        start = simple.mul(values[self.outer], width)
-        if self.tail is Tail.SHIFT_INWARDS and not self._fills(ranges):
-            last = simple.sub(extent(parent), width)
-            known = simple.number(last)
-            start = simple.minimum(start, maximum(last, 0) if known is None else max(known, 0))
-        return (simple.add(simple.add(start, values[self.inner]), low(parent)),)
+        start = self._start(ranges, values[self.outer])
+        return (simple.add(simple.add(start, values[self.inner]), low(ranges[self.parent])),)
 
     def child_values(self, ranges: Ranges, values: Values) -> tuple[Expr, ...]:
         width = extent(ranges[self.inner])
         value = simple.sub(values[self.parent], low(ranges[self.parent]))
-        return simple.floordiv(value, width), simple.floormod(value, width)
+        if simple.number(width) == 0:  # the loop never runs
+            return as_expr(0), value
+        outer = simple.floordiv(value, width)
+        if self.tail is Tail.SHIFT_INWARDS and not self._fills(ranges):
+            return outer, simple.sub(value, self._start(ranges, outer))
+        return outer, simple.floormod(value, width)
+
+    def _start(self, ranges: Ranges, outer: Expr) -> Expr:
+        """Return the distance of a tile's first iteration from that of the parent."""
+        width = extent(ranges[self.inner])
+        start = simple.mul(outer, width)
+        if self.tail is not Tail.SHIFT_INWARDS or self._fills(ranges):
+            return start
+        last = simple.sub(extent(ranges[self.parent]), width)
+        known = simple.number(last)
+        return simple.minimum(start, maximum(last, 0) if known is None else max(known, 0))
 
     def is_like(self, other: IterVarRelation) -> bool:
         if not isinstance(other, Split):

@@ -359,6 +359,7 @@ def _nearest(value: int, interval: Interval, step: int, offset: int) -> int:
 
 CONSULTED_FACTS: Final = 3  # nested uses of facts: a fact may contain the term whose sign it helps to derive
 FACT_CHAIN: Final = 3  # facts that are added up for one sign, as in `a < b`, `b < c`, `c < d`
+CHAINED_RESTS: Final = 48  # rests tried for one sign
 DERIVED_SIGNS: Final = 4  # nested derivations of signs
 
 _Rest: TypeAlias = "tuple[int, int, frozenset[tuple[Expr, int]]]"  # the remaining facts, and the form
@@ -416,7 +417,7 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
 
     Parameters
     ----------
-    seen: the rests tried so far, which the same facts in another order lead to again; grows.
+    seen: the rests tried so far, which the same facts in another order lead to again; grows up to `CHAINED_RESTS`.
     """
     open_ends: list[Linear] = []
     for fact in facts:
@@ -427,6 +428,8 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
         key = (chain, rest.const, frozenset(rest.terms.items()))
         if key in seen:
             continue
+        if len(seen) == CHAINED_RESTS:
+            return False
         seen.add(key)
         left = SPENT.left
         if _is_sure(known, rest):

@@ -30,7 +30,7 @@ from intset.prover.smt import SmtSession
 from intset.prover.tiers import PROVED, REFUTED, Basis, Decided
 
 CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
-CERTIFY_SOON_LINEAR: Final = 1_000_000  # steps after the linear form has decided: a combination exists
+CERTIFY_SOON_LINEAR: Final = 400_000  # steps after the linear form has decided: a combination exists
 
 _ORDER = {
     "linear": ("linear", "isl", "points", "z3"),
@@ -41,10 +41,15 @@ _ORDER = {
 }
 
 
-def certify(goal: Cond, proof: Decided, used: Collection[Fact], is_brief: bool = False) -> Certificate:
+def certify(
+    goal: Cond, proof: Decided, used: Collection[Fact], is_brief: bool = False, soon: int = CERTIFY_SOON_LINEAR
+) -> Certificate:
     """The checked certificate of a goal decided by the facts `used`.
 
-    `is_brief`: the search ends after `CERTIFY_SOON` steps for the strongest claim, of the deciding tier's kind.
+    Parameters
+    ----------
+    is_brief: the search ends after `CERTIFY_SOON` steps for the strongest claim, of the deciding tier's kind.
+    soon: steps of the search for a combination, before other kinds, where the linear form has decided.
 
     Raises
     ------
@@ -60,7 +65,7 @@ def certify(goal: Cond, proof: Decided, used: Collection[Fact], is_brief: bool =
         if is_brief:
             cert = first_accepted(islice(claims, 1), basis, kinds[:1], SearchBudget(0), CERTIFY_SOON)
         else:
-            soon = CERTIFY_SOON_LINEAR if proof.by == "linear" else CERTIFY_SOON
+            soon = soon if proof.by == "linear" else CERTIFY_SOON
             cert = first_accepted(claims, basis, kinds, SearchBudget(CERTIFY_STEPS), soon)
     if cert is None:
         raise InputError(f"no certificate was found for {shown(goal)}")
@@ -205,12 +210,12 @@ def _points(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[
 
 
 def _z3(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
-    """SMT certificates of the claim restricted to its core, then of the whole claim.
+    """SMT certificates of the claim restricted to its core, then of the whole claim; none where z3 finds no core.
 
     Irrelevant facts may mislead z3's search.
     """
     narrowed = _narrowed(claim, basis)
-    for one in (claim,) if narrowed is None else (narrowed, claim):
+    for one in () if narrowed is None else (narrowed, claim):
         text = unsat_text(one)
         if text is not None:
             yield replace(one, kind="z3", text=text)

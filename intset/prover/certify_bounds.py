@@ -31,9 +31,9 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
-from intset.prover.certify import first_accepted, refutation
+from intset.prover.certify import CERTIFY_SOON, first_accepted, refutation
 from intset.prover.combination import SearchBudget
-from intset.prover.proof import Proof, prove_in, prove_once
+from intset.prover.proof import Proof, certificate_of, prove_in, prove_once
 from intset.prover.tiers import REFUTED, Basis
 from intset.simplify import Rewrite, Simplifier
 
@@ -356,7 +356,7 @@ def equality(a: Node, b: Node) -> Cond:
 
 def _has_certificate(proof: Proof) -> bool:
     try:
-        proof.certificate()
+        certificate_of(proof, CERTIFY_SOON)
     except InputError:
         return False
     return True

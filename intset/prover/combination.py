@@ -212,6 +212,8 @@ SYSTEM_BITS: Final = 1 << 13  # total length of all coefficients of a system
 SMALL_SYSTEM_BITS: Final = 1 << 18  # the same for systems of few columns
 COMBINED_NODES: Final = 400  # nodes of a goal for which premises are combined
 ENTRY_STEPS: Final = 2  # steps charged per entry of a system
+PRODUCT_STEPS: Final = 10  # steps charged per product of two premises, beside its entries
+NODE_STEPS: Final = 100  # steps charged per node of the premises of one case
 COMBINED_CASES: Final = 24  # cases of one goal
 COMBINED_SPLITS: Final = 8  # nested splits of one goal
 
@@ -251,8 +253,10 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
 def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
     """A combination that contradicts the conjunction of the comparisons in `case`; None if none is found."""
     plain = _premises(cert, case, roots)
-    if sum(1 for _ in postorder([premise.cond for premise in plain])) > COMBINED_NODES:
+    nodes = sum(1 for _ in postorder([premise.cond for premise in plain]))
+    if nodes > COMBINED_NODES:
         return None
+    effort.charge(NODE_STEPS * nodes)
     divisors = []
     not_zero = nonzero(definedness(roots))
     for divisor in _divisors(plain, definedness(roots)):
@@ -288,6 +292,7 @@ class CombinationSearch:
         if self.left < 0:
             return None
         more = [Premise(names.GOAL, cond) for cond in case]
+        self.effort.charge(NODE_STEPS * len(self.premises))
         columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, self.nonzero, case)
         terms = _terms(columns, self.effort, (1, 2, 3) if depth == 0 else (1, 2))
         if terms is not None:
@@ -552,8 +557,8 @@ def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> I
         for chosen in itertools.combinations_with_replacement(usable, size):
             poly = chosen[0].poly
             for column in chosen[1:]:
+                effort.charge(PRODUCT_STEPS + ENTRY_STEPS * len(poly) * len(column.poly))
                 poly = multiply(poly, column.poly)
-            effort.charge(ENTRY_STEPS * len(poly))
             premises = tuple(premise for column in chosen for premise in column.premises)
             yield Column(premises, poly, any(column.is_zero for column in chosen))
 

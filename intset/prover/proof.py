@@ -29,7 +29,7 @@ from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.linear.bounds import first_of
-from intset.prover.certify import certify
+from intset.prover.certify import CERTIFY_SOON_LINEAR, certify
 from intset.prover.tiers import (
     NOTHING,
     PROVED,
@@ -151,11 +151,7 @@ class Proof(Displayed):
         ------
         InputError: the goal is undecided, or the budgets ended without a certificate.
         """
-        if self._certificate is None:
-            used = () if self.vacuous else self.used
-            with pinned(self.basis.config):
-                self._certificate = certify(self.goal, self.decided, used)
-        return self._certificate
+        return certificate_of(self)
 
     def at_hand(self) -> tuple[tuple[Fact, ...] | None, Certificate | None]:
         """The facts used and the certificate, derived by tiers up to the deciding one; `None` if unavailable.
@@ -197,12 +193,21 @@ class Proof(Displayed):
         return f"<Proof {self.status} by {self.by}: {self.goal}{extra}{notes}>"
 
 
+def certificate_of(proof: Proof, soon: int = CERTIFY_SOON_LINEAR) -> Certificate:
+    """The certificate of a proof; a combination is searched for in `soon` steps before certificates of other kinds."""
+    if proof._certificate is None:
+        used = () if proof.vacuous else proof.used
+        with pinned(proof.basis.config):
+            proof._certificate = certify(proof.goal, proof.decided, used, soon=soon)
+    return proof._certificate
+
+
 def undecided(reason: str) -> Proof:
     """An "unknown" proof with the given reason, for questions that cannot be posed."""
     return Proof(truth(False), UNKNOWN, "", reason=reason)
 
 
-__all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "undecided"]
+__all__ = ["PROVED", "REFUTED", "UNKNOWN", "Basis", "Proof", "certificate_of", "undecided"]
 
 
 # -- cache -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from intset.expr.node import Expr, IntLike, Var, as_expr
 from intset.expr.parser import parse
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
-from lowering.layout.strided import Layout
+from lowering.layout.strided import Layout, check_nesting
 
 _TOKEN: Final = re.compile(r"\s*(?:(_?\d+)|\{([^{}]*)\}|([^\W\d]\w*)|([(),:]))")
 
@@ -74,15 +74,26 @@ class _TreeReader:
         return True
 
     def tree(self) -> Any:
-        if self.take("("):
-            parts = [self.tree()]
-            while self.take(","):
+        open_modes: list[list[Any]] = []
+        while True:
+            if self.take("("):
+                open_modes.append([])
+                check_nesting(len(open_modes))
+                continue
+            part: Any = self._size()
+            while open_modes:
+                open_modes[-1].append(part)
+                is_more = self.take(",")
                 if self.take(")"):
-                    return tuple(parts)
-                parts.append(self.tree())
-            if not self.take(")"):
-                raise LayoutError(f"no layout of CuTe: {shown(self.text)} lacks a bracket")
-            return tuple(parts)
+                    part = tuple(open_modes.pop())
+                elif is_more:
+                    break
+                else:
+                    raise LayoutError(f"no layout of CuTe: {shown(self.text)} lacks a bracket")
+            else:
+                return part
+
+    def _size(self) -> int | Expr:
         found = self._next()
         number, formula, name, sign = found.groups()
         if sign is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.operation import PlaceholderOp
+from bound.operation import PlaceholderOp, ScanOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
@@ -103,6 +103,23 @@ def _refuse_parts(b: BoundsMap, kept: Iterable[Tensor]) -> None:
             f"{tensor.name} cannot be an argument: the bounds were inferred for what its consumers read, which is not "
             f"proved to be all of it; infer them with whole=[{tensor.name}]"
         )
+
+
+def _refuse_steps(schedule: Schedule) -> None:
+    """Refuse an output that reads a state of a scan: each step would compute all of it, also from later rows."""
+    scans = [stage.op for stage in schedule.stages if isinstance(stage.op, ScanOp)]
+    inside = {state: scan for scan in scans for state in scan.state_placeholder}
+    for stage in schedule.stages:
+        scan = next((inside[t] for t in stage.op.input_tensors if t in inside), None)
+        if scan is not None and stage.op is not scan:
+            inside |= dict.fromkeys(stage.op.outputs, scan)
+    for op in schedule.outputs:
+        scan = inside.get(op.outputs[0])
+        if scan is not None:
+            raise ScheduleError(
+                f"{op.name} cannot be an output: a step of the scan {scan.name} computes it, as far as that step needs "
+                "it; make outputs of what reads the results of the scan"
+            )
 
 
 def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
@@ -212,6 +229,7 @@ def nest_of(
     tensors, scalars = parameters(b.schedule, args)
     outputs = computed_among(b.schedule, tensors)
     _refuse_parts(b, kept_among(b.schedule, tensors))
+    _refuse_steps(b.schedule)
     known = Context() if ctx is None else ctx
     outside = () if unsafe else b.outside
     refuse_outside(outside)

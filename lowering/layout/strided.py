@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import mul
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from intset.config import Configured, all_as_configured
 from intset.context import Context
@@ -57,6 +57,9 @@ class MapMaker:
 MAPS = MapMaker()
 
 
+NESTING: Final = 200  # levels of a tree of sizes
+
+
 @all_as_configured
 class Layout(Configured):
     """A map from coordinates to offsets: the sum of each coordinate times its stride.
@@ -80,7 +83,8 @@ class Layout(Configured):
 
     Raises
     ------
-    LayoutError: trees of different structure, or an extent or stride that may be negative, or an extent 0.
+    LayoutError: trees of different structure or of more than `NESTING` levels, or an extent or stride that may be
+        negative, or an extent 0.
 
     >>> a = Layout((4, 8), (8, 1))
     >>> str(a), a(5), a.size, a.then(Layout((2, 16), (16, 1))).modes
@@ -412,12 +416,19 @@ def _short(ctx: Context, x: Extent) -> Extent:
     return x if isinstance(x, int) else _size(ctx.simplify(x), "a size")
 
 
-def _tree(tree: object, what: str) -> Tree:
+def _tree(tree: object, what: str, depth: int = 0) -> Tree:
     if not isinstance(tree, (tuple, list)):
         return _size(tree, what)
     if not tree:
         raise LayoutError("a layout has at least one mode")
-    return tuple(_tree(part, what) for part in tree)
+    check_nesting(depth + 1)
+    return tuple(_tree(part, what, depth + 1) for part in tree)
+
+
+def check_nesting(depth: int) -> None:
+    """Refuse a tree of sizes, `depth` levels of which are open, with `LayoutError`."""
+    if depth > NESTING:
+        raise LayoutError(f"the modes of a layout nest at most {NESTING} deep")
 
 
 def _compact(shape: Tree, step: Extent) -> tuple[Tree, Extent]:

@@ -146,7 +146,10 @@ class Run:
             self.body(stage, nest)
             return
         loop = nest.loops[depth]
-        first, extent = value(loop.range.min, self.env), value(loop.range.extent, self.env)
+        try:
+            first, extent = value(loop.range.min, self.env), value(loop.range.extent, self.env)
+        except ZeroDivisionError:  # a range without a value is empty, as in a lowered nest
+            first = extent = 0
         for k in range(first, first + max(extent, 0)):
             self.env[loop.iv] = k
             for inner in self.inside[stage, loop.iv]:
@@ -251,6 +254,7 @@ def _check_tensor(
         assert all(happened.computed[i] == everything for i in happened.instances), f"{tensor.name}: not whole"
     stored = b.allocated(tensor)
     extents = [value(r.extent, env) for r in stored]
+    assert all(e >= 0 for e in extents), f"{tensor.name}: allocated {extents}"
     for instance, points in happened.read.items():
         missing = points - happened.computed[instance]
         assert not missing, f"{tensor.name}{instance}: read but not computed: {sorted(missing)[:4]}"

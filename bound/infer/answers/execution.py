@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from bound.errors import ScheduleError
-from bound.operation import ComputeOp, Operation, TensorComputeOp
+from bound.operation import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 from bound.schedule import Stage
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -105,11 +105,11 @@ def filled_ahead(
 def stored_outputs(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
     """Outputs of an operation that need storage: wanted outputs, and operands of their combiners.
 
-    Extern operations and scans write all of their outputs.
+    Extern operations and scans write all of their outputs; so do those of which nothing is wanted.
     """
     asked = [k for k, t in enumerate(op.outputs) if t in wanted]
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
-        return op.outputs if asked else ()
+        return () if isinstance(op, PlaceholderOp) and not asked else op.outputs
     body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
     top = body[0]
     if isinstance(top, Value) and top.op is REDUCE:

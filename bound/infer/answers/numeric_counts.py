@@ -6,6 +6,7 @@ symbol with a `NumericFunction`: `evaluate` computes it, and arithmetic and cond
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +36,7 @@ class InstanceCount:
     loops: each with its lower end and extent, over sizes and the loops before it.
     sides: for each dimension the expressions whose minimum is the extent, if positive.
     where: the conditions of an instance.
+    axes: the number of last loops that run over the elements of an instance.
     """
 
     word: str
@@ -42,9 +44,10 @@ class InstanceCount:
     loops: tuple[tuple[Var, Expr, Expr], ...]
     sides: tuple[tuple[Expr, ...], ...]
     where: tuple[Cond, ...]
+    axes: int = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return InstanceCount, (self.word, self.sizes, self.loops, self.sides, self.where)
+        return InstanceCount, (self.word, self.sizes, self.loops, self.sides, self.where, self.axes)
 
     @cached_property
     def _program(self) -> tuple[list[tuple[Callable[..., int], Callable[..., int]]], Callable[..., int]]:
@@ -73,8 +76,11 @@ class InstanceCount:
             if sum(map(len, spans)) > REGION_POINTS:
                 raise BudgetError(f"more than {REGION_POINTS} instances are to be counted", "REGION_POINTS")
             instances = [(*point, x) for point, span in zip(instances, spans, strict=True) for x in span]
-        counts = (number(*point) for point in instances)
-        return sum(counts) if self.word == TOTAL else max(counts, default=0)
+        counts: Counter[tuple[int, ...]] = Counter()
+        outer = len(sizes) + len(self.loops) - self.axes
+        for point in instances:
+            counts[point[:outer]] += number(*point)
+        return counts.total() if self.word == TOTAL else max(counts.values(), default=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from math import prod
 from typing import Final
 
 from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount, count_term
-from bound.infer.answers.tile_counts import largest_count, total_count
+from bound.infer.answers.tile_counts import ends_over_sizes, largest_count, number_of, total_count
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.extents import enumerate_counts, enumerate_extents
@@ -182,26 +182,24 @@ class StageRegion(Region):
             return None
         if isinstance(total, Infinity):
             return None
-        form = as_expr(total)
+        form = env.total(as_expr(total))
         return form if is_small(TOTAL_NODES, (form,)) and not opaque_terms(form) else None
 
     @as_configured
     def _count_at(self, word: str, sizes: Mapping[Var, int]) -> int:
         """The largest or the total number of elements of the instances, at values of all sizes.
 
-        Guarantee: the count of this region; beyond the budget that of the box around each instance.
+        Guarantee: the count of this region; beyond the budget, of a superset, that of the box around each instance.
 
         Raises
         ------
         ZeroDivisionError: a fact excludes these sizes.
-        BudgetError: there are more than `REGION_POINTS` instances.
+        BudgetError: there are more than `REGION_POINTS` instances, or more such points around an exact region.
         """
         env, loops = self._env, self._loops()
         if excluding := self._excluding({v: as_expr(number) for v, number in sizes.items()}):
             raise ZeroDivisionError(f"{excluding[0]} excludes these sizes")
-        ranges = [
-            (v, *(substitute(e, sizes) for e in (low(r), extent(r)))) for v, r in transitive_ranges(env, loops).items()
-        ]
+        ranges = [(v, *(substitute(e, sizes) for e in ends_over_sizes(env, v))) for v in transitive_ranges(env, loops)]
         try:
             inside = [cond for v, first, number in ranges for cond in (v >= first, v < first + number)]
             run = env.shapes.where((), logical_and(*inside)).without([v for v, *_ in ranges if v not in loops])
@@ -212,21 +210,26 @@ class StageRegion(Region):
         return number if isinstance(number, int) else self._visited_count(word, sizes)  # without a bound at these sizes
 
     def _visited_count(self, word: str, sizes: Mapping[Var, int]) -> int:
-        """The total by a visit to every point of the box around each instance; else the count of these boxes."""
+        """The count by a visit to every point of the box around each instance.
+
+        With too many points, or without a condition of membership: the count of these boxes, of a superset.
+        """
         env, hull = self._env, self._footprint.hull(self._env)
         around = transitive_ranges(env, (*self._loops(), *hull.variables()))
-        loops = tuple((v, low(around[v]), extent(around[v])) for v in env.ranges if v in around)
-        sides = tuple(tuple(form.expr() for form in side.extents()) for side in hull.sides)
-        where = (*(form.expr() >= 0 for form in hull.where), *hull.also)
-        count = InstanceCount(word, tuple(sizes), loops, sides, where)
-        if word == TOTAL:
-            point = [Var(f"x{k}") for k in range(self.dims)]
-            lows = (maximum(*(form.expr() for form in side.lows)) for side in hull.sides)
-            axes = tuple((x, first, minimum(*side)) for x, first, side in zip(point, lows, sides, strict=True))
-            with suppress(BudgetError):
-                members = (*where, *self._footprint.conditions(point))
-                return InstanceCount(TOTAL, tuple(sizes), (*loops, *axes), (), members)(*sizes.values())
-        return count(*sizes.values())
+        loops = tuple((v, *ends_over_sizes(env, v)) for v in env.ranges if v in around)
+        conditions = [*(form.expr() >= 0 for form in hull.where), *hull.also]
+        where = (*env.unmet(*conditions), *conditions)
+        point = [Var(f"x{k}") for k in range(self.dims)]
+        sides = [number_of(env, (form.expr() for form in side.extents())) for side in hull.sides]
+        lows = (env.total(maximum(*(form.expr() for form in side.lows))) for side in hull.sides)
+        axes = tuple((x, first, minimum(*side)) for x, first, side in zip(point, lows, sides, strict=True))
+        try:
+            members = (*where, *self._members(point))
+            return InstanceCount(word, tuple(sizes), (*loops, *axes), (), members, self.dims)(*sizes.values())
+        except BudgetError:
+            if self.is_exact:
+                raise
+        return InstanceCount(word, tuple(sizes), loops, tuple(sides), where)(*sizes.values())
 
     def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
         """A count of a box over sizes; `None` for other regions."""
@@ -331,9 +334,14 @@ class StageRegion(Region):
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
         try:
-            return logical_and(*self._footprint.conditions([as_expr(x) for x in point]))
+            return logical_and(*self._members([as_expr(x) for x in point]))
         except BudgetError as error:
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
+
+    def _members(self, point: Sequence[Expr]) -> list[Cond]:
+        """The conditions of membership, each with a value where those before it hold; `BudgetError`."""
+        conditions = self._footprint.conditions(point)
+        return [*self._env.unmet(*conditions), *conditions]
 
     def in_instances(self) -> Region:
         """The region restricted to its instances.

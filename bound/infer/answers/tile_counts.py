@@ -20,7 +20,7 @@ from bound.infer.footprints.environment import LoopEnvironment, transitive_range
 from bound.infer.footprints.largest import ends_of, largest, least
 from bound.schedule.simple import extent, low
 from intset.expr import ops
-from intset.expr.build import select
+from intset.expr.build import logical_and, minimum, select
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.linear.division import extremum
@@ -54,8 +54,8 @@ def largest_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr 
             numbers += [] if known.is_positive(number) else [number]
             continue
         most = largest(env, group.sides[0], group.loops) if _is_simple(env, group) else None
-        factors.append(_numeric(env, group, MAX) if most is None else most.expr())
-    return reduce(lambda total, number: select(number.expr() >= 1, total, 0), numbers, _product(factors))
+        factors.append(_numeric(env, group, MAX) if most is None else env.total(most.expr()))
+    return reduce(lambda total, number: select(env.total(number.expr()) >= 1, total, 0), numbers, _product(factors))
 
 
 def total_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | None:
@@ -67,10 +67,10 @@ def total_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | 
     for group in groups:
         number = _iterations(env, group)
         if number is not None:
-            factors.append(extremum(env.normalizer, ops.MAX, number, ZERO).expr())
+            factors.append(env.total(extremum(env.normalizer, ops.MAX, number, ZERO).expr()))
             continue
         total = _total(env, group.sides[0], group.loops) if _is_simple(env, group) else None
-        factors.append(_numeric(env, group, TOTAL) if total is None else total)
+        factors.append(_numeric(env, group, TOTAL) if total is None else env.total(total))
     return _product(factors)
 
 
@@ -137,13 +137,22 @@ def _iterations(env: LoopEnvironment, group: CountGroup) -> Linear | None:
 
 def _numeric(env: LoopEnvironment, group: CountGroup, word: str) -> Expr:
     """Count a group by a numeric function of its sizes."""
-    loops = tuple((v, *_range(env, v)) for v in group.loops)
-    sides = tuple(tuple(form.expr() for form in forms) for forms in group.sides)
-    around = free_vars(*(e for _, *ends in loops for e in ends), *(e for side in sides for e in side), *group.where)
+    loops = tuple((v, *ends_over_sizes(env, v)) for v in group.loops)
+    sides = tuple(number_of(env, (form.expr() for form in forms)) for forms in group.sides)
+    where = tuple(part for cond in group.where for part in (*env.unmet(cond), cond))
+    around = free_vars(*(e for _, *ends in loops for e in ends), *(e for side in sides for e in side), *where)
     sizes = tuple(v for v in around if v not in env.ranges)
-    function = InstanceCount(word, sizes, loops, sides, tuple(group.where))
+    function = InstanceCount(word, sizes, loops, sides, where)
     return env.count_of(function, lambda: count_term(function))
 
 
-def _range(env: LoopEnvironment, v: Var) -> tuple[Expr, Expr]:
-    return low(env.ranges[v]), extent(env.ranges[v])
+def ends_over_sizes(env: LoopEnvironment, v: Var) -> tuple[Expr, Expr]:
+    """The lower end and extent of a loop, and 0 where one has no value: the loop never runs."""
+    return env.total(low(env.ranges[v])), env.total(extent(env.ranges[v]))
+
+
+def number_of(env: LoopEnvironment, extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The extents of a side, and 0 where one of them has no value: no element is there."""
+    forms = tuple(extents)
+    needs = env.unmet(*forms)
+    return (select(logical_and(*needs), minimum(*forms), 0),) if needs else forms

@@ -25,10 +25,11 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, select
 from intset.expr.dag import conjuncts, opaque_terms, substitute
+from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import POS_INF
@@ -229,10 +230,27 @@ class LoopEnvironment:
         low, high = self.bounds(self.form(e))
         return low if low == high else None
 
+    def unmet(self, *roots: Node) -> list[Cond]:
+        """The conditions, not known to hold, of a value of all roots: divisors that may be 0."""
+        partial = [e for e in roots if is_partial(e)]
+        return [need for need in definedness(partial) if not _is_met(self.normalizer, need)]
+
+    def total(self, e: Expr) -> Expr:
+        """`e`, and 0 where it has no value."""
+        needs = self.unmet(e)
+        return select(logical_and(*needs), e, 0) if needs else e
+
     def count_of(self, key: object, count: Callable[[], Expr]) -> Expr:
         """The term of a count, made once: equal counts are one expression."""
         term = self.counts.get(key)
         return self.counts.setdefault(key, count()) if term is None else term
+
+
+def _is_met(known: Normalizer, need: Cond) -> bool:
+    """Whether a condition of definedness holds; a guarded one, `not guard or need`, under its guard."""
+    if not known.clauses(need):
+        return True
+    return need.op is ops.OR and _is_met(known.narrowed(~need.args[0]), need.args[1])
 
 
 def constant_extent(r: Range) -> int | None:

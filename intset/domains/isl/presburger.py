@@ -152,22 +152,66 @@ def simplified_expr(e: Expr) -> Expr:
 
 
 def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
-    """Replace the parameter called `name` by `new`; returns the set and the parameters of `new`."""
+    """Replace the parameter called `name` by `new`; returns the set and the parameters of `new`.
+
+    Quotients by numbers are no parameters: constraints define them.
+    """
     m = isl()
+    kind = m.dim_type.param
     form = Normalizer({}).form(new)
-    for e in form.terms:
-        if result.find_dim_by_name(m.dim_type.param, param_name(e)) < 0:
-            result = result.add_dims(m.dim_type.param, 1)
-            result = result.set_dim_name(m.dim_type.param, result.dim(m.dim_type.param) - 1, param_name(e))
-    equation = m.Constraint.alloc_equality(m.LocalSpace.from_space(result.get_space()))
-    position = result.find_dim_by_name(m.dim_type.param, name)
-    equation = equation.set_coefficient_val(m.dim_type.param, position, val(-1))
-    equation = equation.set_constant_val(val(form.const))
+    dividends, leaves = _quotients_of(form)
+    for e in leaves:
+        if result.find_dim_by_name(kind, param_name(e)) < 0:
+            result = result.add_dims(kind, 1)
+            result = result.set_dim_name(kind, result.dim(kind) - 1, param_name(e))
+    position = result.find_dim_by_name(kind, name)
+    if dividends:
+        place = {e: result.find_dim_by_name(kind, param_name(e)) for e in leaves}
+        local = m.LocalSpace.from_space(result.get_space().params())
+        equation = m.Aff.var_on_domain(local, kind, position).eq_set(_value(local, form, place, dividends))
+        return result.intersect_params(equation).project_out(kind, position, 1), leaves
+    row = m.Constraint.alloc_equality(m.LocalSpace.from_space(result.get_space()))
+    row = row.set_coefficient_val(kind, position, val(-1)).set_constant_val(val(form.const))
     for e, k in form.terms.items():
-        place = result.find_dim_by_name(m.dim_type.param, param_name(e))
-        equation = equation.set_coefficient_val(m.dim_type.param, place, val(k))
-    result = result.add_constraint(equation).project_out(m.dim_type.param, position, 1)
-    return result, list(form.terms)
+        row = row.set_coefficient_val(kind, result.find_dim_by_name(kind, param_name(e)), val(k))
+    return result.add_constraint(row).project_out(kind, position, 1), leaves
+
+
+def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Sequence[tuple[Expr, Linear]]) -> Aff:
+    """A form as a function of the parameters at these places; quotients after those that they are made of."""
+    m = isl()
+    values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, m.dim_type.param, k) for e, k in place.items()}
+
+    def total(of: Linear) -> Aff:
+        result: Aff = m.Aff.val_on_domain(local, val(of.const))
+        for e, k in of.terms.items():
+            result = result.add(values[e].scale_val(val(k)))
+        return result
+
+    for e, dividend in dividends:
+        values[e] = total(dividend).scale_down_val(val(e.args[1].data)).floor()
+    return total(form)
+
+
+def _quotients_of(form: Linear) -> tuple[list[tuple[Expr, Linear]], list[Expr]]:
+    """The quotients by positive numbers in a form with their dividends, inner ones first; and all other terms."""
+    dividends: dict[Expr, Linear] = {}
+    leaves: dict[Expr, None] = {}
+    finished: dict[Expr, None] = {}
+    waiting = list(form.terms)
+    while waiting:
+        e = waiting[-1]
+        if e.op is not ops.FLOORDIV or e.args[1].op is not ops.CONST or e.args[1].data <= 0:
+            leaves[waiting.pop()] = None
+            continue
+        if e not in dividends:
+            dividends[e] = Normalizer({}).form(e.args[0])
+        inner = [t for t in dividends[e].terms if t not in finished and t not in leaves]
+        if inner:
+            waiting += inner
+        else:
+            finished[waiting.pop()] = None
+    return [(e, dividends[e]) for e in finished], list(leaves)
 
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Presburger:

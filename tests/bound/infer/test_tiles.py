@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from math import prod
 from random import Random
@@ -9,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bound import infer_bound, te
+from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount
 from bound.schedule import Schedule
@@ -17,11 +18,14 @@ from bound.tensor import Tensor
 from intset import Context, Range, ShapeVar, Var, ceildiv
 from intset.budgets import REGION_POINTS
 from intset.errors import BudgetError, UndefinedError
-from intset.expr.dag import opaque_terms
+from intset.expr import ops
+from intset.expr.dag import opaque_terms, operations
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, as_expr
 from lowering import lower, run
 from lowering.errors import CheckError
+from tests.bound.claims import check_claims
+from tests.bound.oracle import check
 
 SIZES = (1, 2, 3, 5, 14, 27, 28, 29, 100)
 
@@ -119,6 +123,67 @@ def test_counts_without_a_closed_form_are_functions_of_sizes() -> None:
         assert evaluate(total * 4 <= 4 * numeric.count_total(), point)  # type: ignore[operator]
     with pytest.raises(UndefinedError):
         evaluate(total, {t: 0, u: 1})
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_storage_of_what_no_guard_admits_has_extent_0(inner: bool) -> None:
+    """Elements before a padding of 2 and 3: none at small sizes, where the differences are negative."""
+    m, n = te.size_var("m"), te.size_var("n")
+    a = te.placeholder((m // 3, n), "int32", name="A")
+    b = te.compute((m // 3, n), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m // 3, n), lambda i, j: tir.if_then_else(tir.all(i >= 2, j >= 3), b[i - 2, j - 3], 0), name="C")
+    s = te.create_schedule(c.op)
+    if inner:
+        s[b].compute_at(s[c], c.op.axis[0])
+    bounds = infer_bound(s)
+    for sizes in itertools.product((0, 3, 7, 12), range(6)):
+        check(bounds, dict(zip((m, n), sizes, strict=True)), exact=False)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("word", ["factor", "nparts"])
+def test_counts_of_flattened_tiles_have_a_value_at_every_size(stride: int, word: str) -> None:
+    """Ends of boxes divide by a size of 0, where no element is read."""
+    m, n, t = te.size_var("m"), te.size_var("n"), ShapeVar("t", lower=1)
+    a = te.placeholder((m * stride, n), "int32", name="A")
+    b = te.compute((m * stride, n), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m * n,), lambda q: b[q // n * stride, q % n], name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], s[c].split(c.op.axis[0], **{word: t})[0])
+    bounds = infer_bound(s)
+    for sizes in itertools.product(range(3), range(4), (1, 2, 5)):
+        check_claims(bounds, dict(zip((m, n, t), sizes, strict=True)))
+    counts = [count() for r in map(bounds.required, (a, b)) for count in (r.count_max, r.count_total)]
+    assert stride == 1 or any(isinstance(count, Expr) and ops.SELECT in operations(count) for count in counts)
+
+
+@pytest.mark.parametrize(("m", "k"), [(2, 2), (3, 2), (2, 3), (5, 2)])
+def test_elements_of_quotients_by_sizes_are_counted_as_at_numbers(m: int, k: int) -> None:
+    """At values of `t` a quotient by `t` is one by a number, which constraints define."""
+    t = ShapeVar("t", lower=1)
+    a = te.placeholder((30, k), "int32", name="A")
+    c = te.compute((30, k), lambda i, j: a[i // t * m, j] + a[i // t // k, j], name="C")
+    s = te.create_schedule(c.op)
+    copy = s.cache_read(a, "local", [c])
+    s[copy].compute_at(s[c], s[c].split(c.op.axis[0], 4)[0])
+    bounds = infer_bound(s)
+    for size in (m, 7, 15):
+        check_claims(bounds, {t: size * m})
+
+
+def test_counts_of_fused_tiles_of_tiles_are_those_at_sizes() -> None:
+    """Ends with products of quotients: an exact region has the counts of its elements."""
+    m, t = te.size_var("m"), te.size_var("t")
+    a = te.placeholder((m, 2), "int32", name="A")
+    b = te.compute((m, 2), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m * 2,), lambda q: b[q // 2, q % 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], nparts=t)
+    middle, _ = s[c].split(inner, factor=t)
+    s[b].compute_at(s[c], s[c].fuse(outer, middle))
+    bounds = infer_bound(s)
+    for sizes in ((5, 2), (5, 3), (0, 1), (4, 7)):
+        check_claims(bounds, dict(zip((m, t), sizes, strict=True)))
 
 
 def test_instances_are_counted_as_by_enumeration() -> None:

@@ -408,3 +408,67 @@ def test_a_cached_state_of_a_scan_is_copied_within_its_step(backend: str) -> Non
         rows.append((rows[-1][0] * 2 + rows[-1][1], rows[-1][1] + 1))
     np.testing.assert_array_equal(x, [row for row, _ in rows])
     np.testing.assert_array_equal(y, [row for _, row in rows])
+
+
+class Recurrence:
+    """A scan of rows: each is that before it, three times; a part of the update is a stage of its own."""
+
+    def __init__(self, guarded: bool = False, outputs: str = "scan") -> None:
+        self.n = te.size_var("n")
+        first = te.compute((1, 3), lambda t, i: (i + 1).astype("int32"), name="first")
+        self.state = te.placeholder((self.n, 3), "int32", name="state")
+
+        def before(t: Any, i: Any) -> Any:
+            return tir.if_then_else(t >= 1, self.state[t - 1, i], 0) if guarded else self.state[t - 1, i]
+
+        self.part = te.compute((self.n, 3), lambda t, i: before(t, i) * 2, name="part")
+        self.update = te.compute((self.n, 3), lambda t, i: self.part[t, i] + before(t, i), name="update")
+        self.scan = te.scan(first, self.update, self.state, name="scan")
+        self.s = te.create_schedule([getattr(self, name).op for name in outputs.split()])
+
+    def check(self, backend: str) -> None:
+        f = lower(self.s, [self.scan])
+        for n in range(6):
+            found = np.full((n, 3), MARK, "int32")
+            run(f, {self.scan: found}, backend=backend)
+            np.testing.assert_array_equal(found, [[3**t * (i + 1) for i in range(3)] for t in range(n)] or found)
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+@pytest.mark.parametrize("attached", ["", "part", "copy", "both"])
+@pytest.mark.parametrize("copied", ["read by part", "read by both", "written update", "written part"])
+def test_parts_of_a_step_are_computed_beside_a_copy_of_its_state(copied: str, attached: str, backend: str) -> None:
+    p = Recurrence()
+    readers = [p.part] if copied == "read by part" else [p.part, p.update]
+    is_read = copied.startswith("read")
+    written = p.update if copied == "written update" else p.part
+    copy = p.s.cache_read(p.state, "local", readers) if is_read else p.s.cache_write(written, "local")
+    is_refused = (copied, attached) in (("written update", "part"), ("read by both", "copy"))
+    with pytest.raises(ScheduleError) if is_refused else contextlib.nullcontext():
+        if attached in ("part", "both"):
+            p.s[p.part].compute_at(p.s[p.update], p.s[p.update].op.axis[1])
+        if attached in ("copy", "both"):
+            consumer = p.s[written] if not is_read else p.s[p.part] if readers == [p.part] else p.s[p.update]
+            p.s[copy].compute_at(consumer, consumer.op.axis[1])
+        p.check(backend)
+
+
+@pytest.mark.parametrize("outputs", ["scan update", "scan part", "part scan update"])
+@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_what_a_step_of_a_scan_computes_is_no_output(outputs: str, is_cached: bool, guarded: bool) -> None:
+    p = Recurrence(guarded, outputs)
+    if is_cached:
+        p.s.cache_read(p.state, "local", [p.part])
+    with pytest.raises(ScheduleError, match="cannot be an output: a step of the scan scan computes it"):
+        lower(p.s)
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_outputs_of_scans_that_are_no_arguments_have_storage(backend: str) -> None:
+    p = Recurrence()
+    other = te.compute((p.n,), lambda i: i * 2, name="other")
+    f = lower(te.create_schedule([p.scan.op, other.op]), [other])
+    found = np.full(4, MARK, "int32")
+    run(f, {other: found}, backend=backend)
+    np.testing.assert_array_equal(found, [0, 2, 4, 6])

@@ -121,6 +121,19 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {  # a program,
         Bs compute_at L k.outer""",
         ("B.shared", "C.local"), (),
     ),
+    **{
+        f"a cache written after {calls} of ({shape})": (
+            f"""
+            A = given({shape}); B = pointwise(A)
+            C[i:{shape.split(", ")[0]}, j:{shape.split(", ")[1]}] = B[i, j] * 2
+            B {calls}
+            s.cache_write(B, "local")""", (), (),
+        )
+        for shape, calls in (
+            ("3, 0", "split i1 nparts=3"), ("3, 0", "split i1 nparts=3; B split i1.inner nparts=2"),
+            ("3, 7", "split i1 3 tail=shift_inwards"), ("3, 7", "fuse i0 i1; B split i0.i1.fused 4 tail=shift_inwards"),
+        )
+    },
 }  # fmt: skip
 
 

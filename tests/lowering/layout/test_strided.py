@@ -224,6 +224,9 @@ def test_what_the_context_knows_proves_a_condition():
         (lambda: from_cute("4:1:2"), "goes on with"),
         (lambda: from_cute("(4,)):1"), "goes on with"),
         (lambda: from_cute("(n,4)"), "n"),
+        (lambda: from_cute("(" * 2_000 + "4" + ")" * 2_000), "nest at most 200 deep"),
+        (lambda: from_cute("(" * 2_000), "nest at most 200 deep"),
+        (lambda: Layout(nested(201)), "nest at most 200 deep"),
         (lambda: from_bases({"x": [[1]]}, {"a": 3}), "power of two"),
         (lambda: from_bases({"x": [[1, 2]]}, {"a": 4}), "2 numbers for 1 outputs"),
         (lambda: from_bases({"x": [[4]]}, {"a": 4}), "not below the size"),
@@ -250,10 +253,19 @@ def test_structure_is_equality_and_layouts_are_pickled():
 # -- adapters ----------------------------------------------------------------------------------------------------------
 
 
+def nested(depth, size=4):
+    """A tree of one size, so many levels deep."""
+    for _ in range(depth):
+        size = (size,)
+    return size
+
+
 def test_text_of_cute_both_ways():
     for seed in range(200):
         layout = drawn(random.Random(seed))
         assert from_cute(to_cute(layout)) == layout
+    deep = Layout((nested(199), 2))
+    assert from_cute(to_cute(deep)) == deep and hash(deep) and deep.size == 8 and deep(5) == 5
     assert from_cute("((_2, _2), _8)") == Layout(((2, 2), 8))
     assert from_cute("(n,{n * 2}):(1,n)", {"n": n}) == Layout((n, n * 2), (1, n))
 
