@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf
 from typing import Final, TypeAlias
 
-from bound.infer import BoundsMap
+from bound.infer import BoundsMap, StagePiece
 from bound.schedule import Stage
-from intset.expr.node import Var
+from intset.expr.node import Var, constant_value
 from intset.trace import passed
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import modelled, modelled_up_to
 from lowering.nest.ir import Function, If
-from lowering.nest.walk import statements
+from lowering.nest.walk import range_ends, statements
+from lowering.passes.affine import form_of
 from lowering.passes.loops.index_set_splitting import partition_loops
 
 NESTS: Final = ("auto", "guard", "ends", "split", "partition")
@@ -115,9 +117,16 @@ class CandidateNests:
 
     @cached_property
     def _split(self) -> list[Stage]:
-        """Stages whose regions have disjoint pieces."""
+        """Stages whose regions have disjoint pieces.
+
+        Where loop ends replace all guards, one piece that differs in its innermost loop alone is no alternative.
+        """
         b = self.bounds
-        return [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
+        made = ((stage, pieces_of(b, stage)) for stage in b.schedule.stages if b.is_computed(stage))
+        split = {stage: pieces for stage, pieces in made if pieces is not None}
+        if split and self._asked == "auto" and not any(isinstance(stmt, If) for stmt in statements(self._ends.f.body)):
+            return [stage for stage, pieces in split.items() if len(pieces) > 1 or not _is_inner(b, stage, *pieces)]
+        return list(split)
 
     @cached_property
     def _plain(self) -> FormNest | None:
@@ -258,6 +267,15 @@ def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage
 def _is_cheaper(costs: Mapping[str, float], than: Mapping[str, float]) -> bool:
     """Whether some stage costs less."""
     return any(cost < than.get(name, inf) for name, cost in costs.items())
+
+
+def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
+    """Whether the nest of a piece differs from the guarded nest in its innermost loop alone, of no constant length."""
+    if constant_value(range_ends(piece.nest.loops[-1].range)[1]) is not None:
+        return False
+    own, others = ([range_ends(loop.range) for loop in nest.loops[:-1]] for nest in (b.nest(stage), piece.nest))
+    pairs = zip(chain(*own), chain(*others), strict=True)
+    return all(form_of(one).same(form_of(other)) for one, other in pairs)
 
 
 def _is_boxes(b: BoundsMap) -> bool:
