@@ -31,6 +31,7 @@ from lowering.nest.ir import (
     For,
     Function,
     If,
+    Let,
     Seq,
     Stmt,
     Store,
@@ -271,12 +272,12 @@ def plain(f: Function) -> Function:
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
-    body = rewritten(f.body, _Stated(frozenset()), {If: (drop_stated_parts,)})
+    body = rewritten(f.body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
 
 
-class _Stated(Descent):
+class _GuardsAround(Descent):
     """The conditions on integers, in the words of the branches around, that no store falsifies."""
 
     __slots__ = ("conds",)
@@ -284,12 +285,21 @@ class _Stated(Descent):
     def __init__(self, conds: frozenset[Cond]) -> None:
         self.conds = conds
 
-    def then(self, branch: If) -> _Stated:
+    def then(self, branch: If) -> _GuardsAround:
         parts = conjuncts(branch.cond) if isinstance(branch.cond, Cond) else ()
-        return _Stated(self.conds.union(part for part in parts if not opaque_terms(part)))
+        return _GuardsAround(self.conds.union(part for part in parts if not opaque_terms(part)))
+
+    def inside(self, loop: For) -> _GuardsAround:
+        hidden = {loop.var, *(c.var for c in loop.carried)}
+        return _GuardsAround(frozenset(cond for cond in self.conds if hidden.isdisjoint(cond.free_vars())))
+
+    def after(self, old: Stmt, new: Stmt) -> _GuardsAround:
+        if not isinstance(new, Let):
+            return self
+        return _GuardsAround(frozenset(cond for cond in self.conds if new.var not in cond.free_vars()))
 
 
-def drop_stated_parts(branch: If, here: _Stated) -> Stmt:
+def drop_stated_parts(branch: If, here: _GuardsAround) -> Stmt:
     """Drop parts of a condition that a branch around states: a stage attached below a guard has it too."""
     if not here.conds or not isinstance(branch.cond, Cond):
         return branch
