@@ -78,7 +78,7 @@ same elements.
 """
 
 from bound.infer.answers.outside import Outside
-from bound.infer.answers.piecewise import LoopOverhead, StagePiece, StagePieces
+from bound.infer.answers.piecewise import StagePiece
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, StorageAxis
 from bound.infer.infer_bound import BoundsMap, infer_bound
@@ -86,13 +86,11 @@ from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest
 
 __all__ = [
     "BoundsMap",
-    "LoopOverhead",
     "Outside",
     "ReductionInit",
     "StageLoop",
     "StageNest",
     "StagePiece",
-    "StagePieces",
     "StageRegion",
     "Storage",
     "StorageAxis",

@@ -20,7 +20,7 @@ from bound.infer.answers.explanation import explain
 from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage, traffic_of
 from bound.infer.answers.numeric_counts import NumericInference
 from bound.infer.answers.outside import Outside, find_outside
-from bound.infer.answers.piecewise import StagePieces, pieces_of
+from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
 from bound.infer.answers.whole import computes_whole
@@ -186,12 +186,15 @@ class BoundsMap(Configured):
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._storages: dict[Tensor, Storage] = {}
+        self._pieces: dict[tuple[Stage, int], tuple[StagePiece, ...] | None] = {}
 
     @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with compact storage for these stages and plain storage for all others."""
         chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
-        return BoundsMap(self.written, replace(self._state, compacted=chosen))
+        other = BoundsMap(self.written, replace(self._state, compacted=chosen))
+        other._pieces = self._pieces
+        return other
 
     # -- ranges -------------------------------------------------------------------------------------------------
 
@@ -380,7 +383,7 @@ class BoundsMap(Configured):
         return nest_of(bounds)
 
     @as_configured
-    def pieces(self, key: Tensor | Operation | Stage, most: int) -> StagePieces | None:
+    def pieces(self, key: Tensor | Operation | Stage, most: int) -> tuple[StagePiece, ...] | None:
         """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
 
         `None` for a box, which needs no such guard, and for stages without equivalent nests
@@ -391,9 +394,10 @@ class BoundsMap(Configured):
         is_ordered = any(self.is_slid(iv) for iv in stage.leaf_iter_vars)  # in the order of its iterations
         if bounds is None or bounds.computed is None or stage in self._state.sharing.path or is_ordered:
             return None
-        has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
-        shape = self._state.sizes.shape(stage.op.outputs[0])
-        return pieces_of(self._state.env, bounds, shape, most, has_attached)
+        if (stage, most) not in self._pieces:
+            has_attached = any(self.attached(stage, iv) for iv in stage.leaf_iter_vars)
+            self._pieces[stage, most] = pieces_of(self._state.env, bounds, most, has_attached)
+        return self._pieces[stage, most]
 
     @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:

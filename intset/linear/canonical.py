@@ -8,6 +8,7 @@ symbolic bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from math import gcd
 from typing import Any, Final
 
@@ -74,6 +75,7 @@ class Normalizer:
         "_facts_by_term",
         "_narrowed",
         "_readers",
+        "_regrouped",
         "_related",
         "_without_facts",
         "assumptions",
@@ -112,6 +114,7 @@ class Normalizer:
         self._facts_by_term: dict[Expr, list[Linear]] | None = None
         self._narrowed: dict[Cond, Normalizer] = {}
         self._related: frozenset[Var] | None = None
+        self._regrouped: dict[tuple[int, frozenset[tuple[Expr, int]]], Linear | None] = {}
         self._readers: dict[Node, tuple[Normalizer | None, Normalizer | None]] = {}  # of select arms; None means self
 
     # -- entry points -------------------------------------------------------------------------------------------
@@ -152,11 +155,12 @@ class Normalizer:
         result = form
         for e in form.terms:
             if e.op is ops.MUL and division.has_quotient(e) or e.op in division.REMAINDER_OF and len(form.terms) > 1:
-                if symbolic.SPENT.open:
-                    with symbolic.own_budget():
+                key = (form.const, frozenset(form.terms.items()))
+                if key not in self._regrouped:  # equal forms come from many sums
+                    with symbolic.own_budget() if symbolic.SPENT.open else nullcontext():
                         result = division.regrouped(self, form)
-                else:
-                    result = division.regrouped(self, form)
+                    self._regrouped[key] = None if result is form else result
+                result = self._regrouped[key] or form
                 break
         form.regrouped = (self.mark, None if result is form else result)
         return result

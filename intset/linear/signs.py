@@ -20,7 +20,7 @@ from intset.errors import IntSetError
 from intset.expr import ops
 from intset.expr.dag import postorder_until
 from intset.expr.evaluate import applied, evaluate
-from intset.expr.node import Expr, Node, Var
+from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import (
     Linear,
@@ -111,7 +111,7 @@ class Member:
             total += k * value
         return total
 
-    def term(self, e: Expr) -> int | None:
+    def term(self, e: Node) -> int | None:
         """The value of a term at the point; `None` where it has none."""
         if e not in self.values:
             self._evaluate(e)
@@ -122,7 +122,7 @@ class Member:
         """Set the value of a variable or opaque term."""
         self.point[e] = self.values[e] = value
 
-    def _evaluate(self, root: Expr) -> None:
+    def _evaluate(self, root: Node) -> None:
         values = self.values
         for e in postorder_until(root, values):
             if e.op is ops.VAR or e.op is ops.LOAD:
@@ -190,6 +190,29 @@ def is_refuted(known: Normalizer, form: Linear) -> bool:
 
     Members are found while they are needed: the first one refutes most claims.
     """
+    for member in _members(known):
+        value = member.value(form)
+        if value is not None and value < 0:
+            return True
+    return False
+
+
+def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ()) -> frozenset[bool]:
+    """Truth values that a condition takes at members of the scope at which all `conditions` hold.
+
+    A value that it takes refutes the proof of the opposite one.
+    """
+    taken: set[bool] = set()
+    for member in _members(known):
+        if len(taken) == 2:
+            break
+        value = member.term(cond)
+        if value is not None and all(member.term(other) for other in conditions):
+            taken.add(bool(value))
+    return frozenset(taken)
+
+
+def _members(known: Normalizer) -> Iterator[Member]:
     members = known.members
     if members is None or members.entered != len(known.ranges):
         members = known.members = FoundMembers.of(known)
@@ -197,11 +220,9 @@ def is_refuted(known: Normalizer, form: Linear) -> bool:
     while True:
         for member in members.found[tried:]:
             tried += 1
-            value = member.value(form)
-            if value is not None and value < 0:
-                return True
+            yield member
         if not members.left:
-            return False
+            return
         members = known.members = members.with_next(known)  # of several threads, each finds the same
 
 

@@ -19,7 +19,7 @@ from intset.errors import InputError
 from intset.expr.arguments import listed
 from intset.expr.dag import without_assertions
 from intset.expr.definedness import asserted_parts
-from intset.expr.node import Cond, ShapeVar, Var, const
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import shown
 from intset.trace import passed
 from lowering.build.checks import data_checks, refuse_outside, size_asserts, tile_asserts
@@ -126,7 +126,9 @@ def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
     return schedule.current(tensor) if tensor in schedule else tensor
 
 
-def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ()) -> list[Assert]:
+def shape_asserts(
+    f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = (), shapes: dict[Tensor, ShapeOf] | None = None
+) -> list[Assert]:
     """Assertions that bind array shapes: size declarations, and equations for all other extents.
 
     The first extent that is a plain size binds it. Sizes are at least 0; a `ShapeVar` and facts embedded in an extent
@@ -137,11 +139,13 @@ def shape_asserts(f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = ())
     at: fixed sizes.
     sizes: variables that bounds inference assumed nonnegative because a shape mentions them. Variables with a range in
         the user's context are exempt.
+    shapes: the extents of arrays that other nests of the schedule assert, extended by those of this one.
     """
     checks: list[Assert] = []
     bound: set[Var] = set()
+    shapes = {} if shapes is None else shapes
     for tensor in f.params:
-        shape = ShapeOf(tensor)
+        shape = shapes.setdefault(tensor, ShapeOf(tensor))
         for k, extent in enumerate(tensor.extents):
             if isinstance(extent, Var) and extent not in bound:
                 bound.add(extent)
@@ -198,13 +202,21 @@ class FunctionBuilder:
         """The root context, common to all nests of the schedule so that they share cached answers."""
         return Context() if self.ctx is None else self.ctx.extended()
 
+    @cached_property
+    def _shapes(self) -> dict[Tensor, ShapeOf]:
+        return {}  # common to all nests, as the root context
+
+    @cached_property
+    def _minima(self) -> dict[tuple[str, Expr], Var]:
+        return {}
+
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
         """The function with guards and unlowered divisions; stages of `split` have a nest per piece of their region."""
         f = passed(nest_of, b, self.args, self._known, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
-        asserted = shape_asserts(f, fixed, b.size_variables)
+        asserted = shape_asserts(f, fixed, b.size_variables, self._shapes)
         body = seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
-        return passed(rebase, plain(passed(name_minima, f.with_body(body))))
+        return passed(rebase, plain(passed(name_minima, f.with_body(body), self._minima)))
 
 
 def with_ends(f: Function, kept: Collection[Var]) -> Function:

@@ -236,11 +236,11 @@ def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
     """
     found = bounds.pieces(stage, MAX_PIECES)
     is_copy = isinstance(stage.op, ComputeOp) and all(loaded_tensor(e) is not None for e in stage.op.body)
-    if found is None or len(found.pieces) == 1 or not is_copy:
-        return None if found is None else found.pieces
+    if found is None or len(found) == 1 or not is_copy:
+        return found
     extents = [constant_value(as_expr(r.extent)) for r in bounds.allocated(stage.op.outputs[0])]
     size = prod(e for e in extents if e is not None) if None not in extents else None
-    return None if size is not None and size <= len(found.pieces) else found.pieces
+    return None if size is not None and size <= len(found) else found
 
 
 _NOTHING: Final[Mapping[Var, Expr]] = {}

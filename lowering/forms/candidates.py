@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf
 from typing import Final, TypeAlias
 
-from bound.infer import BoundsMap
+from bound.infer import BoundsMap, StagePiece
 from bound.schedule import Stage
-from intset.expr.node import Var
+from intset.expr.node import Var, constant_value
 from intset.trace import passed
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import modelled, modelled_up_to
-from lowering.nest.ir import Function, If
-from lowering.nest.walk import statements
-from lowering.passes.loops.index_set_splitting import partition_loops
+from lowering.nest.ir import Function, If, Stmt
+from lowering.nest.walk import range_ends, statements
+from lowering.passes.affine import form_of
+from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
 
 NESTS: Final = ("auto", "guard", "ends", "split", "partition")
 """The nest of a stage whose region is no box.
@@ -115,18 +117,31 @@ class CandidateNests:
 
     @cached_property
     def _split(self) -> list[Stage]:
-        """Stages whose regions have disjoint pieces."""
+        """Stages whose regions have disjoint pieces.
+
+        Where loop ends replace all guards, one piece that differs in its innermost loop alone is no alternative.
+        """
         b = self.bounds
-        return [stage for stage in b.schedule.stages if b.is_computed(stage) and pieces_of(b, stage) is not None]
+        made = ((stage, pieces_of(b, stage)) for stage in b.schedule.stages if b.is_computed(stage))
+        split = {stage: pieces for stage, pieces in made if pieces is not None}
+        if split and self._asked == "auto" and not _has_guards(statements(self._ends.f.body)):
+            return [stage for stage, pieces in split.items() if len(pieces) > 1 or not _is_inner(b, stage, *pieces)]
+        return list(split)
 
     @cached_property
     def _plain(self) -> FormNest | None:
-        """The form with guards; `None` if it is no alternative."""
+        """The form with guards; `None` if it is no alternative.
+
+        Where loop ends replace the guards of ragged tiles, the interior of both forms is the same.
+        """
         inside = list(statements(self._guarded.body))
-        has_guards = any(isinstance(stmt, If) for stmt in inside) and (len(inside) <= FEW or not _is_boxes(self.bounds))
-        if self._asked in ("guard", "partition") or (self._asked == "auto" and has_guards):
-            return FormNest(without_ends(self._guarded), self.bounds.sizes)
-        return None
+        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(inside)):
+            return None
+        plain = without_ends(self._guarded)
+        are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
+        if are_tiles and (len(inside) > FEW or (not _has_guards(statements(self._ends.f.body)) and cuts_loops(plain))):
+            return None
+        return FormNest(plain, self.bounds.sizes)
 
     @cached_property
     def _in_pieces(self) -> FormNest:
@@ -258,6 +273,19 @@ def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage
 def _is_cheaper(costs: Mapping[str, float], than: Mapping[str, float]) -> bool:
     """Whether some stage costs less."""
     return any(cost < than.get(name, inf) for name, cost in costs.items())
+
+
+def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
+    """Whether the nest of a piece differs from the guarded nest in its innermost loop alone, of no constant length."""
+    if constant_value(range_ends(piece.nest.loops[-1].range)[1]) is not None:
+        return False
+    own, others = ([range_ends(loop.range) for loop in nest.loops[:-1]] for nest in (b.nest(stage), piece.nest))
+    pairs = zip(chain(*own), chain(*others), strict=True)
+    return all(form_of(one).same(form_of(other)) for one, other in pairs)
+
+
+def _has_guards(stmts: Iterable[Stmt]) -> bool:
+    return any(isinstance(stmt, If) for stmt in stmts)
 
 
 def _is_boxes(b: BoundsMap) -> bool:

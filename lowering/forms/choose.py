@@ -43,7 +43,7 @@ from intset.expr import ops
 from intset.expr.node import Expr, Var, constant_value
 from lowering.build.function import FunctionBuilder
 from lowering.forms.candidates import SMALL, CandidateNests, names_of
-from lowering.forms.model import number, typical
+from lowering.forms.model import WEIGHTS, number, typical
 from lowering.nest.ir import Function
 
 COMPUTE: Final = ("auto", "exact", "box")
@@ -145,7 +145,7 @@ def chosen(
     if (
         box is not None
         and made
-        and (made[0].starts_above(SMALL) or exact.starts_above(SMALL))
+        and (_is_large(box) or exact.starts_above(SMALL))
         and _spared(box, exact.bounds) <= FEW
         and (is_stored_as_inferred or not _compacted(maker, exact.bounds, nests))
     ):
@@ -307,23 +307,36 @@ def _excess(box: BoundsMap) -> float | None:
     return spared / total * count * count if total else None
 
 
+def _is_large(b: BoundsMap) -> bool:
+    """Whether the stores alone take more than `SMALL`."""
+    return (_elements(b) or 0) * WEIGHTS["vector"] > SMALL
+
+
 def _spared(box: BoundsMap, exact: BoundsMap) -> float:
     """The share of the elements computed in boxes that exact regions spare, at a middle instance; 1 if unknown."""
-    in_boxes, in_regions = (_middle(b) for b in (box, exact))
-    most, least = 0.0, 0.0
-    for stage, same in zip(box.schedule.stages, exact.schedule.stages, strict=True):  # each has a schedule of its own
-        if not box.is_computed(stage):
+    most, least, values = _elements(box), _elements(exact), _middle(box)
+    for stage in box.schedule.stages:
+        for tensor in stage.op.outputs if box.is_computed(stage) else ():
+            made = _computed(box, tensor, values)
+            extents = [number(r.extent, values) for r in box.allocated(tensor)]
+            if made is None or box.slid(stage) or prod(n or 0 for n in extents) > made * (1 + LITTLE):
+                return 1.0  # the middle instance is untypical
+    return 1.0 if most is None or least is None else (most - least) / most if most else 0.0
+
+
+def _elements(b: BoundsMap) -> int | None:
+    """How many elements all instances compute, if each is as a middle instance; `None` if unknown."""
+    values, total = _middle(b), 0
+    for stage in b.schedule.stages:
+        if not b.is_computed(stage):
             continue
-        times = prod(number(box[leaf].extent, in_boxes) or 1 for _, leaf in box.attach_path(stage))
-        for tensor, its in zip(stage.op.outputs, same.op.outputs, strict=True):
-            made, needed = _computed(box, tensor, in_boxes), _computed(exact, its, in_regions)
-            if made is None or needed is None or box.slid(stage):
-                return 1.0
-            extents = [number(r.extent, in_boxes) for r in box.allocated(tensor)]
-            if prod(n or 0 for n in extents) > made * (1 + LITTLE):  # the middle instance is untypical
-                return 1.0
-            most, least = most + made * times, least + needed * times
-    return (most - least) / most if most else 0.0
+        times = prod(number(b[leaf].extent, values) or 1 for _, leaf in b.attach_path(stage))
+        for tensor in stage.op.outputs:
+            count = _computed(b, tensor, values)
+            if count is None:
+                return None
+            total += count * times
+    return total
 
 
 def _computed(b: BoundsMap, tensor: Tensor, values: Mapping[Var, int]) -> int | None:

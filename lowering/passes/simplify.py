@@ -20,6 +20,7 @@ from intset.expr.build import logical_and
 from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.expr.node import Cond, Expr, Node, const, constant_value, make, truth
 from intset.expr.range import Range
+from intset.linear.signs import taken_values
 from intset.simplify import Pricing, simplified
 from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
@@ -30,6 +31,7 @@ from lowering.nest.ir import (
     For,
     Function,
     If,
+    Let,
     Seq,
     Stmt,
     Store,
@@ -270,8 +272,42 @@ def plain(f: Function) -> Function:
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
+    body = rewritten(f.body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
-        return f.with_body(rewritten(f.body, Cursor.root(f), ENTER, LEAVE))
+        return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
+
+
+class _GuardsAround(Descent):
+    """The conditions on integers, in the words of the branches around, that no store falsifies."""
+
+    __slots__ = ("conds",)
+
+    def __init__(self, conds: frozenset[Cond]) -> None:
+        self.conds = conds
+
+    def then(self, branch: If) -> _GuardsAround:
+        parts = conjuncts(branch.cond) if isinstance(branch.cond, Cond) else ()
+        return _GuardsAround(self.conds.union(part for part in parts if not opaque_terms(part)))
+
+    def inside(self, loop: For) -> _GuardsAround:
+        hidden = {loop.var, *(c.var for c in loop.carried)}
+        return _GuardsAround(frozenset(cond for cond in self.conds if hidden.isdisjoint(cond.free_vars())))
+
+    def after(self, old: Stmt, new: Stmt) -> _GuardsAround:
+        if not isinstance(new, Let):
+            return self
+        return _GuardsAround(frozenset(cond for cond in self.conds if new.var not in cond.free_vars()))
+
+
+def drop_stated_parts(branch: If, here: _GuardsAround) -> Stmt:
+    """Drop parts of a condition that a branch around states: a stage attached below a guard has it too."""
+    if not here.conds or not isinstance(branch.cond, Cond):
+        return branch
+    parts = list(conjuncts(branch.cond))
+    left = [part for part in parts if part not in here.conds]
+    if len(left) == len(parts):
+        return branch
+    return with_fields(branch, cond=together(*left)) if left else Seq((branch.then,))
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------
@@ -328,13 +364,22 @@ def decide_branch(branch: If, cursor: Cursor) -> Stmt:
     here = cursor.scope
     for part in conjuncts(branch.cond):
         short = shortened(part, here)
-        if here.ctx.prove(short):
+        decided = _decided(short, here.ctx)
+        if decided is True:
             continue
-        if here.ctx.prove(~short):
+        if decided is False:
             return Seq() if branch.orelse is None else Seq((branch.orelse,))
         undecided.append(short)
         here = here.where(short)
     return with_fields(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
+
+
+def _decided(cond: Cond, ctx: Context) -> bool | None:
+    """The truth value that a condition provably has; one that takes both at known points needs no proof."""
+    taken = taken_values(ctx.frame.known, cond, ctx.frame.conditions)
+    if False not in taken and ctx.prove(cond):
+        return True
+    return False if True not in taken and ctx.prove(~cond) else None
 
 
 def join_nested_branches(branch: If, cursor: Cursor) -> If:
@@ -397,10 +442,9 @@ def shortened(operand: Part, scope: Scope) -> Part:
             if seen is not None:
                 return seen
             with intset.using(tiers=tiers_within(Effort.FAST)):
-                if ctx.prove(part):
-                    return truth(True)
-                if ctx.prove(~part):
-                    return truth(False)
+                decided = _decided(part, ctx)
+                if decided is not None:
+                    return truth(decided)
         new = shorter(part, ctx)
         return new if new is part or fits_words(new) or not fits_words(part) else part
 

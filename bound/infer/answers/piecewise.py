@@ -22,26 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Final, TypeVar
 
 from bound.infer.answers.compact import LatticeRegion, improved
-from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, places_of
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
 from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
-from bound.schedule import Rebase, Split, Tail, simple
+from bound.schedule import Rebase, Split, Tail
 from bound.schedule.simple import extent, low
-from intset.errors import BudgetError, CountError
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import maximum
-from intset.expr.dag import conjuncts, is_small, postorder, substitute
+from intset.expr.dag import is_small, postorder, substitute
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.range import Range
 
@@ -49,25 +46,7 @@ STAGE_PIECES: Final = 500_000  # operations of the domain, for one stage
 
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0
-_TESTS: Final = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, *ops.DIVISIONS)
 _NestPart = TypeVar("_NestPart", StageNest, ReductionInit)
-_SLOW: Final = (ops.MIN, ops.MAX, ops.SELECT, *ops.DIVISIONS)
-
-
-@dataclass(frozen=True)
-class LoopOverhead:
-    """Operations of a nest besides its body, by depth: data axes from the outside in, unsplit and unfused.
-
-    Attributes
-    ----------
-    iterations: the iterations of each axis in the largest instance; `None` for symbolic sizes.
-    tests: comparisons and divisions of guards in each iteration; the first entry outside all loops.
-    ends: minima, maxima and divisions in the ends of each loop, for each entry.
-    """
-
-    iterations: tuple[int | None, ...]
-    tests: tuple[int, ...]
-    ends: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,39 +56,20 @@ class StagePiece:
     Attributes
     ----------
     nest: its loops, values and guards.
-    work: its operations besides the body.
-    is_box: whether its loops are independent of one another.
     moved: the loop variables of the guarded nest as expressions in its loops, for attached stages.
     """
 
     nest: StageNest
-    work: LoopOverhead
-    is_box: bool
     moved: Mapping[Var, Expr]
 
 
-@dataclass(frozen=True)
-class StagePieces:
-    """The nests of a stage in pieces, and the overhead of its guarded nest.
-
-    Attributes
-    ----------
-    pieces: the nests: a partition of the computed region.
-    guarded: the operations of the guarded nest besides its body.
-    """
-
-    pieces: tuple[StagePiece, ...]
-    guarded: LoopOverhead
-
-
 def pieces_of(
-    env: LoopEnvironment, bounds: StageBounds, shape: Sequence[Expr], most: int, has_attached: bool = False
-) -> StagePieces | None:
-    """The stage as at most `most` nests without membership guards; `None` if there are none.
+    env: LoopEnvironment, bounds: StageBounds, most: int, has_attached: bool = False
+) -> tuple[StagePiece, ...] | None:
+    """The stage as at most `most` nests over a partition of its region, without guards; `None` if there are none.
 
     Parameters
     ----------
-    shape: the extents of its tensors.
     has_attached: whether stages are computed inside its loops.
     """
     footprint = bounds.region
@@ -146,28 +106,7 @@ def pieces_of(
                 pieces.append(piece)
     except BudgetError:
         return None
-    extents = [simple.number(max_extent(env, footprint, k, bounds.fixed, shape[k])) for k in order]
-    box = [None if None in extents[: k + 1] else prod(e or 0 for e in extents[: k + 1]) for k in range(len(extents))]
-    return StagePieces(tuple(pieces), _work(box, nest_of(bounds), [leaves[axes[k]] for k in order]))
-
-
-def _work(iterations: Sequence[int | None], nest: StageNest, leaves: Sequence[set[int]]) -> LoopOverhead:
-    """The overhead of a nest; `leaves`: the positions of the loops of each axis."""
-    depth: dict[Var, int] = {loop.iv: _depth(position, leaves) for position, loop in enumerate(nest.loops)}
-    tests, ends = [0] * (len(leaves) + 1), [0] * len(leaves)
-    for guard in nest.guards:
-        for part in conjuncts(guard):
-            at = max((depth[v] + 1 for v in part.free_vars() if v in depth), default=0)
-            tests[at] += sum(1 for node in postorder((part,)) if node.op in _TESTS)
-    for loop in nest.loops:
-        roots = (as_expr(loop.range.min), as_expr(loop.range.extent))
-        ends[depth[loop.iv]] += sum(1 for node in postorder(roots) if node.op in _SLOW)
-    return LoopOverhead(tuple(iterations), tuple(tests), tuple(ends))
-
-
-def _depth(position: int, leaves: Sequence[set[int]]) -> int:
-    """The innermost axis of the loop at `position`; reduction loops are inside all axes."""
-    return max((k for k, places in enumerate(leaves) if position in places), default=len(leaves) - 1)
+    return tuple(pieces)
 
 
 def _lattice_region(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
@@ -267,9 +206,7 @@ class _PieceBuilder:
         guard = with_conditions(env, with_where(env, guard, lines[0].where), lines[0].also)
         guard = guarded(env, guard, self.bounds.region.guard)
         nest = self._nest(env, numbers, sides, _with_equations(guard), lattice, hull)
-        is_box = not any(_depends(side, number) for side in sides for number in numbers)
-        work = _work(self._iterations(), nest, [self.leaves[iv] for iv in self.axes])
-        return StagePiece(nest, work, is_box, self._moved(nest))
+        return StagePiece(nest, self._moved(nest))
 
     def _is_alive(self, numbers: Footprint) -> bool:
         """Whether the piece is provably nonempty in every instance."""
@@ -365,17 +302,6 @@ class _PieceBuilder:
                 replacements[leaf] = nest.values[iv] if leaf is iv else self.env.form(nest.values[iv] - start).expr()
         return replacements
 
-    def _iterations(self) -> list[int | None]:
-        numbers: list[int | None] = []
-        for k in range(1, len(self.axes) + 1):
-            part = footprint_of_shape(self.env, k, self.footprint.shape(self.env).project(range(k)), True)
-            try:
-                number = StageRegion(self.env, part, self.bounds.fixed).count_max()
-            except CountError:
-                number = None
-            numbers.append(number if isinstance(number, int) else None)
-        return numbers
-
 
 def _with_equations(guard: Box) -> Box:
     """The guard with equations instead of pairs of inequalities."""
@@ -401,4 +327,4 @@ def _depends(side: SymbolicInterval, number: Var) -> bool:
     return any(number in e.free_vars() for form in (*side.lows, *side.highs) for e in form.terms)
 
 
-__all__ = ["LoopOverhead", "StagePiece", "StagePieces", "pieces_of"]
+__all__ = ["StagePiece", "pieces_of"]

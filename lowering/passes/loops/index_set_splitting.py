@@ -32,7 +32,7 @@ from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
-from lowering.nest.driver import Descent, Parts, StmtRules, each_operand, rewritten
+from lowering.nest.driver import Descent, Parts, StmtRules, done, each_operand, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assert,
@@ -101,7 +101,22 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
     if not any(_has_conditions(stmt) for stmt in statements(f.body)):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    rules = _Splitting(f, of or f)
+    fresh = with_fresh_names(f.body)
+    split = _split(f, fresh, _Splitting(f, of or f))
+    return f if split is fresh else f.with_body(split)
+
+
+def cuts_loops(f: Function) -> bool:
+    """Whether `partition_loops` cuts a loop; the search ends at the first one."""
+    if not any(_has_conditions(stmt) for stmt in statements(f.body)):
+        return False
+    f = inline_values(f)
+    rules = _Splitting(f, f, ends_at_cut=True)
+    _split(f, f.body, rules)
+    return rules.has_cut
+
+
+def _split(f: Function, body: Stmt, rules: _Splitting) -> Stmt:
     enter: StmtRules[_Surroundings] = {
         Stmt: (each_operand(rules.fold),),
         For: (rules.split,),
@@ -110,9 +125,7 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
         Seq: (),
     }
     leave: StmtRules[_Surroundings] = {Seq: (_drop_unused_storage,), If: (drop_idle_branch,)}
-    fresh = with_fresh_names(f.body)
-    split = rewritten(fresh, _Surroundings(_sizes(f), {}), enter, leave)
-    return f if split is fresh else f.with_body(split)
+    return rewritten(body, _Surroundings(_sizes(f), {}), enter, leave)
 
 
 class _Surroundings(Descent):
@@ -177,9 +190,12 @@ class _Splitting:
     ----------
     left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
         innermost ones.
+    ends_at_cut: whether loops stay as they are from the first cut on.
+    has_cut: whether a loop was cut.
     """
 
-    def __init__(self, f: Function, of: Function) -> None:
+    def __init__(self, f: Function, of: Function, ends_at_cut: bool = False) -> None:
+        self.ends_at_cut, self.has_cut = ends_at_cut, False
         size = _statements(of.body)
         more = _statements(f.body) - size
         self.left = max(FEWEST, TIMES * size) - more
@@ -204,6 +220,8 @@ class _Splitting:
 
     def split(self, loop: For, here: _Surroundings) -> Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
+        if self.has_cut and self.ends_at_cut:
+            return done(loop)
         loops = here.loops
         ends = range_ends(loop.range)
         low, extent = (self._decided(e, loops) for e in ends)
@@ -235,6 +253,9 @@ class _Splitting:
         left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
             return Parts([(loop.body, inside)], partial(_with_body, loop))
+        self.has_cut = True
+        if self.ends_at_cut:
+            return done(loop)
         if is_innermost:
             self.left_innermost -= more
         else:
@@ -289,6 +310,7 @@ class _Splitting:
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
         if not conds:
             return Parts([(loop.body, inside)], partial(_with_body, loop))
+        self.has_cut = True
         self.left -= size * len(conds)
         decided: list[Mapping[Cond, bool | None]] = [dict.fromkeys(conds, True)]
         decided += [{**dict.fromkeys(conds[:k], True), conds[k]: False} for k in reversed(range(len(conds)))]

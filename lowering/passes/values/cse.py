@@ -198,30 +198,38 @@ MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
 _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
 
-def name_minima(f: Function) -> Function:
+def name_minima(f: Function, known: dict[tuple[str, Expr], Var] | None = None) -> Function:
     """Name long minima of allocations, at the head of the enclosing sequence.
 
     Loops and indices after the name use it, too.
 
-    Guarantee: equal values.
+    Guarantee: equal values; each name is defined once.
+
+    Parameters
+    ----------
+    known: the names by their texts and values, also those of other nests of the schedule, so that answers about one
+        nest serve the others.
     """
-    return f.with_body(rewritten(f.body, Descent(), leave={Seq: (_name_long_minima,)}))
+    known = {} if known is None else known
+    left = dict(known)
 
-
-def _name_long_minima(block: Stmt, _: Descent) -> Stmt:
-    """A sequence with a name for each long minimum of its allocations; the names stand first."""
-    assert isinstance(block, Seq)
-    lets: list[Stmt] = []
-    names: dict[Expr, Var] = {}
-    for inner in block.stmts:
-        if isinstance(inner, Allocate):
-            for k, r in enumerate(inner.ranges):
+    def name_long_minima(block: Stmt, _: Descent) -> Stmt:
+        """A sequence with a name for each long minimum of its allocations; the names stand first."""
+        assert isinstance(block, Seq)
+        lets: list[Stmt] = []
+        names: dict[Expr, Var] = {}
+        for inner in block.stmts:
+            for k, r in enumerate(inner.ranges if isinstance(inner, Allocate) else ()):
                 low = range_ends(r)[0]
-                if low not in names and _is_long(low):
-                    var = Var(f"{inner.tensor.name}.min{k}")
+                if isinstance(inner, Allocate) and low not in names and _is_long(low):
+                    key = (f"{inner.tensor.name}.min{k}", low)
+                    var = left.pop(key) if key in left else Var(key[0])
+                    known.setdefault(key, var)
                     lets.append(Let(var, walk.rewrite(low, dict(names))))
                     names[low] = var
-    return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(names)))) if names else block
+        return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(names)))) if names else block
+
+    return f.with_body(rewritten(f.body, Descent(), leave={Seq: (name_long_minima,)}))
 
 
 def _is_long(e: Expr) -> bool:

@@ -70,6 +70,7 @@ def apart() -> Any:
     s = te.create_schedule(c.op)
     s[c].tile(*c.op.axis, 8, 8)
     s[u].compute_at(s[c], s[c].leaf_iter_vars[1])
+    s[u].vectorize(u.op.axis[1])  # all iterations of the outer loop have as many
     return s
 
 
