@@ -394,7 +394,7 @@ def _stated_remainder(known: Normalizer, form: Linear, quotient: Expr, sign: int
         if abs(k) == 1:
             others = Linear(y.const, {t: c for t, c in y.terms.items() if t is not e})
             rest = r.minus(others).scale(k)
-            if not any(_mentions(t, e) for t in (*rest.terms, *d.terms)):
+            if not any(_mentions(t, e) for t in (*rest.terms, *d.terms, *others.terms)):
                 return Multiple(e, d, atom(quotient).scale(k), rest)
     return None
 

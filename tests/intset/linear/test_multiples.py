@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, maximum, minimum, select, using
+from intset import Context, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
 from intset.errors import ContradictionWarning, EvaluationError
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
@@ -254,3 +254,16 @@ def drawn_cases(r: random.Random, depth: int) -> Expr:
     factors = minimum(a * 2 * g + p, b * 3 * g + p) * maximum(a * 2 * h + q, b * 3 * h + q)
     joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
     return r.choice(joined)
+
+
+def test_an_equation_whose_quotient_mentions_its_term_states_no_multiple_of_it() -> None:
+    """`v // 3` would be written with a quotient that contains `v // 3` in a condition."""
+    v, i = Var("v"), Var("i")
+    moved = 2 - v - select(v >= 5, v * 2, select(v.eq(v // 3 * 3 + 2), 2, 1) + 23) - i
+    fact = (moved // 3 * 3 + v + 25).eq(0)
+    ctx = Context({v: Range(0, 12), i: Range(0, 3)}, assume=[fact])
+    box = [{v: x, i: y} for x in range(12) for y in range(3)]
+    points = [point for point in box if evaluate(fact, point)]
+    for e in (v, moved // 3, moved % 3 + v // 3):
+        values = [evaluate(e, point) for point in points]
+        assert ctx.bounds(e) == (min(values), max(values))
