@@ -29,7 +29,7 @@ from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
-from intset.expr.dag import WeakTable, postorder
+from intset.expr.dag import WeakTable, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, as_int
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -471,13 +471,15 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
 
 
 def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
-    """Return the hull of the range of a reduction axis over the axes around it."""
+    """Return the hull of the range of a reduction axis over the axes around it, and over the values of data."""
     assert iv.dom is not None
     ranges: dict[Var, Range | None] = {v: v.dom for v in around if v.dom is not None}
-    context = Context(ranges)
     first, last = iv.dom.min, iv.dom.max
     assert isinstance(first, Expr) and isinstance(last, Expr)
+    context = Context(ranges)
     low, high = context.value_set(first).min, context.value_set(last).max
+    if not isinstance(high, Expr) and opaque_terms(last):
+        high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)  # data decides
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         raise InputError(f"the range of {iv.name}, over which {name} reduces, has no end")
     return Range(low, Normalizer({}).form(high - low + 1).expr())

@@ -218,7 +218,7 @@ REFUSALS: dict[str, tuple[Callable[[Program], Any], str]] = {
         lambda p: p.s[p.c].compute_at(Program().s.stages[3], p.d.op.axis[0]),
         "stage C: compute_at needs a stage of the same schedule",
     ),
-    "inline a reduction": (lambda p: p.s[p.c].compute_inline(), r"stage C: a reduction cannot be inlined .*k"),
+    "inline a reduction": (lambda p: [p.s[p.c].compute_inline(), p.s.normalize()], r"stage C: a reduction cannot be inlined .*k"),
     "inline an output": (lambda p: p.s[p.d].compute_inline(), "stage D: an output of the schedule cannot be inlined"),
     "inline a placeholder": (lambda p: p.s[p.a].compute_inline(), "stage A: only an operation made by te.compute"),
     "vectorize a reduction": (lambda p: p.s[p.c].vectorize(p.k), "the reduction axis k cannot be vectorized"),

@@ -12,7 +12,9 @@ from itertools import permutations
 from typing import Any, Final
 
 import intset
+from bound.infer.accesses import loads
 from bound.schedule import simple
+from bound.tensor import Tensor
 from bound.tir.build import all_of, together
 from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
@@ -36,7 +38,7 @@ from lowering.nest.ir import (
     flat,
     seq,
 )
-from lowering.nest.scope import Scope, parts_of_condition, proves
+from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.text import range_between, range_text
 from lowering.nest.walk import bound_in, range_ends, replaced, statements
 from lowering.passes.affine import form_of, says, without
@@ -302,8 +304,9 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
             if x0 + x < 20 and y < x:       becomes       ...      (and [y + 1, ...) for the second part)
                 ...
 
-    A part of a guard becomes an end if it is linear in the loop variable and reads no data; the others stay. Loops on
-    threads and unrolled loops keep their ends.
+    A part of a guard becomes an end if it is linear in the loop variable, and each element that it reads is provably
+    one of a parameter that the loop does not write; the others stay. Loops on threads and unrolled loops keep their
+    ends.
 
     Guarantee: the same stores in the same order.
 
@@ -313,19 +316,23 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
     """
 
     def follow(loop: For, cursor: Cursor) -> Stmt:
-        return _following(loop, cursor.scope) if loop.var not in kept else _until_vacant(_with_one_guard(loop))
+        if loop.var in kept:
+            return _until_vacant(_with_one_guard(loop))
+        return _following(loop, cursor.scope, f.params)
 
     with intset.using(tiers=tiers_within(Effort.FAST)):
         return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
 
 
-def _following(loop: For, scope: Scope) -> Stmt:
+def _following(loop: For, scope: Scope, params: Collection[Tensor]) -> Stmt:
     """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    return loop if loop.kind not in FREE or loop.carried else _followed(loop, body.cond, body.then, scope)
+    if loop.kind not in FREE or loop.carried:
+        return loop
+    return _followed(loop, body.cond, body.then, scope, frozenset(params) - written_in(loop))
 
 
 def _with_one_guard(loop: For) -> For:
@@ -376,8 +383,8 @@ def _last_in(loop: For, var: Var) -> int | None:
     return min(lasts, default=None)
 
 
-def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:
-    parts = _parts(guard, loop.var)
+def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope, constant: Collection[Tensor]) -> Stmt:
+    parts = _parts(guard, loop.var, scope, constant)
     if not (parts.before or parts.lows or parts.highs):
         return loop
     low, extent = range_ends(loop.range)
@@ -394,10 +401,23 @@ def _positive(extent: Expr) -> Expr:
     return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
 
 
-def _parts(guard: Cond, var: Var) -> GuardParts:
+def _reads_only(cond: Cond, scope: Scope, constant: Collection[Tensor]) -> bool:
+    """Whether a condition can be evaluated outside of the loop: it reads elements of `constant` tensors."""
+    return all(
+        read.tensor in constant
+        and all(
+            proves(scope, index >= 0) and proves(scope, index < extent)
+            for index, extent in zip(read.indices, read.tensor.extents, strict=True)
+        )
+        for read in loads((cond,))
+    )
+
+
+def _parts(guard: Cond, var: Var, scope: Scope, constant: Collection[Tensor]) -> GuardParts:
+    """The parts of a guard of a loop over `var`, whose body does not write the `constant` tensors."""
     parts = GuardParts()
     for cond in conjuncts(guard):
-        if opaque_terms(cond):
+        if opaque_terms(cond) and not _reads_only(cond, scope, constant):
             parts.inside.append(cond)
         elif var not in cond.free_vars():
             parts.before.append(cond)
@@ -414,7 +434,7 @@ def _parts(guard: Cond, var: Var) -> GuardParts:
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
     """The ends of `var` stated by a condition, each marked lower or upper; `None` for other conditions."""
     ends = []
-    for form in says(cond) or ():
+    for form in says(cond, of_data=True) or ():
         k, rest = without(form, var)  # k * var + rest >= 0
         if k == 0 or any(var in e.free_vars() for e in rest.terms):
             return None
