@@ -504,6 +504,8 @@ def _binary(op: Op, a: object, b: object) -> Expr:
     if FLOATS.binary is not None and (isinstance(b, float) or isinstance(a, float)):
         promoted: Expr = FLOATS.binary(op.name, a, b)
         return promoted
+    if op is ops.MUL:  # a condition counts 1 or 0
+        a, b = (make(ops.SELECT, (x, const(1), const(0))) if isinstance(x, Cond) else x for x in (a, b))
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:

@@ -306,7 +306,7 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
 
     A part of a guard becomes an end if it is linear in the loop variable, and each element that it reads is provably
     one of a parameter that the loop does not write; the others stay. Loops on threads and unrolled loops keep their
-    ends.
+    ends; parts that read data move in front of unrolled loops that do not change them.
 
     Guarantee: the same stores in the same order.
 
@@ -330,9 +330,13 @@ def _following(loop: For, scope: Scope, params: Collection[Tensor]) -> Stmt:
     body = loop.body
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    if loop.kind not in FREE or loop.carried:
+    if loop.kind not in (*FREE, LoopKind.UNROLLED) or loop.carried:
         return loop
-    return _followed(loop, body.cond, body.then, scope, frozenset(params) - written_in(loop))
+    parts = _parts(body.cond, loop.var, scope, frozenset(params) - written_in(loop))
+    if loop.kind is LoopKind.UNROLLED:  # only what data decides, and no iteration changes, is tested before
+        before = [cond for cond in parts.before if opaque_terms(cond)]
+        parts = GuardParts(before, inside=[cond for cond in conjuncts(body.cond) if cond not in before])
+    return _followed(loop, parts, body.then, scope)
 
 
 def _with_one_guard(loop: For) -> For:
@@ -383,8 +387,7 @@ def _last_in(loop: For, var: Var) -> int | None:
     return min(lasts, default=None)
 
 
-def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope, constant: Collection[Tensor]) -> Stmt:
-    parts = _parts(guard, loop.var, scope, constant)
+def _followed(loop: For, parts: GuardParts, body: Stmt, scope: Scope) -> Stmt:
     if not (parts.before or parts.lows or parts.highs):
         return loop
     low, extent = range_ends(loop.range)
