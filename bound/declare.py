@@ -317,7 +317,7 @@ def extern(
     shape: the extents, or a list of tuples of extents for several outputs.
     inputs: the tensors it reads completely.
     fcompute: maps lists of input and output buffers to the body, for instance `tir.call_packed(...)`.
-    dtype: the output type, or a list of types; by default the type of all inputs.
+    dtype: the output type, or a list of types; by default those of `out_buffers`, else the type of all inputs.
     """
     several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
     shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
@@ -326,9 +326,10 @@ def extern(
     for k, tensor in enumerate(read):
         if not isinstance(tensor, Tensor):
             raise InputError(f"input {k} of {name} must be a tensor, not {shown(tensor)}")
-    types = _extern_types(dtype, read, len(shapes), name)
+    outs = _buffers(out_buffers, "out_buffers")
+    types = tuple(b.dtype for b in outs) or _extern_types(dtype, read, len(shapes), name)
     ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype) for t in read]
-    outs = _buffers(out_buffers, "out_buffers") or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
+    outs = outs or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
     body = fcompute(ins, outs)

@@ -295,6 +295,12 @@ class Cond(Node):
     def __invert__(self) -> Cond:
         return intern(Cond, ops.NOT, (self,), None)
 
+    def __mul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, self, other)
+
+    def __rmul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, other, self)
+
     def substitute(self, replacements: Mapping[Old, IntLike]) -> Cond:
         """This condition with every occurrence of a key replaced by its value, simultaneously."""
         return substituted(self, replacements)
