@@ -328,6 +328,8 @@ def _following(loop: For, scope: Scope, params: Collection[Tensor]) -> Stmt:
     """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
+    if isinstance(body, For) and loop.kind in FREE and not loop.carried:
+        return _until_data_ends(loop, body, scope, frozenset(params) - written_in(loop))
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
     if loop.kind not in (*FREE, LoopKind.UNROLLED) or loop.carried:
@@ -376,6 +378,20 @@ def _until_vacant(loop: For) -> For:
     return replace(loop, range=Range(low, max(last - first + 1, 0)))
 
 
+def _until_data_ends(loop: For, inner: For, scope: Scope, constant: Collection[Tensor]) -> For:
+    """Drop the last iterations where the inner loop is empty because of data: whole tiles."""
+    low, extent = range_ends(loop.range)
+    first, inner_extent = range_ends(inner.range)
+    if constant_value(first) != 0:
+        return loop
+    end = simple.add(low, extent)
+    for part in chain(ops.MIN, inner_extent) if opaque_terms(inner_extent) else ():
+        step, rest = without(form_of(part), loop.var)  # rest + step * var >= 1 in an iteration that does something
+        if step < 0 and loop.var not in rest.expr().free_vars() and _reads_only(part, scope, constant):
+            end = minimum(end, rest.shift(-1).expr() // -step + 1)
+    return loop if end is simple.add(low, extent) else replace(loop, range=Range(low, simple.sub(end, low)))
+
+
 def _last_in(loop: For, var: Var) -> int | None:
     """A value of `var` beyond which a loop is empty."""
     lasts: list[int] = []
@@ -404,8 +420,8 @@ def _positive(extent: Expr) -> Expr:
     return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
 
 
-def _reads_only(cond: Cond, scope: Scope, constant: Collection[Tensor]) -> bool:
-    """Whether a condition can be evaluated outside of the loop: it reads elements of `constant` tensors."""
+def _reads_only(cond: Node, scope: Scope, constant: Collection[Tensor]) -> bool:
+    """Whether a condition or an end can be evaluated outside of the loop: it reads elements of `constant` tensors."""
     return all(
         read.tensor in constant
         and all(

@@ -13,6 +13,7 @@ import pytest
 
 import lowering.tvm as tvm
 from bound import infer_bound
+from bound.errors import ScheduleError
 from intset import InputError, Var
 from lowering.tvm import autotvm, te, tir
 from lowering.tvm.ffi import native
@@ -224,7 +225,7 @@ def _equal_in_both(s: Any, args: list[Any], arrays: list[Any], expected: Any) ->
         np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("schedule", ["plain", "split", "unroll", "vectorize"])
+@pytest.mark.parametrize("schedule", ["plain", "split", "tiles of k", "unroll", "vectorize"])
 def test_rows_whose_length_data_decides(schedule: str) -> None:
     numbers = np.random.default_rng(0)
     dense = np.where(numbers.random((6, 12)) < 0.4, numbers.standard_normal((6, 12)), 0).astype("float32")
@@ -244,11 +245,18 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
     (k,) = s[Y].op.reduce_axis
     if schedule == "split":
         s[Y].split(row, 4)
+    elif schedule == "tiles of k":
+        s[Y].split(k, 4)
     elif schedule != "plain":
         s[Y].reorder(row, k, i)
         getattr(s[Y], schedule)(i)
     assert "2147483647" not in str(tvm.lower(s, [X, V, K, P, Y])).replace("+ 2147483648", "")
     _equal_in_both(s, [X, V, K, P, Y], [x, values, columns, rows], x @ dense.T)
+    if schedule == "plain":
+        s[Y].reorder(k, row)
+        with pytest.raises(ScheduleError, match="stage Y: data decides how long the reduction is, and k does not end"):
+            tvm.lower(s, [X, V, K, P, Y])
+        return
     rows[3] += 1  # reads another element, and K or V may end before
     rows[-1] += 5
     with pytest.raises(tvm.TVMError, match="inside V"):
