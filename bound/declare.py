@@ -29,7 +29,7 @@ from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import annotate, ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
-from intset.expr.dag import WeakTable, postorder
+from intset.expr.dag import WeakTable, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, as_int
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -317,7 +317,7 @@ def extern(
     shape: the extents, or a list of tuples of extents for several outputs.
     inputs: the tensors it reads completely.
     fcompute: maps lists of input and output buffers to the body, for instance `tir.call_packed(...)`.
-    dtype: the output type, or a list of types; by default the type of all inputs.
+    dtype: the output type, or a list of types; by default those of `out_buffers`, else the type of all inputs.
     """
     several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
     shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
@@ -326,9 +326,10 @@ def extern(
     for k, tensor in enumerate(read):
         if not isinstance(tensor, Tensor):
             raise InputError(f"input {k} of {name} must be a tensor, not {shown(tensor)}")
-    types = _extern_types(dtype, read, len(shapes), name)
+    outs = _buffers(out_buffers, "out_buffers")
+    types = tuple(b.dtype for b in outs) or _extern_types(dtype, read, len(shapes), name)
     ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype) for t in read]
-    outs = _buffers(out_buffers, "out_buffers") or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
+    outs = outs or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
     body = fcompute(ins, outs)
@@ -471,13 +472,15 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
 
 
 def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
-    """Return the hull of the range of a reduction axis over the axes around it."""
+    """Return the hull of the range of a reduction axis over the axes around it, and over the values of data."""
     assert iv.dom is not None
     ranges: dict[Var, Range | None] = {v: v.dom for v in around if v.dom is not None}
-    context = Context(ranges)
     first, last = iv.dom.min, iv.dom.max
     assert isinstance(first, Expr) and isinstance(last, Expr)
+    context = Context(ranges)
     low, high = context.value_set(first).min, context.value_set(last).max
+    if not isinstance(high, Expr) and opaque_terms(last):
+        high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)  # data decides
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         raise InputError(f"the range of {iv.name}, over which {name} reduces, has no end")
     return Range(low, Normalizer({}).form(high - low + 1).expr())

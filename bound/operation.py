@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from bound.itervar import IterType, IterVar
-from bound.tensor import Operation, Tensor, TensorSlice, as_index, element
+from bound.tensor import Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
 from bound.tir import build, walk
 from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range
@@ -62,10 +62,10 @@ class ComputeOp(Operation):
         attrs: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs)
-        self.axis = axis
+        self.axis = ScriptTuple(axis)
         self.body = body
         self.reduction: Reduction | None = _checked_reduction(name, body)
-        self.reduce_axis: tuple[IterVar, ...] = () if self.reduction is None else self.reduction.axis
+        self.reduce_axis = ScriptTuple(() if self.reduction is None else self.reduction.axis)
         _check_axes(name, (*axis, *self.reduce_axis), body)
         shape = tuple(extent_of(iv) for iv in axis)
         self.outputs = tuple(Tensor(self, k, shape, dtype_of(value)) for k, value in enumerate(body))

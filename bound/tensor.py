@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
 from bound.itervar import IterVar
@@ -146,14 +146,17 @@ class Operation:
 TENSOR_OPERATORS: dict[str, Callable[..., Any]] = {}  # `elementwise` fills it
 
 
-class TensorShape(tuple[Expr, ...]):
-    """The extents of a tensor; lists are added on either side: `[1] + T.shape[1:]`, as with TVM's arrays."""
+T = TypeVar("T")
+
+
+class ScriptTuple(tuple[T, ...]):
+    """Extents or axes; lists are added on either side: `[1] + T.shape[1:]`, as with TVM's arrays."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
         part = tuple.__getitem__(self, index)
-        return TensorShape(part) if isinstance(index, slice) else part
+        return ScriptTuple(part) if isinstance(index, slice) else part
 
     def __add__(self, other: Any) -> Any:
         return [*self, *other] if isinstance(other, list) else tuple.__add__(self, other)
@@ -210,7 +213,7 @@ class Tensor(Guest):
     @property
     def shape(self) -> tuple[Expr, ...]:
         if self._shape is None:
-            self._shape = TensorShape(carrying_sizes(extent) for extent in self.extents)
+            self._shape = ScriptTuple(carrying_sizes(extent) for extent in self.extents)
         return self._shape
 
     @property

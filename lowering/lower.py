@@ -6,22 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-from bound import infer_bound
+from bound import dtypes, infer_bound
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.operation import PlaceholderOp
+from bound.itervar import IterVar
+from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind
+from intset.expr.dag import chain
+from intset.expr.node import as_expr
 from intset.expr.printer import shown
+from intset.expr.range import Range
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
-from lowering.nest.ir import Function
+from lowering.nest.ir import For, Function
+from lowering.nest.walk import statements
 from lowering.passes import (
     decide_rows,
     drop_dead,
@@ -33,6 +39,7 @@ from lowering.passes import (
     strength_reduce,
     unique_names,
 )
+from lowering.passes.affine import form_of
 from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.races import races
 from lowering.passes.loops.tightening import decide_multiples
@@ -179,6 +186,7 @@ def before_divisions(
     )
     f = passed(with_total_ends, passed(decide_multiples, made.function))
     passed(_refuse_races, f, s)
+    passed(_refuse_endless, f, s)
     bits = passed(narrow, f).bits
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
@@ -192,6 +200,26 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     """The arguments of the lowered function: placeholders, then outputs."""
     placeholders = [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) for t in stage.op.outputs]
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
+
+
+def _refuse_endless(f: Function, s: Schedule) -> None:
+    """Refuse a reduction whose length data decides, where no loop ends with the data."""
+    ops_of = [stage.op for stage in s.stages if isinstance(stage.op, ComputeOp)]
+    most = dtypes.int_range("int32")[1] - 1
+    name = next((op.name for op in ops_of for iv in op.reduce_axis if iv.dom and _least(iv.dom) >= most), None)
+    for loop in statements(f.body) if name is not None else ():
+        if not isinstance(loop, For) or not isinstance(loop.var, IterVar) or not loop.var.is_reduce:
+            continue
+        if _least(loop.range) >= 1 << 20:
+            raise ScheduleError(
+                f"stage {name}: data decides how long the reduction is, and {loop.var.name} does not end with it: it is"
+                " to be inside of the loops that choose the data, not bound or fused, and nothing is computed at it"
+            )
+
+
+def _least(r: Range) -> int:
+    """The smallest constant part of an extent."""
+    return min(form_of(part).const for part in chain(ops.MIN, as_expr(r.extent)))
 
 
 def _refuse_races(f: Function, s: Schedule) -> None:

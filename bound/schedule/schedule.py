@@ -306,6 +306,9 @@ def inject_inline(schedule: Schedule) -> None:
             new.update(replace_op(schedule, stage, op))
         if stage.attach_type is AttachType.INLINE:
             assert isinstance(op, ComputeOp)
+            if op.reduction is not None:
+                k = op.reduce_axis[0].name
+                raise ScheduleError(f"stage {op.name}: a reduction cannot be inlined (it runs over {k})")
             formulas.update(dict.fromkeys((*op.outputs, *stage.op.outputs), op))
             stage.attach_type = AttachType.INLINED_ALREADY
     schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)

@@ -263,14 +263,12 @@ class Stage:
 
         Raises
         ------
-        ScheduleError: a reduction, an output, or an operation not made by `te.compute`.
+        ScheduleError: an output, or an operation not made by `te.compute`. A reduction is refused when the schedule is
+            used: after `cache_write` the stage is a copy.
         """
         self._attachable("compute_inline")
         if not isinstance(self._op, ComputeOp):
             raise self._refusal("only an operation made by te.compute can be inlined")
-        if self._op.reduction is not None:
-            axis = self._op.reduce_axis[0].name
-            raise self._refusal(f"a reduction cannot be inlined (it runs over {axis})")
         if self.is_output:
             raise self._refusal("an output of the schedule cannot be inlined")
         self._detach(AttachType.INLINE)

@@ -567,6 +567,8 @@ def binary(op: Op, a: object, b: object) -> Operand:
     if op in (ops.EQ, ops.NE) and is_truth(a) and is_truth(b):
         same = make(ops.EQ, (a, b), "bool")
         return same if op is ops.EQ else negation(same)
+    if (op in ops.COMPARISONS or op is ops.MUL) and is_truth(a) != is_truth(b):  # a truth value counts 1 or 0
+        return binary(op, *(cast(dtypes.INDEX, x) if is_truth(x) else x for x in (a, b)))
     x, y = matched(a, b)
     if x.op is y.op is NUMBER and x.dtype != "bool":
         folded = _folded(op, x, y)

@@ -352,7 +352,9 @@ def _is_tensor(x: object) -> bool:
 
 
 def _binary(op: Op, a: object, b: object) -> Value:
-    return _own(OPERATORS.binary(op, a, b))
+    answer: Any = OPERATORS.binary(op, a, b)
+    number: Value = answer  # an integer where a truth value counts 1 or 0
+    return number
 
 
 def _own(result: Operand) -> Value:

@@ -295,6 +295,12 @@ class Cond(Node):
     def __invert__(self) -> Cond:
         return intern(Cond, ops.NOT, (self,), None)
 
+    def __mul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, self, other)
+
+    def __rmul__(self, other: IntLike) -> Expr:
+        return _binary(ops.MUL, other, self)
+
     def substitute(self, replacements: Mapping[Old, IntLike]) -> Cond:
         """This condition with every occurrence of a key replaced by its value, simultaneously."""
         return substituted(self, replacements)
@@ -504,6 +510,8 @@ def _binary(op: Op, a: object, b: object) -> Expr:
     if FLOATS.binary is not None and (isinstance(b, float) or isinstance(a, float)):
         promoted: Expr = FLOATS.binary(op.name, a, b)
         return promoted
+    if op is ops.MUL:  # a condition counts 1 or 0
+        a, b = (make(ops.SELECT, (x, const(1), const(0))) if isinstance(x, Cond) else x for x in (a, b))
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:

@@ -176,9 +176,14 @@ def without(form: Linear, var: Var) -> tuple[int, Linear]:
     return rest.pop(var, 0), Linear(form.const, rest)
 
 
-def says(cond: Cond) -> tuple[Linear, ...] | None:
-    """The linear forms whose nonnegativity is equivalent to a comparison; `None` if it is not affine."""
-    if cond.op not in SAYS or opaque_terms(cond):
+def says(cond: Cond, of_data: bool = False) -> tuple[Linear, ...] | None:
+    """The linear forms whose nonnegativity is equivalent to a comparison; `None` if it is not affine.
+
+    Parameters
+    ----------
+    of_data: whether the forms may contain elements of tensors.
+    """
+    if cond.op not in SAYS or (not of_data and opaque_terms(cond)):
         return None
     left, right = cond.args
     if not isinstance(left, Expr) or not isinstance(right, Expr):

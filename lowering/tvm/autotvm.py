@@ -238,6 +238,7 @@ def register_topi_compute(task_name: Any, func: Callable[..., Any] | None = None
         result = _within(config, f, config, *args, **kwargs)
         for tensor in _tensors(result):
             _OF_OPERATION.setdefault(tensor.op, {})[str(task_name)] = config
+            tensor.op.attrs["workload"] = args_to_workload(args, str(task_name))
         return result
 
     return _decorated(compute, func)

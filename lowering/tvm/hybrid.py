@@ -203,6 +203,10 @@ class HybridReader:
             for k in range(*(int(end) for end in ends)):
                 self._scoped(stmt.body, {stmt.target.id: k})
             return
+        names = [node for part in stmt.body for node in ast.walk(part) if isinstance(node, ast.Name)]
+        stored = (self.names.get(node.id) for node in names if isinstance(node.ctx, ast.Store))
+        if any(isinstance(variable, BufferVar) for variable in stored):
+            kind = "serial"  # iterations share a variable
         with self.ib.for_range(ends[0] if len(ends) == 2 else 0, ends[-1], stmt.target.id, kind=kind) as i:
             self._scoped(stmt.body, {stmt.target.id: i})
 
@@ -373,27 +377,27 @@ class HybridScript:
         assert isinstance(tree, ast.FunctionDef)
         self.func, self.tree = func, tree
         self.outer = {**func.__globals__, **inspect.getclosurevars(func).nonlocals}
-        self.parameters = [arg.arg for arg in tree.args.args]
         self.__globals__ = func.__globals__
         self.__name__ = self.__qualname__ = func.__name__
         self.__doc__ = func.__doc__
 
-    def _named(self, args: Sequence[Any]) -> dict[str, Any]:
-        if len(args) != len(self.parameters):
-            raise InputError(f"hybrid script {self.tree.name} takes {len(self.parameters)} arguments, not {len(args)}")
-        return dict(zip(self.parameters, args, strict=True))
+    def _named(self, *args: Any, **more: Any) -> dict[str, Any]:
+        try:
+            return dict(inspect.signature(self.func).bind(*args, **more).arguments)
+        except TypeError as error:
+            raise InputError(f"hybrid script {self.tree.name}: {error}") from error
 
     def inlined(self, ib: IRBuilder, args: Sequence[Any]) -> BufferVar:
         """Write the body into another nest; the answer is its storage."""
-        reader = HybridReader(self.tree, self._named(args), self.outer, ib)
+        reader = HybridReader(self.tree, self._named(*args), self.outer, ib)
         reader.body(self.tree.body)
         if len(reader.outputs) != 1:
             raise InputError(f"hybrid script {self.tree.name} returns several tensors: no script calls it")
         return reader.outputs[0]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **more: Any) -> Any:
         if any(type(arg).__name__ == "ndarray" for arg in args):
-            return emulated(self.func)(*args)
+            return emulated(self.func)(*args, **more)
         given: dict[Tensor, Buffer] = {}
         reader = HybridReader(self.tree, {}, self.outer)
 
@@ -406,7 +410,7 @@ class HybridScript:
                 given[arg] = decl_buffer(arg.extents, arg.dtype, arg.name)
             return reader.ib.buffer_ptr(given[arg])
 
-        reader.names = {name: known(arg) for name, arg in self._named(args).items()}
+        reader.names = {name: known(arg) for name, arg in self._named(*args, **more).items()}
         reader.body(self.tree.body)
         if not reader.outputs:
             raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")

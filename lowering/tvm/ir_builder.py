@@ -22,7 +22,7 @@ from bound.tensor import Tensor, element
 from bound.tir.build import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer, dtype_of, operand, truth_value
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
 from intset.errors import InputError
-from intset.expr.node import Cond, Expr, Var, as_expr, const
+from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
 from intset.expr.range import Range
 from lowering.interpreter import run
 from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt, Store, seq
@@ -110,10 +110,15 @@ class BufferVar:
         return element(self.tensor, self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        self.builder.emit(Store(self.tensor, self._place(indices), operand(value)))
+        self.builder.emit(Store(self.tensor, self._place(indices), operand(_scripted(value))))
 
     def asobject(self) -> BufferVar:
         return self
+
+
+def _scripted(x: object) -> object:
+    """Python's truth values as constants."""
+    return truth(x) if isinstance(x, bool) else x
 
 
 def _passed(arg: object) -> object:
@@ -186,7 +191,7 @@ class IRBuilder:
         """A branch."""
         with self._block() as block:
             yield
-        self.emit(If(truth_value(cond), seq(*block)))
+        self.emit(If(truth_value(_scripted(cond)), seq(*block)))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
@@ -231,7 +236,7 @@ class IRBuilder:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(truth_value(condition), seq(*block)))
+        self.emit(repeated(truth_value(_scripted(condition)), seq(*block)))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""

@@ -155,12 +155,13 @@ x86 = SimpleNamespace(  # TVM's modules of these names
     target_has_sse41=_has("sse4.2"),
     get_simd_32bit_lanes=_lanes,
     get_x86_simd_32bit_lanes=_lanes,
+    target_has_features=lambda features, target=None: False,  # of LLVM
 )
 codegen = SimpleNamespace(
     llvm_lookup_intrinsic_id=lambda name: 0,  # no intrinsic of LLVM is known
     llvm_version_major=lambda allow_none=False: 0,
     llvm_get_vector_width=lambda target=None: _lanes() * 32,
-    target_has_features=lambda features, target=None: False,
+    target_has_features=x86.target_has_features,
 )
 
 

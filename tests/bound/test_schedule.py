@@ -218,7 +218,6 @@ REFUSALS: dict[str, tuple[Callable[[Program], Any], str]] = {
         lambda p: p.s[p.c].compute_at(Program().s.stages[3], p.d.op.axis[0]),
         "stage C: compute_at needs a stage of the same schedule",
     ),
-    "inline a reduction": (lambda p: p.s[p.c].compute_inline(), r"stage C: a reduction cannot be inlined .*k"),
     "inline an output": (lambda p: p.s[p.d].compute_inline(), "stage D: an output of the schedule cannot be inlined"),
     "inline a placeholder": (lambda p: p.s[p.a].compute_inline(), "stage A: only an operation made by te.compute"),
     "vectorize a reduction": (lambda p: p.s[p.c].vectorize(p.k), "the reduction axis k cannot be vectorized"),
@@ -237,6 +236,16 @@ REFUSALS: dict[str, tuple[Callable[[Program], Any], str]] = {
     "rfactor place": (lambda p: p.s.rfactor(p.c, p.k, 4), "factor_axis of k must be within"),
     "foreign tensor": (lambda p: p.s[Program().c], "C has no stage in this schedule"),
 }
+
+
+def test_a_reduction_is_inlined_once_cache_write_made_it_a_copy() -> None:
+    p = Program()
+    p.s[p.c].compute_inline()
+    with pytest.raises(ScheduleError, match=r"stage C: a reduction cannot be inlined .*k"):
+        p.s.normalize()
+    cached = p.s.cache_write(p.c, "local")
+    s = p.s.normalize()
+    assert s[cached].op.reduce_axis and s[p.c].attach_type is AttachType.INLINED_ALREADY
 
 
 @pytest.mark.parametrize("name", REFUSALS)

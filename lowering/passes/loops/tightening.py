@@ -12,7 +12,9 @@ from itertools import permutations
 from typing import Any, Final
 
 import intset
+from bound.infer.accesses import loads
 from bound.schedule import simple
+from bound.tensor import Tensor
 from bound.tir.build import all_of, together
 from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
@@ -36,7 +38,7 @@ from lowering.nest.ir import (
     flat,
     seq,
 )
-from lowering.nest.scope import Scope, parts_of_condition, proves
+from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.text import range_between, range_text
 from lowering.nest.walk import bound_in, range_ends, replaced, statements
 from lowering.passes.affine import form_of, says, without
@@ -302,8 +304,9 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
             if x0 + x < 20 and y < x:       becomes       ...      (and [y + 1, ...) for the second part)
                 ...
 
-    A part of a guard becomes an end if it is linear in the loop variable and reads no data; the others stay. Loops on
-    threads and unrolled loops keep their ends.
+    A part of a guard becomes an end if it is linear in the loop variable, and each element that it reads is provably
+    one of a parameter that the loop does not write; the others stay. Loops on threads and unrolled loops keep their
+    ends; parts that read data move in front of unrolled loops that do not change them.
 
     Guarantee: the same stores in the same order.
 
@@ -313,19 +316,29 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
     """
 
     def follow(loop: For, cursor: Cursor) -> Stmt:
-        return _following(loop, cursor.scope) if loop.var not in kept else _until_vacant(_with_one_guard(loop))
+        if loop.var in kept:
+            return _until_vacant(_with_one_guard(loop))
+        return _following(loop, cursor.scope, f.params)
 
     with intset.using(tiers=tiers_within(Effort.FAST)):
         return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
 
 
-def _following(loop: For, scope: Scope) -> Stmt:
+def _following(loop: For, scope: Scope, params: Collection[Tensor]) -> Stmt:
     """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
+    if isinstance(body, For) and loop.kind in FREE and not loop.carried:
+        return _until_data_ends(loop, body, scope, frozenset(params) - written_in(loop))
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    return loop if loop.kind not in FREE or loop.carried else _followed(loop, body.cond, body.then, scope)
+    if loop.kind not in (*FREE, LoopKind.UNROLLED) or loop.carried:
+        return loop
+    parts = _parts(body.cond, loop.var, scope, frozenset(params) - written_in(loop))
+    if loop.kind is LoopKind.UNROLLED:  # only what data decides, and no iteration changes, is tested before
+        before = [cond for cond in parts.before if opaque_terms(cond)]
+        parts = GuardParts(before, inside=[cond for cond in conjuncts(body.cond) if cond not in before])
+    return _followed(loop, parts, body.then, scope)
 
 
 def _with_one_guard(loop: For) -> For:
@@ -365,6 +378,20 @@ def _until_vacant(loop: For) -> For:
     return replace(loop, range=Range(low, max(last - first + 1, 0)))
 
 
+def _until_data_ends(loop: For, inner: For, scope: Scope, constant: Collection[Tensor]) -> For:
+    """Drop the last iterations where the inner loop is empty because of data: whole tiles."""
+    low, extent = range_ends(loop.range)
+    first, inner_extent = range_ends(inner.range)
+    if constant_value(first) != 0:
+        return loop
+    end = simple.add(low, extent)
+    for part in chain(ops.MIN, inner_extent) if opaque_terms(inner_extent) else ():
+        step, rest = without(form_of(part), loop.var)  # rest + step * var >= 1 in an iteration that does something
+        if step < 0 and loop.var not in rest.expr().free_vars() and _reads_only(part, scope, constant):
+            end = minimum(end, rest.shift(-1).expr() // -step + 1)
+    return loop if end is simple.add(low, extent) else replace(loop, range=Range(low, simple.sub(end, low)))
+
+
 def _last_in(loop: For, var: Var) -> int | None:
     """A value of `var` beyond which a loop is empty."""
     lasts: list[int] = []
@@ -376,8 +403,7 @@ def _last_in(loop: For, var: Var) -> int | None:
     return min(lasts, default=None)
 
 
-def _followed(loop: For, guard: Cond, body: Stmt, scope: Scope) -> Stmt:
-    parts = _parts(guard, loop.var)
+def _followed(loop: For, parts: GuardParts, body: Stmt, scope: Scope) -> Stmt:
     if not (parts.before or parts.lows or parts.highs):
         return loop
     low, extent = range_ends(loop.range)
@@ -394,10 +420,23 @@ def _positive(extent: Expr) -> Expr:
     return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
 
 
-def _parts(guard: Cond, var: Var) -> GuardParts:
+def _reads_only(cond: Node, scope: Scope, constant: Collection[Tensor]) -> bool:
+    """Whether a condition or an end can be evaluated outside of the loop: it reads elements of `constant` tensors."""
+    return all(
+        read.tensor in constant
+        and all(
+            proves(scope, index >= 0) and proves(scope, index < extent)
+            for index, extent in zip(read.indices, read.tensor.extents, strict=True)
+        )
+        for read in loads((cond,))
+    )
+
+
+def _parts(guard: Cond, var: Var, scope: Scope, constant: Collection[Tensor]) -> GuardParts:
+    """The parts of a guard of a loop over `var`, whose body does not write the `constant` tensors."""
     parts = GuardParts()
     for cond in conjuncts(guard):
-        if opaque_terms(cond):
+        if opaque_terms(cond) and not _reads_only(cond, scope, constant):
             parts.inside.append(cond)
         elif var not in cond.free_vars():
             parts.before.append(cond)
@@ -414,7 +453,7 @@ def _parts(guard: Cond, var: Var) -> GuardParts:
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
     """The ends of `var` stated by a condition, each marked lower or upper; `None` for other conditions."""
     ends = []
-    for form in says(cond) or ():
+    for form in says(cond, of_data=True) or ():
         k, rest = without(form, var)  # k * var + rest >= 0
         if k == 0 or any(var in e.free_vars() for e in rest.terms):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import lowering.tvm as tvm
 from bound import infer_bound
+from bound.errors import ScheduleError
 from intset import InputError, Var
 from lowering import run
 from lowering.tvm import autotvm, te, tir
@@ -234,3 +236,120 @@ def test_sums_of_the_native_half() -> None:
     a, b = (np.random.default_rng(k).random((2, 3)).astype("float32") for k in (1, 2))
     found = run(tvm.lower(te.create_schedule(C.op), [A, B, C]), {"A": a, "B": b})[C.name]
     np.testing.assert_allclose(found, a + b + a * b + a - 1, rtol=1e-5)
+
+
+def _equal_in_both(s: Any, args: list[Any], arrays: list[Any], expected: Any) -> None:
+    """Compare the last argument with what is expected, in C and in the interpreter."""
+    f = tvm.build(s, args)
+    for backend in ("c", "python"):
+        f.backend = backend
+        out = tvm.nd.empty(expected.shape, str(expected.dtype))
+        f(*map(tvm.nd.array, arrays), out)
+        np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["plain", "split", "tiles of k", "unroll", "vectorize"])
+def test_rows_whose_length_data_decides(schedule: str) -> None:
+    numbers = np.random.default_rng(0)
+    dense = np.where(numbers.random((6, 12)) < 0.4, numbers.standard_normal((6, 12)), 0).astype("float32")
+    rows = np.concatenate([[0], np.cumsum((dense != 0).sum(1))]).astype("int32")
+    columns = np.concatenate([np.nonzero(row)[0] for row in dense]).astype("int32")
+    values, x = dense[dense != 0], numbers.standard_normal((4, 12)).astype("float32")
+    X = te.placeholder((4, 12), name="X")
+    V, K, P = (te.placeholder(a.shape, str(a.dtype), name=n) for n, a in (("V", values), ("K", columns), ("P", rows)))
+
+    def product(i: Any, row: Any) -> Any:
+        k = te.reduce_axis((0, P[row + 1] - P[row]), "k")
+        return te.sum(V[P[row] + k] * X[i, K[P[row] + k]], axis=k)
+
+    Y = te.compute((4, 6), product, name="Y")
+    s = te.create_schedule(Y.op)
+    i, row = s[Y].op.axis
+    (k,) = s[Y].op.reduce_axis
+    if schedule == "split":
+        s[Y].split(row, 4)
+    elif schedule == "tiles of k":
+        s[Y].split(k, 4)
+    elif schedule != "plain":
+        s[Y].reorder(row, k, i)
+        getattr(s[Y], schedule)(i)
+    assert "2147483647" not in str(tvm.lower(s, [X, V, K, P, Y])).replace("+ 2147483648", "")
+    _equal_in_both(s, [X, V, K, P, Y], [x, values, columns, rows], x @ dense.T)
+    if schedule == "plain":
+        s[Y].reorder(k, row)
+        with pytest.raises(ScheduleError, match="stage Y: data decides how long the reduction is, and k does not end"):
+            tvm.lower(s, [X, V, K, P, Y])
+        return
+    rows[3] += 1  # reads another element, and K or V may end before
+    rows[-1] += 5
+    with pytest.raises(tvm.TVMError, match="inside V"):
+        tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
+
+
+def test_operations_know_the_arguments_of_their_template() -> None:
+    @autotvm.register_topi_compute("twice.here")
+    def twice(cfg: Any, A: Any, times: int) -> Any:
+        return te.compute(A.shape, lambda *i: A(*i) * times, name="B")
+
+    A = te.placeholder((4, 5), name="A")
+    workload = twice(A, 2).op.attrs["workload"]
+    assert workload[0] == "twice.here" and int(workload[2]) == 2
+    axes = twice(A, 3).op.axis
+    assert add(axes[:-1], [axes[-1]]) == list(axes) and axes[1:] == (axes[1],)
+    assert not tvm.target.x86.target_has_features("avx2")
+
+
+def test_outputs_of_extern_have_the_types_of_their_buffers() -> None:
+    A = te.placeholder((4,), name="A")
+    buffers = [tir.decl_buffer((4,), "float32"), tir.decl_buffer((4,), "int32")]
+
+    def places(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        a, kept, place = map(ib.buffer_ptr, (*ins, *outs))
+        with ib.for_range(0, 4) as i:
+            kept[i] = a[i]
+            place[i] = i
+        return ib.get()
+
+    kept, place = te.extern([(4,), (4,)], [A], places, out_buffers=buffers)
+    assert (kept.dtype, place.dtype) == ("float32", "int32")
+
+
+def test_conditions_that_count_and_truth_values_of_python() -> None:
+    A = te.placeholder((6,), "int32", name="A")
+
+    def shifted(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        a, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        is_whole = ib.allocate("bool", (1,), name="is_whole")
+        is_whole[0] = True
+        with ib.for_range(0, 6) as i:
+            with ib.if_scope(True):
+                out[i] = a[i] + (a[i] < 0) * 6
+            with ib.if_scope(is_whole[0] == 0):
+                out[i] = 0
+        return ib.get()
+
+    out = te.extern((6,), [A], shifted, dtype="int32", name="out")
+    a = np.array([-6, -1, 0, 3, 5, -2], "int32")
+    _equal_in_both(te.create_schedule(out.op), [A, out], [a], np.where(a < 0, a + 6, a))
+
+
+def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
+    @te.hybrid.script
+    def halves(a, one, is_kept):  # type: ignore[no-untyped-def]
+        out = output_tensor((4,), "float32")  # type: ignore[name-defined] # noqa: F821
+        w = 0.0
+        for i in parallel(4):  # type: ignore[name-defined] # noqa: F821
+            w = a[i] / 2.0 if is_kept[i] != 0 else one
+            out[i] = w
+        return out
+
+    A, kept = te.placeholder((4,), name="A"), te.placeholder((4,), "bool", name="kept")
+    out = halves(A, is_kept=kept, one=tir.const(1, "float32"))
+    a, is_kept = np.arange(4, dtype="float32"), np.array([True, False, True, False])
+    _equal_in_both(
+        te.create_schedule(out.op), [A, kept, out], [a, is_kept], np.where(is_kept, a / 2, 1).astype("float32")
+    )
+    with pytest.raises(InputError, match="halves: missing a required argument: 'is_kept'"):
+        halves(A, 1)
