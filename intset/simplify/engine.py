@@ -37,7 +37,8 @@ SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by i
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
-LINEAR_GROWTH: Final = 16  # cost by which a linear form may exceed the node, before it is simplified
+LINEAR_GROWTH: Final = 4  # cost by which a linear form may exceed the node, before it is simplified
+NESTED_GROWTH: Final = 1  # cost by which an expression within a candidate may grow, likewise
 GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
 """What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
 
@@ -372,6 +373,8 @@ class Simplifier:
         """A candidate for `node`, simplified at level 1; none above the cost of the node and `growth`."""
         if candidate is None or candidate is node:
             return None
+        if growth is None and self._depth and not node.op.boolean:
+            growth = NESTED_GROWTH
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
         if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
