@@ -373,8 +373,8 @@ class Simplifier:
         """A candidate for `node`, simplified at level 1; none above the cost of the node and `growth`."""
         if candidate is None or candidate is node:
             return None
-        if growth is None and self._depth and not node.op.boolean:
-            growth = NESTED_GROWTH
+        if self._depth and not node.op.boolean:
+            growth = NESTED_GROWTH if growth is None else growth - 1
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
         if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
