@@ -131,10 +131,12 @@ class Simplifier:
                     self.rewrites[key] = Rewrite("one value", node, leaf, key[1])
                 stack.pop()
                 continue
-            if self._skips_irreducible and key not in self.uses and settled(node, key[1]) is node:
-                done[key] = node
-                stack.pop()
-                continue
+            if self._skips_irreducible and key not in self.uses:
+                irreducible = settled(node, key[1], self.bits is not None)
+                if irreducible is node or level and irreducible is not None:
+                    done[key] = irreducible
+                    stack.pop()
+                    continue
             waiting = [child for child in self._children(key) if child not in done]
             if waiting:
                 stack.extend(reversed(waiting))

@@ -1,7 +1,7 @@
 """Irreducible expressions: recognized from their shape (`shapes.py`) and the ranges, without the simplifier.
 
 Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
-to moving a constant to the right-hand side. Most index expressions are irreducible, and recognizing them costs less
+to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index expressions are irreducible, and recognizing them costs less
 than one linear form (a fifth of the simplifier's time on them).
 
 Criteria: terms of a sum share no variable, so nothing cancels; the sum is written with the fewest operations; ranges
@@ -40,8 +40,11 @@ from intset.simplify.shapes import (
 )
 
 
-def settled(e: Node, known: Normalizer) -> Any:
-    """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible."""
+def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
+    """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible.
+
+    for_machine: two comparisons with one constant stay two (`Rule.plain`).
+    """
     if known.empty:
         return None
     shape = shape_of(e)
@@ -51,6 +54,8 @@ def settled(e: Node, known: Normalizer) -> Any:
         for part in shape.parts:
             if not _is_open(part, known):
                 return None
+        if shape.bounded is not None and not for_machine:
+            return shape.bounded
         return e if shape.written is None else shape.written
     if type(shape) is ChoiceShape and _is_undecided(shape, known):
         return e if shape.written is None else shape.written
@@ -173,9 +178,9 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
     if part.op is ops.EQ or part.op is ops.NE:
-        if total.is_plain:
+        if total.is_plain or type(inner) is DivisionShape and inner.is_remainder:
             return (low is None or low <= part.right) and (high is None or high >= part.right)
-        # at an interval end, equations simplify to inequalities
+        # at an interval end, equations with quotients simplify to inequalities
         return (low is None or low < part.right) and (high is None or high > part.right)
     least = threshold(part)
     if low is not None and low >= least or high is not None and high < least:

@@ -73,9 +73,11 @@ class JunctionShape(NamedTuple):
     """A conjunction or disjunction of independent comparisons.
 
     written: the condition with constants on the right-hand sides, if it differs from the node.
+    bounded: the condition with a min or max for two comparisons with one constant, if there are any.
     """
 
     written: Cond | None
+    bounded: Cond | None
     parts: tuple[ComparisonShape, ...]
 
 
@@ -290,40 +292,68 @@ def _choice_of(e: Expr, nesting: int) -> Any:
 
 
 def _junction_of(e: Cond, nesting: int) -> Any:
-    if e.op is not ops.AND and e.op is not ops.OR:
-        part_shape = _comparison_of(e, nesting)
-        return (
-            JunctionShape(None if part_shape[0] is e else part_shape[0], (part_shape[1],))
-            if type(part_shape) is tuple
-            else part_shape
-        )
+    op: ops.Op = e.op
+    if op is not ops.AND and op is not ops.OR:
+        op = ops.AND if e.args and _bound_in(ops.AND, e.op) is e.args[0].op else ops.OR
     written: list[Cond] = []
-    parts: list[ComparisonShape] = []
-    is_mirrored = False
+    parts: list[tuple[Cond, ComparisonShape]] = []
     stack: list[Cond] = [e]
+    is_mirrored = False
     while stack:
         node = stack.pop()
-        if node.op is e.op:
+        if node.op is op:
             stack.extend((node.args[1], node.args[0]))
-        else:
-            part_shape = _comparison_of(node, nesting)
+            continue
+        is_bound = node.op in MIRRORED and node.args[0].op is _bound_in(op, node.op)
+        for one in [make(node.op, (arm, node.args[1])) for arm in node.args[0].args] if is_bound else (node,):
+            part_shape = _comparison_of(one, nesting)
             if type(part_shape) is not tuple:
                 return part_shape
-            is_mirrored = is_mirrored or part_shape[0] is not node
-            written.append(part_shape[0])
-            parts.append(part_shape[1])
+            parts.append(part_shape)
+        written.append(node if is_bound else part_shape[0])
+        is_mirrored = is_mirrored or written[-1] is not node
         if len(stack) + len(parts) > SHAPE_TERMS:
             return None
-    for j, part in enumerate(parts):
-        if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):
+    for j, (p, part) in enumerate(parts):
+        if not all(_stand_beside(op, part, p, other, q) for q, other in parts[:j]):
             return None
-    return JunctionShape(joined(e.op, written) if is_mirrored else None, tuple(parts))
+    if (bounded := _bounded(op, written)) is None:
+        return None
+    is_shorter = len(bounded) < len(written)
+    return JunctionShape(
+        joined(op, written) if is_mirrored else None,
+        joined(op, bounded) if is_shorter else None,
+        tuple([part for _, part in parts]),
+    )
+
+
+def _bound_in(junction: ops.Op, op: ops.Op) -> ops.Op:
+    """The bound by which two comparisons with one constant are one: x < c and y < c are max(x, y) < c."""
+    return ops.MAX if (op in UPPER) is (junction is ops.AND) else ops.MIN
+
+
+def _bounded(junction: ops.Op, parts: list[Cond]) -> list[Cond] | None:
+    """The parts, two inequalities with one constant as one; None for three of them."""
+    merged: dict[object, Cond] = {}
+    seen: set[object] = set()
+    for part in parts:
+        key = part if part.op is ops.EQ or part.op is ops.NE else (part.op, part.args[1])
+        first = merged.setdefault(key, part)
+        if first is part:
+            continue
+        bound = _bound_in(junction, part.op)
+        if key in seen or bound is first.args[0].op or bound is part.args[0].op:
+            return None
+        seen.add(key)
+        either = [make(bound, pair) for pair in ((first.args[0], part.args[0]), (part.args[0], first.args[0]))]
+        merged[key] = make(part.op, (min(either, key=str), part.args[1]))
+    return list(merged.values())
 
 
 def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:
-    """Whether two parts are independent and cannot merge into one comparison."""
+    """Whether two parts are independent, except that both may be bounded by one constant."""
     if a.total.variables.isdisjoint(b.total.variables):
-        return a.op is not b.op or a.op in (ops.EQ, ops.NE) or p.args[1] is not q.args[1]
+        return True
     if p.args[0] is not q.args[0] or {a.op, b.op} & {ops.EQ, ops.NE}:
         return False
     if (a.op in UPPER) is (b.op in UPPER):
