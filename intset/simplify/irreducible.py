@@ -109,6 +109,8 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
     if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
     low, high = ends
+    if division.is_truncated and (low is None or low < 0):
+        return None
     if division.reduced is not dividend:
         ends = _ends_inside(division.reduced, known)
         if ends is None or _is_one_period(ends, c):

@@ -21,6 +21,9 @@ SHAPE_NESTING: Final = 6  # nested divisions of a shape
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
+_KINDS: Final = {  # of a division: whether it is a remainder, and whether it is truncated
+    ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
+}  # fmt: skip
 _NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that amount to `>= c + 1` or its negation
 
 
@@ -38,6 +41,7 @@ class DivisionShape(NamedTuple):
     """
 
     is_remainder: bool
+    is_truncated: bool
     divisor: int
     dividend: SumShape
     reduced: SumShape
@@ -61,7 +65,7 @@ class SumShape(NamedTuple):
 
 
 class ComparisonShape(NamedTuple):
-    """A sum against a constant."""
+    """A sum against a constant; of two sums, their difference against 0."""
 
     op: ops.Op
     total: SumShape
@@ -157,12 +161,10 @@ def _sum_of(e: Expr, nesting: int) -> Any:
         if op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
-        elif op is ops.FLOORDIV or op is ops.FLOORMOD:
+        elif op in ops.DIVISIONS:
             division = _division_of(node, nesting)
             if type(division) is not DivisionShape:
                 return division
-            if k < 0:
-                return None
             variables += division.dividend.variables
             terms.append((None, k, division))
         elif op is ops.MUL and node.args[0].op is ops.VAR and node.args[1].op is ops.VAR:
@@ -198,8 +200,9 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
 
 def _division_of(node: Expr, nesting: int) -> Any:
     a, b = node.args
-    if b.op is not ops.CONST or b.data < 2:
+    if b.op is not ops.CONST or b.data < 2 or node.op is ops.CEILDIV:
         return None
+    is_remainder, is_truncated = _KINDS[node.op]
     dividend = _part(a, nesting - 1)
     if type(dividend) is not SumShape:
         return dividend
@@ -208,15 +211,15 @@ def _division_of(node: Expr, nesting: int) -> Any:
         return None
     if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
         return None
-    if node.op is ops.FLOORDIV and (rests := _rests_of_digit(dividend, c)) is not None:
-        return DivisionShape(False, c, dividend, dividend, rests)
+    if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
+        return DivisionShape(False, is_truncated, c, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
-    if node.op is ops.FLOORMOD:
-        return DivisionShape(True, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+    if is_remainder:
+        return DivisionShape(True, is_truncated, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
@@ -224,7 +227,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
             return None
         if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
-    return DivisionShape(False, c, dividend, reduced, rests)
+    return DivisionShape(False, is_truncated, c, dividend, reduced, rests)
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
@@ -372,15 +375,26 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     if a.op is ops.CONST and b.op is not ops.CONST:
         a, b, op = b, a, _OTHER_WAY[op]
         e = make(op, (a, b))
-    if b.op is not ops.CONST:
-        return None
     total = _part(a, nesting)
     if type(total) is not SumShape:
         return total
+    right = 0
+    if b.op is ops.CONST:
+        right = b.data
+    else:  # x < y is x - y < 0
+        other = _part(b, nesting)
+        if type(other) is not SumShape:
+            return other
+        if other.const or min(k for shape in (total, other) for _, k, _ in shape.terms) < 0:
+            return None
+        terms = (*total.terms, *[(v, -k, inner) for v, k, inner in other.terms])
+        total = _checked_sum(total.const, terms, [*total.variables, *other.variables])
+        if total is None:
+            return None
     coefficients = [k for _, k, _ in total.terms]
     if total.const or total.has_product or gcd(*coefficients) > 1:
         return None
-    if abs(b.data) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
+    if b.op is ops.CONST and abs(right) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
         return None
     inner = total.terms[0][2]
     if len(coefficients) > 1:
@@ -389,11 +403,11 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     elif type(inner) is DivisionShape and inner.is_remainder and not _is_congruence(inner.dividend):
         return None
     if op is ops.EQ or op is ops.NE:
-        return e, ComparisonShape(op, total, b.data, ())
+        return e, ComparisonShape(op, total, right, ())
     for _, k, inner in total.terms:
         if type(inner) is DivisionShape and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
             return None
-    return e, ComparisonShape(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
+    return e, ComparisonShape(op, total, right, _rests(total, {abs(k) for k in coefficients}))
 
 
 def _has_quotient(dividend: SumShape) -> bool:
