@@ -1,8 +1,9 @@
 """Irreducible expressions: recognized from their shape (`shapes.py`) and the ranges, without the simplifier.
 
 Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
-to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index expressions are irreducible, and recognizing them costs less
-than one linear form (a fifth of the simplifier's time on them).
+to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index
+expressions are irreducible, and recognizing them costs less than one linear form (a fifth of the simplifier's time on
+them).
 
 Criteria: terms of a sum share no variable, so nothing cancels; the sum is written with the fewest operations; ranges
 are wide enough that no quotient, remainder or comparison shrinks:
