@@ -88,6 +88,10 @@ class Simplifier:
             decider = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
         return decider
 
+    @property
+    def is_nested(self) -> bool:
+        return self._depth > 0
+
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
 
