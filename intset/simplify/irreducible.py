@@ -180,21 +180,29 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     for _, _, inner in total.terms:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
-    if part.op is ops.EQ or part.op is ops.NE:
-        if total.is_plain or type(inner) is DivisionShape and inner.is_remainder:
-            return (low is None or low <= part.right) and (high is None or high >= part.right)
-        # at an interval end, equations with quotients simplify to inequalities
-        return (low is None or low < part.right) and (high is None or high > part.right)
-    least = threshold(part)
-    if low is not None and low >= least or high is not None and high < least:
+    is_equation = part.op is ops.EQ or part.op is ops.NE
+    least = part.right if is_equation else threshold(part)
+    first = None if low is None else low if is_equation else low + 1  # the least threshold that is open
+    if first is not None and least < first or high is not None and high < least:
         return False
-    if len(total.terms) > 1 and (low is not None and low + 1 == least or high is not None and high == least):
-        return False  # at an end of the interval, all terms are at their ends
+    if first is not None and first == least or high is not None and high == least:  # at an end
+        if is_equation and total.is_plain:
+            return True
+        if len(total.terms) > 1 or type(inner) is DivisionShape and not (inner.is_remainder and _is_variable(inner)):
+            return False  # all terms are at their ends, a quotient becomes an inequality
+    if is_equation:
+        return True
     # the comparison as form >= 0 has the form total - least, or least - 1 - total
     if part.op not in UPPER:
         return _all_matter(total._replace(const=-least), part.rests, known)
     mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)
     return _all_matter(total._replace(const=least - 1), mirrored, known)
+
+
+def _is_variable(division: DivisionShape) -> bool:
+    """Whether a variable is divided."""
+    ((_, k, inner), *others) = division.dividend.terms
+    return not others and inner is None and k == 1
 
 
 def _is_wide(remainder: Any, known: Normalizer) -> bool:

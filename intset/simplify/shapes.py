@@ -265,6 +265,8 @@ def _is_reduced(dividend: SumShape, c: int) -> bool:
         sizes.add(size)
         if type(inner) is DivisionShape and inner.is_remainder and k * inner.divisor % c == 0:
             return False
+        if type(inner) is DivisionShape and any(abs(own) >= c * inner.divisor for _, own, _ in inner.dividend.terms):
+            return False  # x*16 // 3 % 5 is x // 3 % 5
     return True
 
 
