@@ -423,7 +423,7 @@ class Context(Displayed):
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
         scope = self.frame
-        seen: Node | None = settled(root, scope.known) if table is COST else None
+        seen: Node | None = settled(root, scope.known, bits is not None) if table is COST else None
         if seen is not None:
             return seen
         frame = scope.where_defined((root,))

@@ -22,6 +22,7 @@ from intset.facts import DECLARED, DERIVED, Fact
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.signs import is_refuted
 from intset.stated import as_ranges
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def is_known(base: Normalizer, cond: Cond) -> bool:
 
 
 def _is_clear(base: Normalizer, kind: ops.Op, form: Linear) -> bool:
-    return not base.may_be_zero(form) if kind is ops.NE else kind is ops.GE and base.is_nonneg(form)
+    if kind is ops.NE:
+        return not base.may_be_zero(form)
+    # a member refutes what a fact says anew, for less than a proof costs to fail
+    return kind is ops.GE and not (base.assumptions.limits and is_refuted(base, form)) and base.is_nonneg(form)
 
 
 def definedness_of_ends(limits: Iterable[Range]) -> tuple[Cond, ...]:

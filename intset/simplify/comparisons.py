@@ -34,6 +34,7 @@ MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.L
 _OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
 _STRICT: Final = (ops.LT, ops.GT)
 _UPWARD: Final = (ops.GT, ops.GE)
+NESTED_GROWTH: Final = {"difference of the sides": 3}  # of the cost, where the comparison is a candidate itself
 Candidate = tuple[str, Cond]  # rule, condition
 
 
@@ -59,7 +60,9 @@ def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Itera
     for less in _without_factor(kind, form, order):
         yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
     for one in _readings(known, form):
-        yield "difference of the sides", stated(s, node.op, kind, sum_of_form(one), node)
+        difference = stated(s, node.op, kind, sum_of_form(one), node)
+        if s.is_better(s.price(difference), s.price(node)) or not _reads_as(difference, node):
+            yield "difference of the sides", difference
     if kind is not ops.GE:
         yield from _digits(s, known, kind, form, node)
     else:
@@ -69,6 +72,11 @@ def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Itera
         for multiplied in _without_quotient(known, form):
             for one in _readings(known, multiplied):
                 yield "bound of a quotient", stated(s, node.op, kind, sum_of_form(one), node)
+
+
+def _reads_as(a: Cond, b: Cond) -> bool:
+    """Whether two comparisons differ in the order of addends alone."""
+    return a.op is b.op and all(sums.read(x) == sums.read(y) for x, y in zip(a.args, b.args, strict=True))
 
 
 def _readings(known: Normalizer, form: Linear) -> tuple[Linear, ...]:

@@ -68,7 +68,7 @@ def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: in
     """Rewrites of a condition."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparisons.comparison_candidates(s, node, known):
-            yield rule, s.trial(candidate, node, known)
+            yield rule, s.trial(candidate, node, known, comparisons.NESTED_GROWTH.get(rule) if s.is_nested else None)
         if node.args[0].op is ops.CONST:
             return
     elif node.op is ops.NOT:

@@ -37,7 +37,8 @@ SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by i
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
-LINEAR_GROWTH: Final = 16  # cost by which a linear form may exceed the node, before it is simplified
+LINEAR_GROWTH: Final = 4  # cost by which a linear form may exceed the node, before it is simplified
+NESTED_GROWTH: Final = 1  # cost by which an expression within a candidate may grow, likewise
 GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
 """What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
 
@@ -87,6 +88,10 @@ class Simplifier:
             decider = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
         return decider
 
+    @property
+    def is_nested(self) -> bool:
+        return self._depth > 0
+
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
 
@@ -130,10 +135,12 @@ class Simplifier:
                     self.rewrites[key] = Rewrite("one value", node, leaf, key[1])
                 stack.pop()
                 continue
-            if self._skips_irreducible and key not in self.uses and settled(node, key[1]) is node:
-                done[key] = node
-                stack.pop()
-                continue
+            if self._skips_irreducible and key not in self.uses:
+                irreducible = settled(node, key[1], self.bits is not None)
+                if irreducible is node or level and irreducible is not None:
+                    done[key] = irreducible
+                    stack.pop()
+                    continue
             waiting = [child for child in self._children(key) if child not in done]
             if waiting:
                 stack.extend(reversed(waiting))
@@ -372,6 +379,8 @@ class Simplifier:
         """A candidate for `node`, simplified at level 1; none above the cost of the node and `growth`."""
         if candidate is None or candidate is node:
             return None
+        if self._depth and not node.op.boolean:
+            growth = NESTED_GROWTH if growth is None else growth - 1
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
         if self._depth < NESTED_CANDIDATES and self.steps_left > 0:

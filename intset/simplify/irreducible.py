@@ -1,8 +1,9 @@
 """Irreducible expressions: recognized from their shape (`shapes.py`) and the ranges, without the simplifier.
 
 Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
-to moving a constant to the right-hand side. Most index expressions are irreducible, and recognizing them costs less
-than one linear form (a fifth of the simplifier's time on them).
+to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index
+expressions are irreducible, and recognizing them costs less than one linear form (a fifth of the simplifier's time on
+them).
 
 Criteria: terms of a sum share no variable, so nothing cancels; the sum is written with the fewest operations; ranges
 are wide enough that no quotient, remainder or comparison shrinks:
@@ -40,8 +41,11 @@ from intset.simplify.shapes import (
 )
 
 
-def settled(e: Node, known: Normalizer) -> Any:
-    """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible."""
+def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
+    """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible.
+
+    for_machine: two comparisons with one constant stay two (`Rule.plain`).
+    """
     if known.empty:
         return None
     shape = shape_of(e)
@@ -51,6 +55,8 @@ def settled(e: Node, known: Normalizer) -> Any:
         for part in shape.parts:
             if not _is_open(part, known):
                 return None
+        if shape.bounded is not None and not for_machine:
+            return shape.bounded
         return e if shape.written is None else shape.written
     if type(shape) is ChoiceShape and _is_undecided(shape, known):
         return e if shape.written is None else shape.written
@@ -104,6 +110,8 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
     if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
     low, high = ends
+    if division.is_truncated and (low is None or low < 0):
+        return None
     if division.reduced is not dividend:
         ends = _ends_inside(division.reduced, known)
         if ends is None or _is_one_period(ends, c):
@@ -172,21 +180,29 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     for _, _, inner in total.terms:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
-    if part.op is ops.EQ or part.op is ops.NE:
-        if total.is_plain:
-            return (low is None or low <= part.right) and (high is None or high >= part.right)
-        # at an interval end, equations simplify to inequalities
-        return (low is None or low < part.right) and (high is None or high > part.right)
-    least = threshold(part)
-    if low is not None and low >= least or high is not None and high < least:
+    is_equation = part.op is ops.EQ or part.op is ops.NE
+    least = part.right if is_equation else threshold(part)
+    first = None if low is None else low if is_equation else low + 1  # the least threshold that is open
+    if first is not None and least < first or high is not None and high < least:
         return False
-    if len(total.terms) > 1 and (low is not None and low + 1 == least or high is not None and high == least):
-        return False  # at an end of the interval, all terms are at their ends
+    if first is not None and first == least or high is not None and high == least:  # at an end
+        if is_equation and total.is_plain:
+            return True
+        if len(total.terms) > 1 or type(inner) is DivisionShape and not (inner.is_remainder and _is_variable(inner)):
+            return False  # all terms are at their ends, a quotient becomes an inequality
+    if is_equation:
+        return True
     # the comparison as form >= 0 has the form total - least, or least - 1 - total
     if part.op not in UPPER:
         return _all_matter(total._replace(const=-least), part.rests, known)
     mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)
     return _all_matter(total._replace(const=least - 1), mirrored, known)
+
+
+def _is_variable(division: DivisionShape) -> bool:
+    """Whether a variable is divided."""
+    ((_, k, inner), *others) = division.dividend.terms
+    return not others and inner is None and k == 1
 
 
 def _is_wide(remainder: Any, known: Normalizer) -> bool:

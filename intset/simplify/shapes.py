@@ -21,6 +21,9 @@ SHAPE_NESTING: Final = 6  # nested divisions of a shape
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
+_KINDS: Final = {  # of a division: whether it is a remainder, and whether it is truncated
+    ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
+}  # fmt: skip
 _NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that amount to `>= c + 1` or its negation
 
 
@@ -38,6 +41,7 @@ class DivisionShape(NamedTuple):
     """
 
     is_remainder: bool
+    is_truncated: bool
     divisor: int
     dividend: SumShape
     reduced: SumShape
@@ -61,7 +65,7 @@ class SumShape(NamedTuple):
 
 
 class ComparisonShape(NamedTuple):
-    """A sum against a constant."""
+    """A sum against a constant; of two sums, their difference against 0."""
 
     op: ops.Op
     total: SumShape
@@ -73,9 +77,11 @@ class JunctionShape(NamedTuple):
     """A conjunction or disjunction of independent comparisons.
 
     written: the condition with constants on the right-hand sides, if it differs from the node.
+    bounded: the condition with a min or max for two comparisons with one constant, if there are any.
     """
 
     written: Cond | None
+    bounded: Cond | None
     parts: tuple[ComparisonShape, ...]
 
 
@@ -155,12 +161,10 @@ def _sum_of(e: Expr, nesting: int) -> Any:
         if op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
-        elif op is ops.FLOORDIV or op is ops.FLOORMOD:
+        elif op in ops.DIVISIONS:
             division = _division_of(node, nesting)
             if type(division) is not DivisionShape:
                 return division
-            if k < 0:
-                return None
             variables += division.dividend.variables
             terms.append((None, k, division))
         elif op is ops.MUL and node.args[0].op is ops.VAR and node.args[1].op is ops.VAR:
@@ -196,8 +200,9 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
 
 def _division_of(node: Expr, nesting: int) -> Any:
     a, b = node.args
-    if b.op is not ops.CONST or b.data < 2:
+    if b.op is not ops.CONST or b.data < 2 or node.op is ops.CEILDIV:
         return None
+    is_remainder, is_truncated = _KINDS[node.op]
     dividend = _part(a, nesting - 1)
     if type(dividend) is not SumShape:
         return dividend
@@ -206,15 +211,15 @@ def _division_of(node: Expr, nesting: int) -> Any:
         return None
     if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
         return None
-    if node.op is ops.FLOORDIV and (rests := _rests_of_digit(dividend, c)) is not None:
-        return DivisionShape(False, c, dividend, dividend, rests)
+    if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
+        return DivisionShape(False, is_truncated, c, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
-    if node.op is ops.FLOORMOD:
-        return DivisionShape(True, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+    if is_remainder:
+        return DivisionShape(True, is_truncated, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
@@ -222,7 +227,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
             return None
         if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
-    return DivisionShape(False, c, dividend, reduced, rests)
+    return DivisionShape(False, is_truncated, c, dividend, reduced, rests)
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
@@ -260,6 +265,8 @@ def _is_reduced(dividend: SumShape, c: int) -> bool:
         sizes.add(size)
         if type(inner) is DivisionShape and inner.is_remainder and k * inner.divisor % c == 0:
             return False
+        if type(inner) is DivisionShape and any(abs(own) >= c * inner.divisor for _, own, _ in inner.dividend.terms):
+            return False  # x*16 // 3 % 5 is x // 3 % 5
     return True
 
 
@@ -290,40 +297,68 @@ def _choice_of(e: Expr, nesting: int) -> Any:
 
 
 def _junction_of(e: Cond, nesting: int) -> Any:
-    if e.op is not ops.AND and e.op is not ops.OR:
-        part_shape = _comparison_of(e, nesting)
-        return (
-            JunctionShape(None if part_shape[0] is e else part_shape[0], (part_shape[1],))
-            if type(part_shape) is tuple
-            else part_shape
-        )
+    op: ops.Op = e.op
+    if op is not ops.AND and op is not ops.OR:
+        op = ops.AND if e.args and _bound_in(ops.AND, e.op) is e.args[0].op else ops.OR
     written: list[Cond] = []
-    parts: list[ComparisonShape] = []
-    is_mirrored = False
+    parts: list[tuple[Cond, ComparisonShape]] = []
     stack: list[Cond] = [e]
+    is_mirrored = False
     while stack:
         node = stack.pop()
-        if node.op is e.op:
+        if node.op is op:
             stack.extend((node.args[1], node.args[0]))
-        else:
-            part_shape = _comparison_of(node, nesting)
+            continue
+        is_bound = node.op in MIRRORED and node.args[0].op is _bound_in(op, node.op)
+        for one in [make(node.op, (arm, node.args[1])) for arm in node.args[0].args] if is_bound else (node,):
+            part_shape = _comparison_of(one, nesting)
             if type(part_shape) is not tuple:
                 return part_shape
-            is_mirrored = is_mirrored or part_shape[0] is not node
-            written.append(part_shape[0])
-            parts.append(part_shape[1])
+            parts.append(part_shape)
+        written.append(node if is_bound else part_shape[0])
+        is_mirrored = is_mirrored or written[-1] is not node
         if len(stack) + len(parts) > SHAPE_TERMS:
             return None
-    for j, part in enumerate(parts):
-        if not all(_stand_beside(e.op, part, written[j], parts[k], written[k]) for k in range(j)):
+    for j, (p, part) in enumerate(parts):
+        if not all(_stand_beside(op, part, p, other, q) for q, other in parts[:j]):
             return None
-    return JunctionShape(joined(e.op, written) if is_mirrored else None, tuple(parts))
+    if (bounded := _bounded(op, written)) is None:
+        return None
+    is_shorter = len(bounded) < len(written)
+    return JunctionShape(
+        joined(op, written) if is_mirrored else None,
+        joined(op, bounded) if is_shorter else None,
+        tuple([part for _, part in parts]),
+    )
+
+
+def _bound_in(junction: ops.Op, op: ops.Op) -> ops.Op:
+    """The bound by which two comparisons with one constant are one: x < c and y < c are max(x, y) < c."""
+    return ops.MAX if (op in UPPER) is (junction is ops.AND) else ops.MIN
+
+
+def _bounded(junction: ops.Op, parts: list[Cond]) -> list[Cond] | None:
+    """The parts, two inequalities with one constant as one; None for three of them."""
+    merged: dict[object, Cond] = {}
+    seen: set[object] = set()
+    for part in parts:
+        key = part if part.op is ops.EQ or part.op is ops.NE else (part.op, part.args[1])
+        first = merged.setdefault(key, part)
+        if first is part:
+            continue
+        bound = _bound_in(junction, part.op)
+        if key in seen or bound is first.args[0].op or bound is part.args[0].op:
+            return None
+        seen.add(key)
+        either = [make(bound, pair) for pair in ((first.args[0], part.args[0]), (part.args[0], first.args[0]))]
+        merged[key] = make(part.op, (min(either, key=str), part.args[1]))
+    return list(merged.values())
 
 
 def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:
-    """Whether two parts are independent and cannot merge into one comparison."""
+    """Whether two parts are independent, except that both may be bounded by one constant."""
     if a.total.variables.isdisjoint(b.total.variables):
-        return a.op is not b.op or a.op in (ops.EQ, ops.NE) or p.args[1] is not q.args[1]
+        return True
     if p.args[0] is not q.args[0] or {a.op, b.op} & {ops.EQ, ops.NE}:
         return False
     if (a.op in UPPER) is (b.op in UPPER):
@@ -342,15 +377,26 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     if a.op is ops.CONST and b.op is not ops.CONST:
         a, b, op = b, a, _OTHER_WAY[op]
         e = make(op, (a, b))
-    if b.op is not ops.CONST:
-        return None
     total = _part(a, nesting)
     if type(total) is not SumShape:
         return total
+    right = 0
+    if b.op is ops.CONST:
+        right = b.data
+    else:  # x < y is x - y < 0
+        other = _part(b, nesting)
+        if type(other) is not SumShape:
+            return other
+        if other.const or min(k for shape in (total, other) for _, k, _ in shape.terms) < 0:
+            return None
+        terms = (*total.terms, *[(v, -k, inner) for v, k, inner in other.terms])
+        total = _checked_sum(total.const, terms, [*total.variables, *other.variables])
+        if total is None:
+            return None
     coefficients = [k for _, k, _ in total.terms]
     if total.const or total.has_product or gcd(*coefficients) > 1:
         return None
-    if abs(b.data) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
+    if b.op is ops.CONST and abs(right) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
         return None
     inner = total.terms[0][2]
     if len(coefficients) > 1:
@@ -359,11 +405,11 @@ def _comparison_of(e: Cond, nesting: int) -> Any:
     elif type(inner) is DivisionShape and inner.is_remainder and not _is_congruence(inner.dividend):
         return None
     if op is ops.EQ or op is ops.NE:
-        return e, ComparisonShape(op, total, b.data, ())
+        return e, ComparisonShape(op, total, right, ())
     for _, k, inner in total.terms:
         if type(inner) is DivisionShape and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
             return None
-    return e, ComparisonShape(op, total, b.data, _rests(total, {abs(k) for k in coefficients}))
+    return e, ComparisonShape(op, total, right, _rests(total, {abs(k) for k in coefficients}))
 
 
 def _has_quotient(dividend: SumShape) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
 from intset.simplify.cost import COST
 from intset.simplify.engine import Simplifier, run
 from intset.simplify.irreducible import settled
@@ -48,14 +48,22 @@ class Maker:
         inner, c, kind = self.sum(depth - 1), self.r.choice(SIZES[1:]), self.r.random()
         if kind > 0.94:  # a digit
             return inner % (c * self.r.choice((2, 3, 4, 7))) // c
+        if kind < 0.08:
+            return truncdiv(inner, c) if kind < 0.04 else truncmod(inner, c)
         return inner // c if kind < 0.45 else inner % c if kind < 0.9 else minimum(inner, c)
 
     def comparison(self, depth: int) -> Cond:
         r = self.r
         a, c = self.sum(depth), r.choice((0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 40))
+        if r.random() < 0.15:
+            b = self.sum(depth - 1)
+            return r.choice((a < b, a <= b, a > b, a >= b))
         return r.choice((a < c, a <= c, a > c, a >= c, a.eq(c), a.ne(c), const(c) < a, const(c) >= a))
 
     def condition(self, depth: int) -> Cond:
+        if self.r.random() < 0.3:  # with a constant in common
+            a, b, c = self.sum(0), self.term(depth), self.r.choice((1, 2, 3, 5, 8))
+            return self.r.choice(((a < c) & (b < c), (a >= c) | (b >= c), (a >= c) & (b >= c), maximum(a, b) < c))
         found = self.comparison(depth)
         for _ in range(self.r.choice((0, 0, 1, 2))):
             more = self.comparison(depth)
