@@ -23,7 +23,7 @@ from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from lowering import Function, lower
 from lowering.codegen.c import CFile, c_file
-from lowering.native import FLAGS, compiled_library
+from lowering.interpreter import FLAGS, compiled_library
 
 MOST_BYTES: Final = 1 << 28  # of one array
 MANY: Final = (1 << 16) + 1  # different elements of an array

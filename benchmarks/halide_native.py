@@ -26,7 +26,7 @@ from benchmarks.programs.images import KERNEL
 from benchmarks.programs.stencils import POINTS, STAGES
 from lowering import lower
 from lowering.codegen.c import c_file
-from lowering.native import FLAGS, OPENMP
+from lowering.interpreter import FLAGS, OPENMP
 
 STRIP, TILE = 32, 256
 

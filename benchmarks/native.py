@@ -31,7 +31,7 @@ from benchmarks.programs.program import Built
 from bound import infer_bound
 from lowering import Function, lower
 from lowering.codegen.c import CFile, c_file
-from lowering.native import FLAGS, OPENMP, compiled_library
+from lowering.interpreter import FLAGS, OPENMP, compiled_library
 
 LOWERED = 5  # times that a program is lowered to see how long it takes
 SOURCES = Path(__file__).parent / "data" / "native"

@@ -19,7 +19,7 @@ from bound import infer_bound
 from examples.operators import OPERATORS
 from lowering import lower, run, to_c
 from lowering.errors import CompilerError
-from lowering.native import compiler_command
+from lowering.interpreter import compiler_command
 
 STEPS: Final = ("infer_bound", "lower", "to_c", "run")
 

@@ -27,9 +27,11 @@ from bound.tir.reduce import condition, reduction_of, with_condition
 from bound.tir.value import REDUCE, Operand, Truth, Value, ValueLike, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
-from intset.expr import annotate, ops
+from intset.expr import ops
 from intset.expr.arguments import a_function, a_name, listed, of_kind
 from intset.expr.dag import WeakTable, opaque_terms, postorder
+from intset.expr.definedness import annotate_shapes as annotate_expression
+from intset.expr.definedness import size_claims, without_sizes
 from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, as_int
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -516,7 +518,7 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of an operation")
     whole = [whole_number(extent) for extent in extents]
-    given = [annotate.without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
+    given = [without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
     checked = tuple(_simple(extent) for extent, _ in given)
     said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):
@@ -567,9 +569,9 @@ def annotate_shapes(x: object, shapes: object) -> object:
     if hasattr(x, "value_index") and body is not None:
         return annotate_shapes(body[x.value_index], shapes)
     if isinstance(x, Node):
-        return annotate.annotate_shapes(x, shapes)
+        return annotate_expression(x, shapes)
     if isinstance(x, Value):
-        claims = annotate.size_claims(shapes)
+        claims = size_claims(shapes)
         return walk.rewrite(x, {**{form: form for form in claims.values()}, **claims})
     raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {shown(x)}")
 

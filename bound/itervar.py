@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.annotate import without_sizes
+from intset.expr.definedness import without_sizes
 from intset.expr.node import Expr, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range

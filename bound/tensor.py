@@ -20,8 +20,8 @@ from bound.tir.value import (
     unfinished_element,
 )
 from intset.errors import InputError
-from intset.expr.annotate import carrying_sizes
 from intset.expr.arguments import a_name, as_int, mapped, of_kind
+from intset.expr.definedness import carrying_sizes
 from intset.expr.node import Cond, Expr, Guest, as_expr
 from intset.expr.printer import shown
 from intset.infinity import Infinity

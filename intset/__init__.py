@@ -42,7 +42,6 @@ from intset.errors import (
     UndefinedError,
 )
 from intset.expr import ops
-from intset.expr.annotate import annotate_shapes
 from intset.expr.build import (
     FALSE,
     TRUE,
@@ -65,6 +64,7 @@ from intset.expr.build import (
     truncdiv,
     truncmod,
 )
+from intset.expr.definedness import annotate_shapes
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import show_by
@@ -81,11 +81,11 @@ if TYPE_CHECKING:
     from intset.domains.registry import domain_names, register
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region, Relation
-    from intset.expr.as_json import from_json, to_json
     from intset.expr.convert import Converter, fold
+    from intset.expr.dialects import from_json, to_json
     from intset.expr.parser import parse
     from intset.prover.proof import Proof
-    from intset.simplify.cost import COST, cost
+    from intset.simplify.engine import COST, cost
     from intset.spaces.axes import divisors
     from intset.spaces.space import Space
     from intset.sums import UpperBound, sum_over, upper_bound
@@ -102,11 +102,11 @@ _WHAT_ANSWERS = {
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.region",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
-    **dict.fromkeys(("from_json", "to_json"), "intset.expr.as_json"),
+    **dict.fromkeys(("from_json", "to_json"), "intset.expr.dialects"),
     **dict.fromkeys(("Converter", "fold"), "intset.expr.convert"),
     "parse": "intset.expr.parser",
     "Proof": "intset.prover.proof",
-    **dict.fromkeys(("COST", "cost"), "intset.simplify.cost"),
+    **dict.fromkeys(("COST", "cost"), "intset.simplify.engine"),
 }
 
 if not TYPE_CHECKING:

@@ -23,12 +23,11 @@ from functools import cache as remembered
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from intset import names
-from intset.config import Config
+from intset.config import Config, has_registered
 from intset.domains.sets.ends import Bounds
 from intset.errors import IntSetError
-from intset.expr.as_json import from_json, to_json
 from intset.expr.dag import free_vars, symbols
+from intset.expr.dialects import from_json, to_json
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.range import Range
 from intset.facts import Fact
@@ -77,7 +76,7 @@ class StoredQuestion:
         nodes = [term for term in terms if not isinstance(term, Infinity)]
         self._variables: list[Var] = list(free_vars(*nodes))
         self._key: bytes | None = None
-        if config.z3_timeout_ms or names.has_registered() or symbols(*nodes):
+        if config.z3_timeout_ms or has_registered() or symbols(*nodes):
             return
         shape = [None if isinstance(term, Node) else _sign(term) for term in terms]
         provenances = [fact.provenance for fact in scope.facts]

@@ -1,4 +1,4 @@
-"""Configuration: an argument overrides a `with using(...)` block, which overrides the environment, then a file.
+"""Configuration: an argument overrides a `with using(...)` block, this the environment, then a file; names of domains.
 
 Environment: `INTSET_DOMAIN`, `INTSET_ISL_OPERATIONS`, ...: `INTSET_` and the field's name in capitals. File: the table
 `[tool.intset]` of the nearest `pyproject.toml` at or above the working directory.
@@ -12,6 +12,7 @@ separated from their `with` statement.
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import re
 import sys
@@ -22,16 +23,41 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache, wraps
+from functools import cache, cached_property, lru_cache, wraps
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 from intset.errors import InputError
 from intset.expr.node import as_int
 from intset.expr.printer import Displayed, shown
 from intset.expr.storage import PURE_VARIABLE
-from intset.names import check_name
 
+if TYPE_CHECKING:
+    from importlib import metadata
+
+
+ENTRY_POINTS: Final = "intset.domains"
+BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
+CHEAPEST: Final = "interval"
+AUTO: Final = "auto"  # which asks the plain way first
+_registered: dict[str, None] = {}
+_changes = itertools.count(1)
+generation = 0
+"""A counter of changes to names; part of cache keys, since a name may be registered again for another domain."""
 ISL_OPERATIONS = 60_000  # isl's operations for one query
 POINTS = 40_000  # points of a box that one query may try
 FAST_POINTS = 2_048  # the same with effort="fast": a block
@@ -40,6 +66,60 @@ Z3_RLIMIT = 2_000_000  # z3's resource units for one question
 Owner: TypeAlias = tuple[int, object]  # thread and task
 Entered: TypeAlias = tuple[weakref.ref[Any], ...]  # blocks, outermost first
 T_co = TypeVar("T_co", covariant=True)
+
+
+def announce(name: str) -> None:
+    """Add a valid name."""
+    _registered[name] = None
+    _change()
+
+
+def withdraw(name: str) -> None:
+    """Remove a name added by `announce`."""
+    _registered.pop(name, None)
+    _change()
+
+
+def _change() -> None:
+    global generation
+    generation = next(_changes)
+
+
+def has_registered() -> bool:
+    """Whether a domain is registered by a call in this process."""
+    return bool(_registered)
+
+
+def announced() -> tuple[str, ...]:
+    """All names of domains: built in, registered, and of plugins not loaded yet."""
+    return tuple(dict.fromkeys((*BUILT_IN, *_registered, *(point.name for point in entry_points()))))
+
+
+@cache
+def entry_points() -> tuple[metadata.EntryPoint, ...]:
+    """The plugins that are installed."""
+    from importlib import metadata  # slow to load, and needed where a name is not built in
+
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))
+
+
+def check_name(name: object, where: str) -> str:
+    """`name` if valid; raises `InputError` listing valid names."""
+    if isinstance(name, str) and (name in BUILT_IN or name in _registered):
+        return name
+    known = announced()
+    if isinstance(name, str):
+        if name in known:
+            return name
+        parts = [part.strip() for part in name.split("*")]
+        if len(parts) > 1 and all(part in known for part in parts):
+            return name
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else ()
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    names = ", ".join(known)
+    raise InputError(f"{where}: unknown domain {shown(name)}{hint}; known: {names}, and products such as 'a*b'")
 
 
 def entered_blocks(name: str) -> ContextVar[Entered]:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
-from intset import names
 from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
+from intset.config import AUTO, generation
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr.arguments import listed
@@ -18,49 +18,56 @@ from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
-from intset.facts import ASSUMED, DERIVED, Fact, facts_of, listed_conditions, namesakes
+from intset.facts import (
+    ASSUMED,
+    DERIVED,
+    Assuming,
+    Fact,
+    as_ranges,
+    checked_ranges,
+    facts_of,
+    listed_conditions,
+    listed_vars,
+    namesakes,
+    within_blocks,
+)
 from intset.later import load_later
 from intset.plain import ValueRows, ends
-from intset.stated import Assuming, as_ranges, checked_ranges, listed_vars, within_blocks
 from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 
 if TYPE_CHECKING:
     from intset.cache import StoredQuestion
     from intset.check.certificate import BoundsCertificate
-    from intset.coalescing import coalesced
     from intset.domains.protocols import RankedDomain
     from intset.domains.registry import domain_named
     from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
     from intset.domains.sets.base import IntSet
     from intset.domains.sets.region import Region, Relation
     from intset.domains.sets.where import nonempty_at, where_nonempty
-    from intset.frame import Frame
+    from intset.frame import Frame, coalesced
     from intset.itermap.itermap import IterMap, PreimageCount, iter_map, whole_box
     from intset.prover.certify_bounds import AskedBounds, Simplified, simplified_in_steps
     from intset.prover.explain import Explanation, explain
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
-    from intset.simplify.cost import COST, weights
-    from intset.simplify.engine import simplified
+    from intset.simplify.engine import COST, simplified, weights
     from intset.simplify.irreducible import settled
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
         "intset.cache": ("StoredQuestion",),
-        "intset.coalescing": ("coalesced",),
         "intset.domains.protocols": ("RankedDomain",),
         "intset.domains.registry": ("domain_named",),
         "intset.domains.sets.answers": ("ASKED", "CALLED", "at_sizes", "better", "bounds_at_once", "is_certified"),
         "intset.domains.sets.region": ("Relation",),
         "intset.domains.sets.where": ("nonempty_at", "where_nonempty"),
-        "intset.frame": ("Frame",),
+        "intset.frame": ("Frame", "coalesced"),
         "intset.itermap.itermap": ("PreimageCount", "iter_map", "whole_box"),
         "intset.prover.certify_bounds": ("AskedBounds", "simplified_in_steps"),
         "intset.prover.explain": ("explain",),
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
-        "intset.simplify.cost": ("COST", "weights"),
-        "intset.simplify.engine": ("simplified",),
+        "intset.simplify.engine": ("COST", "simplified", "weights"),
         "intset.simplify.irreducible": ("settled",),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
@@ -192,7 +199,7 @@ class Context(Displayed):
         return self._within(frame.extended(as_ranges(ranges), added))
 
     def coalesced(self, exprs: Sequence[IntLike], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
-        """A context and expressions with equal values, over fewer variables; see `intset.coalescing`.
+        """A context and expressions with equal values, over fewer variables; see `intset.frame`.
 
         Example
         -------
@@ -375,7 +382,7 @@ class Context(Displayed):
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame if Assuming.entered.get() else self._root
-        cached: Proof | None = frame.answers.get((goal, chosen, names.generation))
+        cached: Proof | None = frame.answers.get((goal, chosen, generation))
         if cached is not None:
             return from_cache("prove", goal, cached) if TRACES else cached
         return prove_once(frame, goal, chosen)
@@ -558,7 +565,7 @@ class Context(Displayed):
         if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
             return None
         chosen = configuration.current(self.domain if domain is None else domain)
-        if chosen.cache or chosen.domain != names.AUTO:
+        if chosen.cache or chosen.domain != AUTO:
             return None
         ranges, known = self._box or {}, self._plain_answers
         answer = known.get((root, chosen))
@@ -581,7 +588,7 @@ class Context(Displayed):
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
-        registered = names.generation
+        registered = generation
         scope = self.frame
         if isinstance(over, Mapping):
             scope, exprs = at_sizes(scope, exprs, kept, over)

@@ -18,12 +18,11 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.facts import DECLARED, DERIVED, Fact
+from intset.facts import DECLARED, DERIVED, Fact, as_ranges
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.signs import is_refuted
-from intset.stated import as_ranges
 
 if TYPE_CHECKING:
     from intset.facts import Fact

@@ -21,8 +21,8 @@ from intset.expr.dag import conjuncts, free_vars, opaque_terms
 from intset.expr.definedness import where_it_holds
 from intset.expr.node import Cond, Expr, Var, as_cond, truth
 from intset.expr.printer import shown
+from intset.facts import checked_var, listed_vars
 from intset.linear.form import Linear, atom, constant
-from intset.stated import checked_var, listed_vars
 from intset.trace import traced
 
 if TYPE_CHECKING:

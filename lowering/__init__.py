@@ -2,7 +2,6 @@
 
 from intset.expr.printer import show_by
 from lowering import tvm  # noqa: F401  # it provides te.schedule.ScheduleOps
-from lowering.annotate import annotate_shapes
 from lowering.banks import AddressAnswer, alignment, bank_conflicts, contiguity
 from lowering.codegen.c import to_c
 from lowering.dataflow import CheckedAccess, Dataflow, Source, dataflow
@@ -13,7 +12,7 @@ from lowering.interpreter import run
 from lowering.layout import IndexMap, Layout
 from lowering.layout.padding_value import element
 from lowering.layout.transform import add_constraint, cache_read, cache_write, transform_layout, with_layouts
-from lowering.lower import lower
+from lowering.lower import annotate_shapes, lower
 from lowering.nest.ir import Function
 from lowering.nest.parser import parse_nest
 from lowering.nest.undef import undef

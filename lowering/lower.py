@@ -1,12 +1,14 @@
-"""`lower`: a schedule as a loop nest."""
+"""`lower`: a schedule as a loop nest; `annotate_shapes` for lowered functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, overload
 
+from bound import declare as below
 from bound import dtypes, infer_bound
+from bound.declare import Annotated
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.itervar import IterVar
@@ -18,15 +20,16 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind
-from intset.expr.dag import chain
-from intset.expr.node import as_expr
+from intset.expr.dag import chain, conjuncts
+from intset.expr.definedness import size_claims
+from intset.expr.node import Expr, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
-from lowering.nest.ir import For, Function
+from lowering.nest.ir import Assert, For, Function, Stmt, seq
 from lowering.nest.walk import statements
 from lowering.passes import (
     decide_rows,
@@ -39,12 +42,12 @@ from lowering.passes import (
     strength_reduce,
     unique_names,
 )
-from lowering.passes.affine import form_of
 from lowering.passes.definedness import with_total_ends
-from lowering.passes.loops.races import races
+from lowering.passes.estimates import form_of
+from lowering.passes.loops.fusion import races
 from lowering.passes.loops.tightening import decide_multiples
+from lowering.passes.simplify import fold_constants
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
-from lowering.passes.values.constant_folding import fold_constants
 from lowering.passes.values.cse import inline_values
 
 
@@ -78,7 +81,7 @@ def lower(
         function asserts them.
     name: the name of the function; by default that of the first output.
     strength: whether loops carry quotients and remainders instead of dividing.
-    compact: whether allocations omit strides (`bound.infer.answers.compact`). By default `bounds.compact` if `bounds`
+    compact: whether allocations omit strides (`bound.infer.answers.storage`). By default `bounds.compact` if `bounds`
         is given; else the cheaper choice under compute="auto", and `False` otherwise.
     nests: the form of nests for ragged tiles and for regions other than boxes. "guard": one nest with guards. "ends":
         loop ends replace guards where possible. "split": one nest for each piece of the region; "ends" for a region
@@ -102,7 +105,7 @@ def lower(
         given; `compact` or `compute` contradicts `bounds`; `nests` or `compute` is an unknown word.
     ScheduleError: the schedule is not legal, or an argument is missing, or only part of an argument would be computed
         (with `bounds`, infer them with `whole=`), or two iterations of a parallel loop touch one
-        element and one of them stores it (`lowering.passes.loops.races`; what data decides is the user's word).
+        element and one of them stores it (`lowering.passes.loops.fusion`; what data decides is the user's word).
     AccessError: an access is outside its tensor whenever it happens, whatever the sizes; not with `unsafe`.
 
     Example
@@ -231,3 +234,39 @@ def _refuse_races(f: Function, s: Schedule) -> None:
             f"stage {owner}: iterations of {race.loop.var.name} run in parallel, but {which} of them touch "
             f"{'an element of ' if race.element is None else ''}{where}, and one stores it"
         )
+
+
+@overload
+def annotate_shapes(x: Function, shapes: object = None) -> Function: ...
+@overload
+def annotate_shapes(x: Tensor, shapes: object) -> Operand: ...
+@overload
+def annotate_shapes(x: Annotated, shapes: object) -> Annotated: ...
+@overload
+def annotate_shapes(x: list[Operand | Tensor], shapes: object) -> list[Operand]: ...
+@overload
+def annotate_shapes(x: tuple[Operand | Tensor, ...], shapes: object) -> tuple[Operand, ...]: ...
+def annotate_shapes(x: object, shapes: object = None) -> object:
+    """Extend `bound.declare.annotate_shapes` to lowered functions.
+
+    Each missing fact about a size becomes an assertion before the body of the function.
+
+    Parameters
+    ----------
+    x: a `Function`, or any argument of `bound.declare.annotate_shapes`.
+    shapes: the size variables, as in `intset.annotate_shapes`; default for functions: the variables of array shapes.
+    """
+    if not isinstance(x, Function):
+        other: Any = x
+        return below.annotate_shapes(other, shapes)
+    sizes = _declared(x) if shapes is None else {}
+    claims = size_claims([tensor.shape for tensor in x.params] if shapes is None else shapes) | sizes
+    known = {stmt.cond for stmt in statements(x.body) if isinstance(stmt, Assert)}
+    stated = [cond for form in claims.values() if form.args for cond in conjuncts(form.args[0])]
+    checks: list[Stmt] = [Assert(cond, f"{cond}") for cond in stated if cond not in known]
+    return x.with_body(seq(*checks, x.body)) if checks else x
+
+
+def _declared(f: Function) -> dict[Var, Expr]:
+    sizes = [var for var in f.sizes if var.declared() != (None, None, 1)]
+    return size_claims({var: var for var in sizes})

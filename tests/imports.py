@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("intset", "bound", "lowering")  # lowest first
 AROUND = ("benchmarks", "docs", "examples", "tests")  # folders above all packages
 LOADERS = ("import_module", "__import__")
-GROUP = ("intset.names", "intset.domains")  # the text names a group of entry points, not the package
+GROUP = ("intset.config", "intset.domains")  # the text names a group of entry points, not the package
 
 
 def module_name(path: Path) -> str:

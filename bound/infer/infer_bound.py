@@ -15,15 +15,12 @@ from bound.above import NEST_FUNCTIONS
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
-from bound.infer.answers.compact import storage_of
 from bound.infer.answers.explanation import explain
-from bound.infer.answers.live_storage import LiveStorage, bytes_of, live_storage, traffic_of
-from bound.infer.answers.numeric_counts import NumericInference
+from bound.infer.answers.live_storage import LiveStorage, bytes_of, computes_whole, live_storage, traffic_of
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
-from bound.infer.answers.region import StageRegion
-from bound.infer.answers.storage import Storage
-from bound.infer.answers.whole import computes_whole
+from bound.infer.answers.region import NumericInference, StageRegion
+from bound.infer.answers.storage import Storage, storage_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive

@@ -33,9 +33,9 @@ from bound.schedule.schedule import inject_inline, legalize_invalid_attach, reba
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.context import Context
-from intset.expr.annotate import without_sizes
 from intset.expr.arguments import mapped
 from intset.expr.dag import free_vars, substitute
+from intset.expr.definedness import without_sizes
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_expr, as_int, const
 from intset.expr.printer import shown

@@ -45,7 +45,7 @@ from intset.expr.ops import Op
 from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
-from intset.simplify.cost import cost
+from intset.simplify.engine import cost
 
 
 class RationalTerm(Guest):

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, ClassVar, Final, NoReturn
 
+from intset.config import BUILT_IN, entry_points
 from intset.domains.certified.witness import box_of, facts_hold, tuples_of
 from intset.domains.isl.engine import Isl
 from intset.domains.query import Deciding, Installable, Points, Query, Regions
 from intset.errors import BudgetError, DomainError
 from intset.expr.node import Cond, Node, Var
-from intset.names import BUILT_IN, entry_points
 from intset.regions.shape import Shape
 from intset.trace import skipped
 

@@ -15,6 +15,8 @@ from functools import partial
 from importlib import metadata
 from typing import Any, ClassVar, Final
 
+from intset.config import CHEAPEST as CHEAPEST
+from intset.config import announce, check_name, entry_points, withdraw
 from intset.domains import auto, ranked
 from intset.domains.auto import AutoDomain
 from intset.domains.bits import BitDomain
@@ -41,8 +43,6 @@ from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.names import CHEAPEST as CHEAPEST
-from intset.names import announce, check_name, entry_points, withdraw
 from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.shape import coordinates
 from intset.trace import skipped

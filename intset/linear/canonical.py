@@ -1,8 +1,7 @@
 """`Normalizer`: the assumptions of one scope, and linear forms, bounds and signs of expressions under them.
 
-All divisions become floor divisions and remainders become `x - c*(x // c)` (`division.py`). `operations.py` has one
-rule for each operation, `assumptions.py` the comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the
-symbolic bound.
+All divisions become floor divisions and remainders become `x - c*(x // c)` (`division.py`). `assumptions.py` has the
+comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic bound.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.check.premises import range_conditions
-from intset.coalescing import coalesced
 from intset.config import Config
 from intset.domains.certified.witness import Point, aim, complete, false_point, in_domain, repaired
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
@@ -34,7 +33,7 @@ from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
-from intset.frame import Frame, is_met
+from intset.frame import Frame, coalesced, is_met
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.bounds import first_of
 from intset.linear.canonical import Normalizer

@@ -1,6 +1,5 @@
 """Simplification: extraction of the cheapest equal expression by the weights of `COST`."""
 
-from intset.simplify.cost import COST, Pricing, cost, weights
-from intset.simplify.engine import Rewrite, Simplifier, simplified
+from intset.simplify.engine import COST, Pricing, Rewrite, Simplifier, cost, simplified, weights
 
 __all__ = ["COST", "Pricing", "Rewrite", "Simplifier", "cost", "simplified", "weights"]

@@ -1,4 +1,9 @@
-"""Irreducible expressions: recognized from their shape (`shapes.py`) and the ranges, without the simplifier.
+"""Irreducible expressions, recognized without the simplifier: from their shape, read from syntax alone, and the ranges.
+
+Shapes are sums of few terms, quotients and remainders of sums by constants, comparisons of sums with constants,
+conjunctions and disjunctions of such comparisons, and min or max of a sum of variables and a constant. Shapes require
+minimal operation counts. `shape_of` caches the shape on the node; None means any other
+expression.
 
 Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
 to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index
@@ -18,27 +23,425 @@ are wide enough that no quotient, remainder or comparison shrinks:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from math import gcd
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Node, PlainVar
+from intset.expr.node import Cond, Expr, Node, PlainVar, make
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.multiples import known_multiples
-from intset.simplify.shapes import (
-    UPPER,
-    ChoiceShape,
-    ComparisonShape,
-    DivisionShape,
-    JunctionShape,
-    Rests,
-    ShapeTerm,
-    SumShape,
-    is_digit,
-    shape_of,
-    threshold,
+from intset.simplify.conditions import joined
+from intset.simplify.rules import MIRRORED
+
+SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
+SHAPE_NESTING: Final = 6  # nested divisions of a shape
+
+_OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
+UPPER: Final = (ops.LT, ops.LE)
+_KINDS: Final = {  # of a division: whether it is a remainder, and whether it is truncated
+    ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
+}  # fmt: skip
+_NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that amount to `>= c + 1` or its negation
+
+
+class ProductShape(NamedTuple):
+    """A product of two variables, in a context that does not depend on its interval."""
+
+    factors: tuple[Expr, Expr]
+
+
+class DivisionShape(NamedTuple):
+    """A quotient or remainder by a constant.
+
+    reduced: the dividend without multiples of the divisor.
+    rests: for each common divisor of the constant and some coefficients, the remaining terms of the dividend.
+    """
+
+    is_remainder: bool
+    is_truncated: bool
+    divisor: int
+    dividend: SumShape
+    reduced: SumShape
+    rests: Rests
+
+
+Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
+ShapeTerm: TypeAlias = (
+    "tuple[Expr | None, int, DivisionShape | ProductShape | None]"  # a variable, or what is below another term
 )
+
+
+class SumShape(NamedTuple):
+    """`const + sum(k * term)`, written with the fewest operations."""
+
+    const: int
+    terms: tuple[ShapeTerm, ...]
+    variables: frozenset[Expr]
+    is_plain: bool  # whether all terms are variables
+    has_product: bool
+
+
+class ComparisonShape(NamedTuple):
+    """A sum against a constant; of two sums, their difference against 0."""
+
+    op: ops.Op
+    total: SumShape
+    right: int
+    rests: Rests
+
+
+class JunctionShape(NamedTuple):
+    """A conjunction or disjunction of independent comparisons.
+
+    written: the condition with constants on the right-hand sides, if it differs from the node.
+    bounded: the condition with a min or max for two comparisons with one constant, if there are any.
+    """
+
+    written: Cond | None
+    bounded: Cond | None
+    parts: tuple[ComparisonShape, ...]
+
+
+class ChoiceShape(NamedTuple):
+    """The min or max of a sum of variables and a constant.
+
+    written: the choice with its constant operand moved right, if that changes the node.
+    """
+
+    written: Expr | None
+    total: SumShape
+    right: int
+
+
+ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
+
+
+_TOO_DEEP: Final = object()
+
+
+def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
+    """The shape of an expression, or None; not cached if the nesting limit cut the search short.
+
+    Invariant: a cached shape does not refer to its node, which would make a reference cycle.
+    """
+    try:
+        return e.glance
+    except AttributeError:
+        pass
+    if e.op is ops.VAR:
+        return SumShape(0, ((e, 1, None),), frozenset((e,)), True, False)
+    if not nesting:
+        return _TOO_DEEP
+    if e.op.boolean:
+        shape = _junction_of(e, nesting)
+    else:
+        shape = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
+    if shape is not _TOO_DEEP:
+        e.remember("glance", shape)
+    return shape
+
+
+def _part(e: Expr, nesting: int) -> Any:
+    """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
+    shape = shape_of(e, nesting)
+    return None if type(shape) is ChoiceShape else shape
+
+
+def _sum_of(e: Expr, nesting: int) -> Any:
+    const = 0
+    terms: list[ShapeTerm] = []
+    variables: list[Expr] = []
+    stack: list[tuple[Expr, int]] = [(e, 1)]
+    while stack:
+        node, k = stack.pop()
+        op = node.op
+        if op is ops.ADD or op is ops.SUB:
+            a, b = node.args
+            stack.append((b, k if op is ops.ADD else -k))
+            stack.append((a, k))
+            if len(stack) + len(terms) > SHAPE_TERMS:
+                return None
+            continue
+        if op is ops.CONST:
+            if const or not node.data:
+                return None
+            const = k * node.data
+            continue
+        if op is ops.MUL:
+            a, b = node.args
+            if a.op is ops.CONST:
+                a, b = b, a
+            if b.op is ops.CONST:
+                if -1 <= b.data <= 1:
+                    return None
+                node, k, op = a, k * b.data, a.op
+        if op is ops.VAR:
+            variables.append(node)
+            terms.append((node, k, None))
+        elif op in ops.DIVISIONS:
+            division = _division_of(node, nesting)
+            if type(division) is not DivisionShape:
+                return division
+            variables += division.dividend.variables
+            terms.append((None, k, division))
+        elif op is ops.MUL and node.args[0].op is ops.VAR and node.args[1].op is ops.VAR:
+            variables += node.args
+            terms.append((None, k, ProductShape(node.args)))
+        else:
+            return None
+    return _checked_sum(const, tuple(terms), variables)
+
+
+def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
+    """The sum shape, if the sum is written with the fewest operations."""
+    starts, is_plain, has_product = const > 0, True, False
+    sizes: set[int] = set()
+    for _, k, inner in terms:
+        if k > 0:
+            starts = True
+        if not -1 <= k <= 1:
+            if abs(k) in sizes:
+                return None
+            sizes.add(abs(k))
+        if inner is not None:
+            is_plain = False
+            if not isinstance(inner, DivisionShape):
+                has_product = True
+            elif const and inner.dividend.const:
+                return None
+    own = frozenset(variables)
+    if not starts or not terms or len(own) < len(variables):
+        return None
+    return SumShape(const, terms, own, is_plain, has_product)
+
+
+def _division_of(node: Expr, nesting: int) -> Any:
+    a, b = node.args
+    if b.op is not ops.CONST or b.data < 2 or node.op is ops.CEILDIV:
+        return None
+    is_remainder, is_truncated = _KINDS[node.op]
+    dividend = _part(a, nesting - 1)
+    if type(dividend) is not SumShape:
+        return dividend
+    c = b.data
+    if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
+        return None
+    if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
+        return None
+    if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
+        return DivisionShape(False, is_truncated, c, dividend, dividend, rests)
+    reduced = dividend
+    if max(abs(k) for _, k, _ in dividend.terms) >= c:
+        few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
+        reduced = dividend._replace(terms=few)
+    rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
+    if is_remainder:
+        return DivisionShape(True, is_truncated, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+    if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
+        return None
+    for _, k, inner in dividend.terms:
+        if k % c == 0:
+            return None
+        if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
+            return None
+    return DivisionShape(False, is_truncated, c, dividend, reduced, rests)
+
+
+def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
+    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables none of which is a multiple of c."""
+    _, k, inner = dividend.terms[0]
+    if len(dividend.terms) > 1 or k != 1 or dividend.const or type(inner) is not DivisionShape:
+        return None
+    total = inner.dividend
+    if not inner.is_remainder or inner.divisor % c or inner.divisor == c or total.const or not total.is_plain:
+        return None
+    if any(own < 0 or own % c == 0 for _, own, _ in total.terms):
+        return None
+    below = total._replace(terms=tuple([(e, own % c, None) for e, own, _ in total.terms]))
+    return _rests(below, {c, *[gcd(c, own) for _, own, _ in below.terms]})
+
+
+def is_digit(inner: DivisionShape | ProductShape | None) -> bool:
+    """Whether a term is `s % (c*d) // c`."""
+    if type(inner) is not DivisionShape or inner.is_remainder or len(inner.dividend.terms) > 1:
+        return False
+    below = inner.dividend.terms[0][2]
+    return type(below) is DivisionShape and below.is_remainder and below.divisor % inner.divisor == 0
+
+
+def _is_reduced(dividend: SumShape, c: int) -> bool:
+    """Whether no coefficient shrinks modulo c or equals another one there, and no inner remainder is redundant."""
+    if not 0 <= dividend.const < c:
+        return False
+    sizes: set[int] = set()
+    for _, k, inner in dividend.terms:
+        rest = k % c
+        size = min(rest, c - rest)
+        if not rest or not -1 <= k <= 1 and (size == 1 or size in sizes):
+            return False
+        sizes.add(size)
+        if type(inner) is DivisionShape and inner.is_remainder and k * inner.divisor % c == 0:
+            return False
+        if type(inner) is DivisionShape and any(abs(own) >= c * inner.divisor for _, own, _ in inner.dividend.terms):
+            return False  # x*16 // 3 % 5 is x // 3 % 5
+    return True
+
+
+def _rests(total: SumShape, divisors: set[int]) -> Rests:
+    """For each divisor shared by some coefficients, the remaining terms."""
+    common = {g for g in divisors if g > 1}
+    if not common:
+        return ()
+    common |= {gcd(g, h) for g in common for h in common}
+    return tuple(
+        (g, tuple([term for term in total.terms if term[1] % g])) for g in sorted(common, reverse=True) if g > 1
+    )
+
+
+def _choice_of(e: Expr, nesting: int) -> Any:
+    a, b = e.args
+    is_mirrored = a.op is ops.CONST
+    if is_mirrored:
+        a, b = b, a
+    if b.op is not ops.CONST or a.op is ops.CONST:
+        return None
+    total = _part(a, nesting)
+    if type(total) is not SumShape:
+        return total
+    if not total.is_plain or total.const == b.data:
+        return None  # min(x + 3, 3) = min(x, 0) + 3
+    return ChoiceShape(make(e.op, (a, b)) if is_mirrored else None, total, b.data)
+
+
+def _junction_of(e: Cond, nesting: int) -> Any:
+    op: ops.Op = e.op
+    if op is not ops.AND and op is not ops.OR:
+        op = ops.AND if e.args and _bound_in(ops.AND, e.op) is e.args[0].op else ops.OR
+    written: list[Cond] = []
+    parts: list[tuple[Cond, ComparisonShape]] = []
+    stack: list[Cond] = [e]
+    is_mirrored = False
+    while stack:
+        node = stack.pop()
+        if node.op is op:
+            stack.extend((node.args[1], node.args[0]))
+            continue
+        is_bound = node.op in MIRRORED and node.args[0].op is _bound_in(op, node.op)
+        for one in [make(node.op, (arm, node.args[1])) for arm in node.args[0].args] if is_bound else (node,):
+            part_shape = _comparison_of(one, nesting)
+            if type(part_shape) is not tuple:
+                return part_shape
+            parts.append(part_shape)
+        written.append(node if is_bound else part_shape[0])
+        is_mirrored = is_mirrored or written[-1] is not node
+        if len(stack) + len(parts) > SHAPE_TERMS:
+            return None
+    for j, (p, part) in enumerate(parts):
+        if not all(_stand_beside(op, part, p, other, q) for q, other in parts[:j]):
+            return None
+    if (bounded := _bounded(op, written)) is None:
+        return None
+    is_shorter = len(bounded) < len(written)
+    return JunctionShape(
+        joined(op, written) if is_mirrored else None,
+        joined(op, bounded) if is_shorter else None,
+        tuple([part for _, part in parts]),
+    )
+
+
+def _bound_in(junction: ops.Op, op: ops.Op) -> ops.Op:
+    """The bound by which two comparisons with one constant are one: x < c and y < c are max(x, y) < c."""
+    return ops.MAX if (op in UPPER) is (junction is ops.AND) else ops.MIN
+
+
+def _bounded(junction: ops.Op, parts: list[Cond]) -> list[Cond] | None:
+    """The parts, two inequalities with one constant as one; None for three of them."""
+    merged: dict[object, Cond] = {}
+    seen: set[object] = set()
+    for part in parts:
+        key = part if part.op is ops.EQ or part.op is ops.NE else (part.op, part.args[1])
+        first = merged.setdefault(key, part)
+        if first is part:
+            continue
+        bound = _bound_in(junction, part.op)
+        if key in seen or bound is first.args[0].op or bound is part.args[0].op:
+            return None
+        seen.add(key)
+        either = [make(bound, pair) for pair in ((first.args[0], part.args[0]), (part.args[0], first.args[0]))]
+        merged[key] = make(part.op, (min(either, key=str), part.args[1]))
+    return list(merged.values())
+
+
+def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonShape, q: Cond) -> bool:
+    """Whether two parts are independent, except that both may be bounded by one constant."""
+    if a.total.variables.isdisjoint(b.total.variables):
+        return True
+    if p.args[0] is not q.args[0] or {a.op, b.op} & {ops.EQ, ops.NE}:
+        return False
+    if (a.op in UPPER) is (b.op in UPPER):
+        return False
+    upper, lower = (a, b) if a.op in UPPER else (b, a)
+    start, stop = threshold(lower), threshold(upper)
+    return stop - start > 1 if junction is ops.AND else start - stop > 1
+
+
+def _comparison_of(e: Cond, nesting: int) -> Any:
+    """(condition with the constant on the right, its shape)"""
+    op = e.op
+    if op not in _OTHER_WAY:
+        return None
+    a, b = e.args
+    if a.op is ops.CONST and b.op is not ops.CONST:
+        a, b, op = b, a, _OTHER_WAY[op]
+        e = make(op, (a, b))
+    total = _part(a, nesting)
+    if type(total) is not SumShape:
+        return total
+    right = 0
+    if b.op is ops.CONST:
+        right = b.data
+    else:  # x < y is x - y < 0
+        other = _part(b, nesting)
+        if type(other) is not SumShape:
+            return other
+        if other.const or min(k for shape in (total, other) for _, k, _ in shape.terms) < 0:
+            return None
+        terms = (*total.terms, *[(v, -k, inner) for v, k, inner in other.terms])
+        total = _checked_sum(total.const, terms, [*total.variables, *other.variables])
+        if total is None:
+            return None
+    coefficients = [k for _, k, _ in total.terms]
+    if total.const or total.has_product or gcd(*coefficients) > 1:
+        return None
+    if b.op is ops.CONST and abs(right) < 2 and min(coefficients) < 0:  # x - y < 0 is x < y, x - y < 1 is x <= y
+        return None
+    inner = total.terms[0][2]
+    if len(coefficients) > 1:
+        if op is ops.EQ or op is ops.NE:
+            return None
+    elif type(inner) is DivisionShape and inner.is_remainder and not _is_congruence(inner.dividend):
+        return None
+    if op is ops.EQ or op is ops.NE:
+        return e, ComparisonShape(op, total, right, ())
+    for _, k, inner in total.terms:
+        if type(inner) is DivisionShape and (_has_quotient(inner.dividend) if inner.is_remainder else abs(k) == 1):
+            return None
+    return e, ComparisonShape(op, total, right, _rests(total, {abs(k) for k in coefficients}))
+
+
+def _has_quotient(dividend: SumShape) -> bool:
+    return any(type(inner) is DivisionShape and not inner.is_remainder for _, _, inner in dividend.terms)
+
+
+def _is_congruence(dividend: SumShape) -> bool:
+    return not dividend.const and any(k == 1 for _, k, _ in dividend.terms)
+
+
+def threshold(part: ComparisonShape) -> int:
+    """The threshold t of an inequality, which is equivalent to sum >= t or sum < t."""
+    return part.right + 1 if part.op in _NEXT else part.right
 
 
 def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from intset.config import Config, current, using
+from intset.config import Config, check_name, current, using
 from intset.context import Context
 from intset.domains.sets.base import Bounds, End, IntSet, as_end, empty_set
 from intset.domains.sets.region import Region
@@ -40,7 +40,6 @@ from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.names import check_name
 from intset.testing.contexts import Point, Question, Setting, question, setting
 
 MEMBERS = 40  # points of a region that are tried

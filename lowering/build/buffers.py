@@ -21,7 +21,7 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import Storage
-from bound.infer.answers.execution import filled_ahead
+from bound.infer.answers.live_storage import filled_ahead
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand

@@ -22,8 +22,7 @@ from intset.expr.definedness import asserted_parts
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import shown
 from intset.trace import passed
-from lowering.build.checks import data_checks, refuse_outside, size_asserts, tile_asserts
-from lowering.build.pipeline import schedule_ops
+from lowering.build.pipeline import data_checks, refuse_outside, schedule_ops, size_asserts, tile_asserts
 from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq
 from lowering.nest.walk import free_variables, substitute
 from lowering.passes import drop_dead, follow_guards, name_minima, rebase

@@ -24,9 +24,9 @@ from click.core import ParameterSource
 
 from bound.schedule import Schedule
 from intset import InputError, IntSetError, core
+from intset.config import check_name
 from intset.expr.printer import shown
 from intset.installation import library_version
-from intset.names import check_name
 from lowering.cli import exploring, reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues

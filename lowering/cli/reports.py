@@ -34,13 +34,12 @@ from bound.schedule import AttachType, Schedule
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from intset import Context, Expr, InputError, IntSetError, Range, domain_names, using
-from intset.config import current
+from intset.config import BUILT_IN, announced, current, entry_points
 from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
 from intset.errors import DomainError
 from intset.expr.node import Cond, Var
 from intset.infinity import Infinity
-from intset.names import BUILT_IN, announced, entry_points
 from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division

@@ -39,7 +39,8 @@ from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, inside
-from lowering.nest.text import end_of
+from lowering.nest.names import with_own_storage
+from lowering.nest.printer import end_of
 from lowering.nest.walk import (
     folded,
     free_variables,
@@ -52,15 +53,12 @@ from lowering.nest.walk import (
     update_of,
     without_assumptions,
 )
-from lowering.passes.alpha_renaming import with_own_storage
-from lowering.passes.loops.delinearization import run_over_digits
-from lowering.passes.loops.index_set_splitting import partition_loops
-from lowering.passes.loops.unrolling import unroll
-from lowering.passes.loops.unswitching import decide_rows
-from lowering.passes.stores.copy_elimination import forward_copies
+from lowering.passes.loops.index_set_splitting import partition_loops, unroll
+from lowering.passes.loops.interchange import run_over_digits
+from lowering.passes.loops.invariants import decide_rows
+from lowering.passes.simplify import fold_constants
 from lowering.passes.stores.dead_code import drop_dead, drop_identities
-from lowering.passes.stores.scalar_replacement import accumulate
-from lowering.passes.values.constant_folding import fold_constants
+from lowering.passes.stores.placement import accumulate, forward_copies
 from lowering.passes.values.cse import inline_values
 from lowering.passes.values.index_width import Width, narrow, offset, sizes_that_fit, with_short_signs
 

@@ -26,7 +26,7 @@ from intset.expr.ops import Op
 from lowering.codegen import emitter
 from lowering.nest.driver import Descent, SynthesisRule
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, ShapeOf, Store
-from lowering.nest.text import text
+from lowering.nest.printer import text
 from lowering.nest.undef import has_undef, is_undef, permission
 from lowering.nest.walk import operands, range_ends, statements, tensors_read
 

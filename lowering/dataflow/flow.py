@@ -41,9 +41,8 @@ from lowering.dataflow.program import (
 from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
 from lowering.nest.driver import Cursor, cursors
 from lowering.nest.ir import Function, Store, checked_function
-from lowering.nest.scope import proof_of
-from lowering.nest.tensors import in_storage, is_outside, storage_of
-from lowering.nest.text import text
+from lowering.nest.printer import text
+from lowering.nest.scope import in_storage, is_outside, proof_of, storage_of
 from lowering.nest.walk import operands, range_ends, replaced, statements
 
 

@@ -51,8 +51,7 @@ from lowering.dataflow.program import (
 )
 from lowering.errors import LayoutError
 from lowering.nest.ir import Allocate, Evaluate, Function, Stmt
-from lowering.nest.scope import Scope
-from lowering.nest.tensors import element_accesses, limits_of_elements
+from lowering.nest.scope import Scope, element_accesses, limits_of_elements
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, statements
 

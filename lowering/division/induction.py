@@ -24,7 +24,7 @@ from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.prover.proof import Proof
-from lowering.division.site import plus
+from lowering.division.rules import plus
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,9 +40,8 @@ from intset.expr.node import as_int
 from intset.expr.printer import shown
 from intset.installation import library_version
 from lowering.forms.model import modelled
-from lowering.interpreter import bound_values
+from lowering.interpreter import bound_values, native_call
 from lowering.lower import arguments_of, lower
-from lowering.native import native_call
 from lowering.nest.ir import Function
 from lowering.nest.walk import statements
 

@@ -26,8 +26,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
 from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import children, operands, range_ends, statements, variables
-from lowering.passes.affine import form_of
-from lowering.passes.profitability import UNENDING
+from lowering.passes.estimates import UNENDING, form_of
 
 _KINDS: Final = {
     "operation": (1.0, "scalar additions, products, comparisons, minima and element accesses"),

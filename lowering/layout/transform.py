@@ -48,12 +48,24 @@ from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction, parameter_names
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
-from lowering.nest import ir, tensors
+from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, cursor_of, cursors, rewritten
 from lowering.nest.ir import Function, If, Let, Stmt
 from lowering.nest.names import IDENTIFIER
-from lowering.nest.scope import Scope, proof_of, proves
-from lowering.nest.tensors import allocation_of, is_outside, padding_of, storage_of
+from lowering.nest.scope import (
+    Indices,
+    Scope,
+    allocation_of,
+    element_accesses,
+    is_outside,
+    padding_of,
+    proof_of,
+    proves,
+    redirected,
+    storage_of,
+    tensor_named,
+    tensors_of,
+)
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import map_operands, operands, statements
 from lowering.passes.simplify import mirrored, shortened
@@ -169,7 +181,7 @@ def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: ir.Stmt) -> ir.
     return body
 
 
-IndicesOf = Callable[[tensors.Indices, Scope], tensors.Indices]
+IndicesOf = Callable[[Indices, Scope], Indices]
 
 
 def probed(
@@ -202,7 +214,7 @@ def relocatable(f: ir.Function, name: str, caller: str) -> Tensor:
     """
     if not isinstance(f, ir.Function):
         raise LayoutError(f"{caller} takes a Function, not {shown(f)}")
-    tensor = tensors.tensor_named(f, name)
+    tensor = tensor_named(f, name)
     for stmt in statements(f.body):
         if isinstance(stmt, ir.Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
             raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
@@ -214,7 +226,7 @@ def relocatable(f: ir.Function, name: str, caller: str) -> Tensor:
 
 def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
     """The scope at the allocation of a local tensor; for a parameter, the scope behind the leading checks."""
-    allocation = tensors.allocation_of(f, tensor)
+    allocation = allocation_of(f, tensor)
     if allocation is not None:
         return cursor_of(f, allocation).scope
     scope = Cursor.root(f).scope
@@ -273,7 +285,7 @@ def stores_to(root: ir.Stmt, tensor: Tensor) -> bool:
 # -- accesses -----------------------------------------------------------------------------------------------------
 
 
-def same_indices(indices: tensors.Indices, scope: Scope) -> tensors.Indices:
+def same_indices(indices: Indices, scope: Scope) -> Indices:
     """Identity, for storage of equal shape."""
     return indices
 
@@ -287,12 +299,12 @@ def with_accesses(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesO
     """
 
     def redirect(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
-        def move(tensor: Tensor, indices: tensors.Indices) -> tuple[Tensor, tensors.Indices] | None:
+        def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
             return (new, indices_of(indices, cursor.scope)) if tensor is old else None
 
         if shape_terms(stmt, old):
             stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
-        return tensors.redirected(stmt, move) if any(a.tensor is old for a in tensors.element_accesses(stmt)) else stmt
+        return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
 
     return rewritten(f.body, Cursor.root(f), enter={ir.Stmt: (redirect,)})
 
@@ -396,10 +408,10 @@ class _Transform:
 
     def __init__(self, f: ir.Function, old: Tensor, map: Any, pad_value: Any) -> None:
         self.f, self.old = f, old
-        self.allocation = tensors.allocation_of(f, old)
+        self.allocation = allocation_of(f, old)
         self.scope = scope_of_storage(f, old)
         self.what = f"the layout of {old.name} in {f.name}"
-        self.lows = [low for low, _ in tensors.storage_of(f, old)]
+        self.lows = [low for low, _ in storage_of(f, old)]
         self.map = self._checked_map(map)
         self.from_zero = self.map.from_zero()
         self.shape = tuple(as_expr(e) for e in self.from_zero.new_shape)
@@ -413,7 +425,7 @@ class _Transform:
         self.stored_fillings: list[ir.Stmt] = []
 
     def _checked_map(self, map: Any) -> IndexMap:
-        extents = [extent for _, extent in tensors.storage_of(self.f, self.old)]
+        extents = [extent for _, extent in storage_of(self.f, self.old)]
         if isinstance(map, IndexMap):
             m = _in_sizes_of(self.f, map, self.what)
             if len(m.shape) != len(extents):
@@ -443,7 +455,7 @@ class _Transform:
         indices = map_indices(self.map, variables)
         padding = self.map.padding(*indices)
         disjuncts = [logical_and(padding, logical_not(self.filling.has_value(indices)))]
-        before = tensors.padding_of(self.f, self.old)
+        before = padding_of(self.f, self.old)
         if before is not None:
             old = zip((as_expr(x) for x in self.map.inverse()(*indices)), self.lows, strict=True)
             old_indices = [x if constant_value(low) == 0 else x + low for x, low in old]
@@ -458,7 +470,7 @@ class _Transform:
 
         def is_element(indices: Sequence[Expr]) -> Cond:
             inside = logical_not(self.map.padding(*map_indices(self.map, indices)))
-            return logical_and(inside, tensors.is_outside(untouchable, indices))
+            return logical_and(inside, is_outside(untouchable, indices))
 
         check_reads(self.filling, self.subject, is_element, self.ctx)
         f = self.f.with_body(without_shape_checks(self.f.body, self.old))
@@ -572,12 +584,12 @@ def with_layouts(f: ir.Function, layouts: Mapping[str, IndexMap]) -> ir.Function
 
 
 def _declared(f: ir.Function, name: str, m: Any) -> IndexMap:
-    tensor = tensors.tensor_named(f, name)
+    tensor = tensor_named(f, name)
     if not isinstance(m, IndexMap):
         raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {shown(m)}")
     layout = _in_sizes_of(f, m, f"the layout of {name}")
     _check_injective(layout, f"the layout of {name} in {f.name}")
-    storage = [extent for _, extent in tensors.storage_of(f, tensor)]
+    storage = [extent for _, extent in storage_of(f, tensor)]
     if len(storage) != len(layout.ranges):
         raise LayoutError(f"{name} of {f.name} has {len(storage)} dimensions, its layout has {len(layout.ranges)}")
     for k, (extent, new) in enumerate(zip(storage, layout.new_shape, strict=True)):
@@ -699,7 +711,7 @@ def _parameter(f: ir.Function, name: str, caller: str) -> Tensor:
 
 def _local_copy(f: ir.Function, outer: Tensor, local: Any) -> tuple[Tensor, ir.Allocate]:
     """A local tensor like a parameter, and its allocation."""
-    used = {t.name for t in tensors.tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
+    used = {t.name for t in tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
     label = f"{outer.name}C" if local is None else local
     if not isinstance(label, str) or not IDENTIFIER.fullmatch(label):
         raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
@@ -730,7 +742,7 @@ def _with_copy(
 
 def _is_touchable(f: ir.Function, outer: Tensor) -> Cond:
     """The condition on `_AXES` that an element may be accessed."""
-    return tensors.is_outside(f.padding.get(outer), _AXES[: outer.ndim])
+    return is_outside(f.padding.get(outer), _AXES[: outer.ndim])
 
 
 def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> ir.Stmt:

@@ -1,10 +1,12 @@
 """Loop nests: what a schedule becomes.
 
 ir.py        the statements, and `Function`
-printer.py   the text of a nest
-text.py      the text of what statements compute with
-walk.py      passes over nests: a driver without recursion, operands, variables
-scope.py     what is known at a place of a nest, as a `Context`
+printer.py   the text of a nest and of what its statements compute with; parser.py, operands.py read it back
+names.py     names in the text, and alpha-renaming
+walk.py      walks without recursion: statements, operands, variables
+driver.py    the driver of passes: rules by kind of statement
+scope.py     what is known at a place of a nest, as a `Context`; the tensors in sight
+undef.py     unknown values
 """
 
-import lowering.nest.methods  # noqa: F401  # statements print themselves by means of modules above theirs
+import lowering.nest.printer  # noqa: F401  # statements print themselves by means of modules above theirs

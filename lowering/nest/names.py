@@ -1,4 +1,7 @@
-"""Names in the text of a nest.
+"""Names in the text of a nest, and alpha-renaming: every loop, name and allocation binds an object of its own.
+
+Alpha-renaming: a pass that copies a statement renames the copy (`with_fresh_names`). Statements can then leave their
+block without name clashes, for instance when a loop of one iteration is inlined.
 
 Guarantee: every name is an identifier that the parser reads back, and two things in scope have different names.
 """
@@ -6,12 +9,20 @@ Guarantee: every name is an identifier that the parser reads back, and two thing
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from bound.tensor import Tensor
+from bound.tir.reduce import Parameter
+from bound.tir.value import Operand, Value, parameter
 from intset.expr.dag import free_vars
-from lowering.nest.ir import Allocate, Stmt
-from lowering.nest.walk import statements
+from intset.expr.node import Var
+from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
+from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function, with_fields
+from lowering.nest.scope import Indices, redirected
+from lowering.nest.walk import map_operands, replaced, statements
 
 # Keywords of the text format.
 RESERVED: Final = frozenset(
@@ -19,6 +30,170 @@ RESERVED: Final = frozenset(
 )
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _PLACE: Final = re.compile(r"y[0-9]+")
+
+
+def unique_names(f: Function) -> Function:
+    """Bind each loop, name and allocation to a variable or tensor of its own.
+
+    Clashing names get a number. Of several allocations of one tensor the first keeps it.
+
+    Guarantee: an alpha-renaming; each variable is bound once.
+    """
+    checked_function(f, "unique_names")
+    taken = frozenset((*(v.name for v in f.sizes), *(p.data[0] for p in f.scalars), *(t.name for t in f.params)))
+    return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
+
+
+def with_fresh_names(root: Stmt) -> Stmt:
+    """A copy with fresh loop variables, names and storage."""
+    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)]
+    return _renamed(with_own_storage(root, allocated), frozenset())
+
+
+def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
+    """Give every allocation its own tensor; the first in the text keeps its tensor.
+
+    Parameters
+    ----------
+    taken: tensors that every allocation must replace.
+    """
+    seen = set(taken)
+    count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate))
+    if all(times == 1 and tensor not in seen for tensor, times in count.items()):
+        return root
+
+    def allocate(stmt: Allocate, here: _StorageDescent) -> Stmt:
+        tensor = stmt.tensor
+        own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
+        seen.add(tensor)
+        return _with_tensors(stmt, own)
+
+    return rewritten(root, _StorageDescent({}), enter={Stmt: (_with_tensors,), Allocate: (allocate,)})
+
+
+class _StorageDescent(Descent):
+    """The tensors that replace allocated ones in scope."""
+
+    __slots__ = ("new",)
+
+    def __init__(self, new: Mapping[Tensor, Tensor]) -> None:
+        self.new = new
+
+    def after(self, old: Stmt, new: Stmt) -> _StorageDescent:
+        if isinstance(old, Allocate) and isinstance(new, Allocate):
+            return self.extended(old.tensor, new.tensor)
+        return self
+
+    def extended(self, old: Tensor, new: Tensor) -> _StorageDescent:
+        return _StorageDescent({**self.new, old: new})
+
+
+def _another(tensor: Tensor) -> Tensor:
+    """A new tensor with equal name, type and value range."""
+    return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
+
+
+def _with_tensors(stmt: Stmt, storage: _StorageDescent) -> Stmt:
+    """The statement with its own tensors replaced; statements inside are kept."""
+
+    def one(tensor: Tensor) -> Tensor:
+        return storage.new.get(tensor, tensor)
+
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        return (one(tensor), indices) if one(tensor) is not tensor else None
+
+    stmt = redirected(stmt, move)
+    if isinstance(stmt, Allocate):
+        return with_fields(stmt, tensor=one(stmt.tensor))
+    if isinstance(stmt, Evaluate):
+        args = tuple(one(a) if isinstance(a, Tensor) else a for a in stmt.call.args)
+        call = replace(stmt.call, args=args)
+        reads, writes = tuple(map(one, stmt.reads)), tuple(map(one, stmt.writes))
+        return with_fields(stmt, call=call, reads=reads, writes=writes)
+    return stmt
+
+
+def _renamed(root: Stmt, taken: frozenset[str]) -> Stmt:
+    names = _Renaming({}, taken, {})
+    enter: StmtRules[_Renaming] = {Stmt: (each_operand(_rename),), For: (_rename_loop,), Let: (_rename_let,)}
+    return rewritten(root, names, enter)
+
+
+class _Renaming(Descent):
+    """Fresh variables in the place of those in sight.
+
+    Attributes
+    ----------
+    new: what replaces a variable or parameter of the nest that is renamed.
+    taken: the names in sight.
+    old: for each fresh variable the variable that it replaces, over the whole walk.
+    """
+
+    __slots__ = ("new", "old", "taken")
+
+    def __init__(
+        self, new: Mapping[Parameter, Parameter], taken: frozenset[str], old: dict[Parameter, Parameter]
+    ) -> None:
+        self.new, self.taken, self.old = new, taken, old
+
+    def binding(self, *fresh: Parameter) -> _Renaming:
+        return _Renaming(
+            {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(_label, fresh)), self.old
+        )
+
+    def inside(self, loop: For) -> _Renaming:
+        return self.binding(loop.var, *(c.var for c in loop.carried))
+
+    def after(self, old: Stmt, new: Stmt) -> _Renaming:
+        return self.binding(new.var) if isinstance(new, Let) else self
+
+    def fresh(self, *variables: Parameter) -> list[Parameter]:
+        """Fresh variables for the bound ones, with names distinct from all in sight."""
+        taken = self.taken
+        made: list[Parameter] = []
+        for var in variables:
+            made.append(_named(var, taken))
+            self.old[made[-1]] = var
+            taken |= {_label(made[-1])}
+        return made
+
+
+def _rename(operand: Operand, names: _Renaming) -> Operand:
+    return replaced(operand, names.new)
+
+
+def _rename_let(stmt: Let, names: _Renaming) -> Let:
+    (var,) = names.fresh(stmt.var)
+    return Let(var, replaced(stmt.value, names.new))
+
+
+def _rename_loop(loop: For, names: _Renaming) -> For:
+    fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
+    inner = names.binding(*fresh).new
+    renamed = map_operands(with_fields(loop, carried=()), lambda e: replaced(e, names.new))
+    carried = tuple(
+        Carry(
+            var,
+            replaced(c.first, names.new),
+            replaced(c.following, inner),
+            c.after_last,
+            None if c.fact is None else replaced(c.fact, inner),
+        )
+        for var, c in zip(fresh[1:], loop.carried, strict=True)
+    )
+    return with_fields(renamed, var=fresh[0], carried=carried)
+
+
+def _label(var: Var | Value) -> str:
+    return var.name if isinstance(var, Var) else str(var.data[0])
+
+
+def _named(var: Var | Value, taken: frozenset[str]) -> Var | Value:
+    label, k = _label(var), 0
+    while label in taken:
+        k += 1
+        label = f"{_label(var)}_{k}"
+    return Var(label) if isinstance(var, Var) else parameter(label, var.dtype)
 
 
 def identifier(label: str) -> str:

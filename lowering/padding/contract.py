@@ -45,9 +45,9 @@ from lowering.padding.concrete import ConcreteRun, exceeds_budget, generalized, 
 from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
+from lowering.passes.stores.dead_code import remove_undef
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
 from lowering.passes.stores.reaching_values import same
-from lowering.passes.stores.undef_removal import remove_undef
 
 MAX_ROUNDS: Final = 8  # of dependence propagation
 MAX_PARTS: Final = 8  # disjuncts of a dependence condition

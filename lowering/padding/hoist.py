@@ -47,8 +47,8 @@ from lowering.nest.walk import operands, replaced, statements, tensors_read
 from lowering.padding.contract import contract
 from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue, folded, number_of
 from lowering.passes.simplify import shortened
+from lowering.passes.stores.dead_code import always_undef
 from lowering.passes.stores.reaching_values import ReachingValues
-from lowering.passes.stores.undef_removal import always_undef
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -22,7 +22,7 @@ from lowering.codegen.python_runtime import Functions, poison
 from lowering.interpreter import checked_array, run
 from lowering.layout import IndexMap
 from lowering.nest.ir import Assume, Function
-from lowering.nest.text import text
+from lowering.nest.printer import text
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
 from lowering.padding.contract import CallOption, Port

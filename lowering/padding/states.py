@@ -19,7 +19,7 @@ from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
-from lowering.nest.text import text
+from lowering.nest.printer import text
 from lowering.padding.partial_evaluation import Content, Data, Numeric, PartialEvaluator, as_element, as_operand
 
 Place = tuple[int, ...]

@@ -29,9 +29,8 @@ from intset.expr.range import Range
 from lowering import passes
 from lowering.codegen.c import to_c
 from lowering.errors import CompilerError
-from lowering.interpreter import run
+from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
-from lowering.native import compiler_command
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.values.cse import inline_values

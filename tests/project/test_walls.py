@@ -141,11 +141,11 @@ def test_isl_is_named_by_the_registry_alone() -> None:
 
 def test_names_of_domains_are_not_compared() -> None:
     """Only the registry knows domains by name; other code asks their types."""
-    from intset.names import BUILT_IN
+    from intset.config import BUILT_IN
 
     wrong = []
     for name in FILES:
-        if name in {"intset.names", "intset.domains.registry"} or name.startswith("intset.check"):
+        if name in {"intset.config", "intset.domains.registry"} or name.startswith("intset.check"):
             continue
         if name == "lowering.tvm.arith":  # `modular_set` of scripts is the question of one domain
             continue

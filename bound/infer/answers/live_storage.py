@@ -1,4 +1,4 @@
-"""Storage that lives at once in the nest of a schedule, and its bytes as an expression of the sizes.
+"""Order of execution inside a loop body, storage that lives at once there, and its bytes as an expression of the sizes.
 
 A loop body is a list of parts: nests of attached stages, the initialisation of a reduction, the rest of the stage. A
 tensor stored in the body lives from the first to the last part that uses it, with all that runs inside them. While one
@@ -9,9 +9,9 @@ part runs, the storage of the body that lives then and the storage inside of the
         C[...] = B[...] + B[...]                         {B, C}
         D[...] = C[...]                                  {C}
 
-so the body keeps `maximum(B + C, C)` bytes. Bodies are visited from the innermost one outwards. `execution` has the
-decisions that lowering shares: the order of parts, what fills double buffers, which outputs have storage. A double
-buffer is stored around its loop, twice.
+so the body keeps `maximum(B + C, C)` bytes. Bodies are visited from the innermost one outwards.
+Lowering builds nests by the same decisions: the order of parts, what fills double buffers, which outputs have storage.
+A double buffer is stored around its loop, twice.
 
 Traffic of a tensor: the elements that its stage stores and its consumers load, over all instances. An element that one
 instance needs several times is loaded once: it stays in registers or in a cache meanwhile. Example: a tile of `t`
@@ -20,39 +20,174 @@ outputs of a stencil of width 3 loads `t + 2` elements, and `n // t` of such til
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 from operator import add
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bound import dtypes
 from bound.errors import ScheduleError
-from bound.infer.answers.execution import filled_ahead, ordered, stored_outputs
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
+from bound.infer.footprints.box import contains, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
+from bound.infer.footprints.footprint import FOOTPRINT, Footprint, shape_of
 from bound.infer.normalized import Sharing
 from bound.infer.phases.gather import union_footprints, within_tensor
-from bound.infer.phases.infer_root_bound import InferenceState, own_propagation
+from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, PlaceholderOp, ScanOp, TensorComputeOp
+from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.reduce import condition, initial, sources
+from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value
-from intset.errors import InputError
+from intset.errors import BudgetError, InputError
 from intset.expr import ops
 from intset.expr.build import maximum, sum_of
+from intset.expr.dag import reachable
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 from intset.linear.division import extremum
 from intset.linear.form import ZERO
+
+
+class ExecutedItem(Protocol):
+    """One part of a loop body.
+
+    Attributes
+    ----------
+    stages: computed stages, with schedule positions.
+    starts: it initialises a reduction that a later item continues.
+    reads, writes: the tensors of these stages.
+    """
+
+    @property
+    def stages(self) -> Mapping[Stage, int]: ...
+    @property
+    def starts(self) -> bool: ...
+    @property
+    def reads(self) -> Collection[Tensor]: ...
+    @property
+    def writes(self) -> Collection[Tensor]: ...
+
+
+ItemT = TypeVar("ItemT", bound=ExecutedItem)
+
+
+def ordered(items: Sequence[ItemT]) -> list[ItemT]:
+    """Sort items topologically, by producers; ties follow the schedule.
+
+    Raises
+    ------
+    ScheduleError: items depend on one another in a cycle.
+    """
+    numbers = [min(item.stages.values()) for item in items]
+    producer = {t: k for k, item in enumerate(items) if not item.starts for t in item.writes}
+    before: list[set[int]] = [{producer[t] for t in item.reads if t in producer} - {k} for k, item in enumerate(items)]
+    for k, item in enumerate(items):
+        if item.starts:
+            for later, other in enumerate(items):
+                if not other.starts and any(stage in other.stages for stage in item.stages):
+                    before[later].add(k)
+                    before[k].discard(later)
+    after: list[list[int]] = [[] for _ in items]
+    for k, earlier in enumerate(before):
+        for first in earlier:
+            after[first].append(k)
+    left = [len(earlier) for earlier in before]
+    ready = [(numbers[k], k) for k, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    order: list[ItemT] = []
+    while ready:
+        _, k = heapq.heappop(ready)
+        order.append(items[k])
+        for later in after[k]:
+            left[later] -= 1
+            if not left[later]:
+                heapq.heappush(ready, (numbers[later], later))
+    if len(order) < len(items):
+        late = next(item for k, item in enumerate(items) if left[k])
+        names = ", ".join(stage.name for stage in late.stages)
+        raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
+    return order
+
+
+def filled_ahead(
+    accesses: Sequence[tuple[Iterable[Tensor], Iterable[Tensor]]], buffers: Collection[Tensor]
+) -> set[int]:
+    """The parts of a loop body that fill double buffers, and the producers that serve these parts alone.
+
+    Parameters
+    ----------
+    accesses: for each part, the tensors it only reads and the tensors it writes.
+    buffers: the double buffers.
+    """
+    wanted = set(buffers)
+    parts = [(set(reads), set(writes)) for reads, writes in accesses]
+    ahead = {k for k, (_, writes) in enumerate(parts) if wanted & writes}
+    while True:
+        read = set().union(*(parts[k][0] for k in ahead))
+        others = set().union(*(reads for k, (reads, _) in enumerate(parts) if k not in ahead))
+        more = {k for k, (_, writes) in enumerate(parts) if writes and writes <= read and not writes & others}
+        if more <= ahead:
+            return ahead
+        ahead |= more
+
+
+def stored_outputs(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ...]:
+    """Outputs of an operation that need storage: wanted outputs, and operands of their combiners.
+
+    Extern operations and scans write all of their outputs; so do those of which nothing is wanted.
+    """
+    asked = [k for k, t in enumerate(op.outputs) if t in wanted]
+    if not isinstance(op, (ComputeOp, TensorComputeOp)):
+        return () if isinstance(op, PlaceholderOp) and not asked else op.outputs
+    body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
+    top = body[0]
+    if isinstance(top, Value) and top.op is REDUCE:
+        asked = _combined(top.data.combiner, asked)
+    return tuple(op.outputs[k] for k in asked)
+
+
+def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
+    """The transitive closure of some results under the combiner's dependences."""
+    place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
+    return sorted(
+        reachable(asked, lambda k: [place[node] for node in walk.nodes(combiner.results[k]) if node in place])
+    )
+
+
+def computes_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
+    """Whether a stage's instances provably compute every element of one of its outputs.
+
+    The union over all instances of what consumers read is what they read from a stage outside of all loops.
+    """
+    if isinstance(bounds.op, PlaceholderOp) or bounds.outer or state.is_root(bounds, tensor):
+        return state.is_root(bounds, tensor)
+    shape = state.sizes.shape(tensor)
+    footprints = [request.footprint for request in requests_of(state, bounds, tensor, ())]
+    whole = Footprint(len(shape), whole_tensor(state.env, shape))
+    if any(footprint.exact and _includes(state.env, footprint, whole) for footprint in footprints):
+        return True
+    footprint = union_footprints(state.env, len(shape), footprints, state.env.has_regions)
+    return footprint.exact and _includes(state.env, footprint, whole)
+
+
+def _includes(env: LoopEnvironment, outer: Footprint, whole: Footprint) -> bool:
+    assert whole.box is not None
+    if outer.box is not None and contains(env, outer.box, whole.box):
+        return True
+    with suppress(BudgetError), env.budget(FOOTPRINT):
+        return env.has_regions and outer.shape(env).includes(shape_of(env, whole.box))
+    return False
 
 
 class ScheduleNests(Protocol):

@@ -24,8 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from bound.infer.answers.compact import LatticeRegion, improved
-from bound.infer.answers.storage import Storage, places_of
+from bound.infer.answers.storage import LatticeRegion, Storage, improved, places_of
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape

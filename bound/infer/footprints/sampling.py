@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any, Final
 
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.witnesses import Span, is_inside, within
+from bound.infer.footprints.environment import LoopEnvironment, Span, is_inside, within
 from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops

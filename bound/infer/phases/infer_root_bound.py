@@ -17,8 +17,7 @@ from bound.infer.footprints.footprint import Footprint, Outline, box_around
 from bound.infer.normalized import ScheduleSizes, Sharing
 from bound.infer.phases.gather import box_within, enclosing_guards, gather, gather_bound, within_tensor
 from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
-from bound.infer.phases.pass_up import LoopState, initialise_leaves, pass_up, storage_rank_of
-from bound.infer.phases.propagate import Propagation
+from bound.infer.phases.propagate import LoopState, Propagation, initialise_leaves, pass_up, storage_rank_of
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp

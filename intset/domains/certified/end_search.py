@@ -26,6 +26,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from intset.config import CHEAPEST
 from intset.domains.certified.structure import symbolic_bounds
 from intset.domains.certified.witness import Point, is_witness, outer_first, symbolic_limits
 from intset.domains.query import Query
@@ -39,7 +40,6 @@ from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
-from intset.names import CHEAPEST
 from intset.ranges import is_known
 
 ASCENT_EVALUATIONS: Final = 4_000  # points at which a chain of remainders is evaluated in search of one of its ends

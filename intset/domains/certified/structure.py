@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
+from intset.config import CHEAPEST
 from intset.domains.query import Query
 from intset.domains.sets.ends import Bounds, End
 from intset.expr import ops
@@ -20,7 +21,6 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
 from intset.linear.signs import has_member
-from intset.names import CHEAPEST
 from intset.ranges import is_known
 
 STRUCTURE_NESTING: Final = 8  # nesting of terms beyond which no end is certified

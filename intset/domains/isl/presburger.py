@@ -39,7 +39,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.lattice import Lattice, Vector, everything
 from intset.regions.shape import Product, has_select, parts_of
-from intset.simplify.cost import cost
+from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set

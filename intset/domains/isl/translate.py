@@ -22,7 +22,7 @@ from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, truth
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
-from intset.simplify.cost import cost
+from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, Final, Protocol
 
 from intset import config as configuration
+from intset.config import CHEAPEST
 from intset.domains.certified.witness import LISTED
 from intset.domains.protocols import Domain
 from intset.domains.query import Points, Query, Regions
@@ -19,7 +20,6 @@ from intset.errors import BudgetError
 from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Expr, IntLike, Var
 from intset.frame import Frame
-from intset.names import CHEAPEST
 from intset.ranges import renamed
 from intset.regions.shape import ListedPoints, Shape
 

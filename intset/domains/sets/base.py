@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
-from intset.config import Configured, all_as_configured, as_configured
+from intset.config import CHEAPEST, Configured, all_as_configured, as_configured
 from intset.domains.sets.bounds import (
     DimensionBounds,
     Represented,
@@ -40,7 +40,6 @@ from intset.expr.printer import Drawn, shown
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
 from intset.frame import Frame, is_met
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.names import CHEAPEST
 from intset.prover.proof import Proof, prove_in, undecided
 from intset.ranges import declared_of
 from intset.regions.shape import Shape, coordinates

@@ -26,7 +26,7 @@ from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
 from intset.expr.range import Range
-from intset.facts import ASSUMED, DERIVED, Fact
+from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -34,7 +34,6 @@ from intset.prover.proof import prove_in, prove_once
 from intset.ranges import declared_of, definedness_of_ends, is_known, nonempty_conditions
 from intset.regions.shape import PerInstance, Shape, coordinates, has_select
 from intset.simplify.engine import simplified
-from intset.stated import checked_var
 
 NOTE = "whether anything is left at these values is not known"
 S = TypeVar("S", bound=IntSet | Region)

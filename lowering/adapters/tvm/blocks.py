@@ -46,8 +46,7 @@ from lowering.adapters.tvm.reading import (
 from lowering.adapters.tvm.writing import INDEX, PrimFuncWriter, TirStmt, TirTerm
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, synthesized
-from lowering.nest.scope import Scope, proves
-from lowering.nest.tensors import Indices, element_accesses
+from lowering.nest.scope import Indices, Scope, element_accesses, proves
 from lowering.nest.walk import bound_in, free_variables, range_ends, replaced, statements, touched, transform, variables
 from lowering.passes.values.cse import inline_values
 

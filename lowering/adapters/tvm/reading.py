@@ -44,8 +44,7 @@ from lowering.adapters.tvm.foreign import foreign, with_ordered_barriers, writte
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, element_type, is_data, lanes_of, term_of
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, rewritten
-from lowering.nest.scope import Scope, proves
-from lowering.nest.tensors import Indices
+from lowering.nest.scope import Indices, Scope, proves
 from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables
 
 _SEQUENTIAL: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)

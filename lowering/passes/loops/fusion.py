@@ -1,18 +1,34 @@
-"""`merge_adjacent_loops`: loop fusion, of adjacent loops over the same range.
+"""Loop fusion (`merge_adjacent_loops`), its inverse, loop distribution, and races between iterations of parallel loops.
 
-Iteration j of the second loop then runs before iterations i > j of the first. Results are equal if no element is
-accessed by two such iterations, one of which stores it.
+Fusion: iteration j of the second loop then runs before iterations i > j of the first. Results are equal if no element
+is accessed by two such iterations, one of which stores it.
+
+Races are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
+than `c`. Otherwise by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted
+budget) are left to the user's responsibility.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from bound.tensor import Tensor
+from bound.tir.build import negation, together
+from bound.tir.value import Operand, Truth
 from intset.budgets import FUSED_PAIRS
+from intset.errors import BudgetError, IntSetError
 from intset.expr.build import logical_and
-from lowering.nest.driver import Cursor, inside, rewritten, walked
+from intset.expr.dag import opaque_terms
+from intset.expr.node import Cond, Expr, Var
+from intset.expr.printer import shown
+from intset.linear.form import Linear
+from lowering.dataflow.program import Access
+from lowering.dataflow.reaching import Dependences, precedes
+from lowering.errors import LayoutError
+from lowering.nest.driver import Cursor, Descent, cursors, inside, rewritten, walked
 from lowering.nest.ir import (
     MOVABLE,
     Allocate,
@@ -20,20 +36,164 @@ from lowering.nest.ir import (
     Evaluate,
     For,
     Function,
+    If,
     Let,
     LoopKind,
     Seq,
     Stmt,
+    Store,
     checked_function,
     flat,
     seq,
 )
-from lowering.nest.scope import proof_of, proves, written_in
+from lowering.nest.names import with_fresh_names
+from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
+from lowering.nest.undef import has_undef
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
-from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.loops.races import nested_accesses
-from lowering.passes.report import Entry, PassReport
+from lowering.passes.estimates import Loops, form_of
+from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.values.cse import with_inlined_names
+
+
+class Race(NamedTuple):
+    """Two iterations of a parallel loop that touch an element of a tensor, and which; `None` where that depends on
+    sizes."""
+
+    loop: For
+    tensor: Tensor
+    iterations: tuple[int, int] | None
+    element: tuple[int, ...] | None
+
+
+class NestedAccess(NamedTuple):
+    """An access, and the loops and conditions around it inside a given loop."""
+
+    access: ElementAccess
+    steps: tuple[For | Cond, ...]
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return tuple(step for step in self.steps if isinstance(step, For))
+
+
+def races(f: Function) -> Iterator[Race]:
+    """The parallel loops of a function with iterations that certainly touch one element, one of them storing."""
+    if not any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(f.body)):
+        return
+    for place in cursors(f):
+        loop = place.stmt
+        if isinstance(loop, For) and loop.kind is LoopKind.PARALLEL and not _is_apart(loop):
+            found = _race(loop, Dependences(f, loop, place.scope))
+            if found is not None:
+                yield found
+
+
+# -- by one index ------------------------------------------------------------------------------------------------------
+
+
+def _is_apart(loop: For) -> bool:
+    """Whether indices alone show that no two iterations access one element that one of them stores."""
+    every = nested_accesses(loop, bound_in(loop))
+    stores = [one for one in every if one.access.is_store]
+    return all(_are_apart(loop.var, a, b) for a in stores for b in every if a.access.tensor is b.access.tensor)
+
+
+class _Inside(Descent):
+    """The loops and conditions around a position, outermost first."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: tuple[For | Cond, ...] = ()) -> None:
+        self.steps = steps
+
+    def inside(self, loop: For) -> _Inside:
+        return _Inside((*self.steps, loop))
+
+    def then(self, branch: If) -> _Inside:
+        return self._where(branch.cond)
+
+    def otherwise(self, branch: If) -> _Inside:
+        return self._where(~branch.cond) if isinstance(branch.cond, Cond) else self
+
+    def after(self, old: Stmt, new: Stmt) -> _Inside:
+        if isinstance(old, Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
+            return self._where(old.var.eq(old.value))
+        return self
+
+    def _where(self, cond: object) -> _Inside:
+        return _Inside((*self.steps, cond)) if isinstance(cond, Cond) else self
+
+
+def nested_accesses(loop: For, own: Collection[object]) -> list[NestedAccess]:
+    """The accesses in the body of a loop, except to the tensors in `own`."""
+    return [
+        NestedAccess(access, here.steps)
+        for stmt, here in walked(loop.body, _Inside())
+        for access in element_accesses(stmt)
+        if access.tensor not in own
+    ]
+
+
+def _are_apart(var: Var, a: NestedAccess, b: NestedAccess) -> bool:
+    pairs = zip(a.access.indices, b.access.indices, strict=True)
+    return any(_tells_apart(var, x, y, a.loops, b.loops) for x, y in pairs)
+
+
+def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[For], inside_b: Sequence[For]) -> bool:
+    """Whether two indices differ wherever the loop variable does."""
+    x, y = form_of(a), form_of(b)
+    step = x.terms.get(var, 0)
+    if not step or step != y.terms.get(var, 0):
+        return False
+    (outer, first), (other, second) = _split(x, var, inside_a), _split(y, var, inside_b)
+    if not outer.same(other) or any(var in t.free_vars() for t in (*outer.terms, *first.terms, *second.terms)):
+        return False
+    spans = [_span(form, loops) for form, loops in ((first, inside_a), (second, inside_b))]
+    if None in spans:
+        return False
+    (low, high), (least, most) = (span for span in spans if span is not None)
+    return max(abs(low - most), abs(high - least)) < abs(step)
+
+
+def _split(form: Linear, var: Var, loops: Sequence[For]) -> tuple[Linear, Linear]:
+    """Split an index into the contributions of outer and of inner loops."""
+    inner = {loop.var for loop in loops}
+    moving = {t: k for t, k in form.terms.items() if inner & set(t.free_vars())}
+    rest = {t: k for t, k in form.terms.items() if t not in moving and t is not var}
+    return Linear(form.const, rest), Linear(0, moving)
+
+
+def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
+    known = Loops().within(*loops)
+    lows = [f.const for f in known.least(form) if f.is_const]
+    highs = [-f.const for f in known.least(form.scale(-1)) if f.is_const]
+    return (max(lows), min(highs)) if lows and highs else None
+
+
+# -- by sets -----------------------------------------------------------------------------------------------------------
+
+
+def _race(loop: For, dependences: Dependences) -> Race | None:
+    """Find a race between accesses whose iterations are known exactly."""
+    for a, b in dependences.pairs():
+        if not (dependences.is_exact(a) and dependences.is_exact(b)):
+            continue
+        try:
+            shape = dependences.meetings(a, b, lambda x, y: x[0].ne(y[0]), with_element=True)
+        except (BudgetError, LayoutError):
+            continue
+        if shape is None:
+            continue
+        tensor, depth = a.storage.tensor, a.loop.depth
+        try:
+            point = shape.sample()
+        except IntSetError:
+            point = None
+        if point is None:
+            return Race(loop, tensor, None, None)
+        return Race(loop, tensor, (point[0], point[depth]), point[depth + b.loop.depth :])
+    return None
 
 
 def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:
@@ -164,3 +324,179 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
                 return f"it is not known whether {what}", None
             return what, tuple(point)
     return None
+
+
+class StaysError(Exception):
+    """The reason why a loop stays unchanged."""
+
+
+class Nest(NamedTuple):
+    """Loops around a statement, the outermost first, and the guards between them, which depend on integers alone."""
+
+    loops: tuple[For, ...]
+    guards: tuple[Cond, ...]
+    body: Stmt
+
+    def stmt(self) -> Stmt:
+        """The nest as a statement, its guards inside of all loops."""
+        inner = If(together(*self.guards), self.body) if self.guards else self.body
+        for loop in reversed(self.loops):
+            inner = replace(loop, body=inner)
+        return inner
+
+
+class _Component(NamedTuple):
+    """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
+
+    stmt: Stmt
+    loops: tuple[For, ...] = ()
+    guards: tuple[Cond, ...] = ()
+    tests: tuple[Truth, ...] = ()
+
+    def nest(self) -> Nest:
+        body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
+        return Nest(self.loops, self.guards, body)
+
+    def under(self, stmt: Stmt, cond: Truth) -> _Component:
+        """A statement under one more condition."""
+        if isinstance(cond, Cond) and not opaque_terms(cond):
+            return self._replace(stmt=stmt, guards=(*self.guards, cond))
+        return self._replace(stmt=stmt, tests=(*self.tests, cond))
+
+
+def touches(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement reads or writes elements of a tensor."""
+    for inner in statements(stmt):
+        if isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes):
+            return True
+        if any(access.tensor is tensor for access in element_accesses(inner)):
+            return True
+    return False
+
+
+def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
+    """The indices with which a statement stores to a tensor."""
+    stores = (s for s in statements(stmt) if isinstance(s, Store) and s.tensor is tensor)
+    return dict.fromkeys(s.indices for s in stores)
+
+
+def nests_of(root: For, tensor: Tensor) -> list[Nest]:
+    """Distribute a loop into nests, in order.
+
+    Each nest has loops around a statement without a loop over the tensor, whose stores to the tensor have equal
+    indices.
+
+    Raises
+    ------
+    StaysError: a loop is immovable.
+    LayoutError: the statements of a loop are inseparable.
+    """
+    nests: list[Nest] = []
+    stack = [_Component(with_inlined_names(root, _is_plain))]
+    written = written_in(root)
+    while stack:
+        part = stack.pop()
+        inner = _inside(part, tensor, written)
+        if inner is None:
+            nests.append(part.nest())
+        else:
+            stack.extend(reversed(inner))
+    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in nests) > 1:
+        raise LayoutError("host calls would be made in another order")
+    return nests
+
+
+def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Component] | None:
+    """Distribute a statement into components; `None` if it stays whole."""
+    stmt = part.stmt
+    if isinstance(stmt, For):
+        if not touches(stmt, tensor):
+            return None
+        if stmt.kind not in MOVABLE or stmt.carried:
+            what = "carries values" if stmt.carried else f"is {stmt.kind}"
+            raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
+        return [part._replace(stmt=stmt.body, loops=(*part.loops, stmt))]
+    if not _is_to_split(stmt, tensor):
+        return None
+    if isinstance(stmt, Seq):
+        return _sequence(part, tensor)
+    if isinstance(stmt, If) and not any(t in written for t in tensors_read(stmt.cond)):
+        other = [] if stmt.orelse is None else [part.under(stmt.orelse, negation(stmt.cond))]
+        return [part.under(stmt.then, stmt.cond), *other]
+    raise LayoutError(f"what {tensor.name} is touched by in one loop cannot be told apart: it depends on data")
+
+
+def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
+    """Whether a statement has inner loops over the tensor or accesses it with different indices."""
+    inner = list(statements(stmt))
+    if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
+        return len(inner) > 1
+    return isinstance(stmt, Seq) and touches(stmt, tensor) and any(isinstance(s, Evaluate) for s in inner)
+
+
+def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
+    """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
+    stmts = flat(part.stmt)
+    components: list[_Component] = []
+    others: list[Stmt] = []
+
+    def note() -> None:
+        if others:
+            components.append(part._replace(stmt=seq(*others)))
+            others.clear()
+
+    for k, stmt in enumerate(stmts):
+        if isinstance(stmt, (Let, Allocate)):
+            note()
+            rest = seq(*stmts[k:])
+            if k == 0 or _is_to_split(rest, tensor):
+                what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
+                raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
+            return [*components, part._replace(stmt=rest)]
+        if touches(stmt, tensor):
+            note()
+            components.append(part._replace(stmt=stmt))
+        else:
+            others.append(stmt)
+    note()
+    return components
+
+
+def _is_plain(value: Operand) -> bool:
+    """Whether a value is an integer that depends on loops and sizes alone."""
+    return isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
+
+
+def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:
+    """That of two instances the second one was run in an earlier iteration of the shared loops."""
+    return lambda x, y: precedes(y[:shared], x[:shared])
+
+
+def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
+    """Refuse nests whose distribution would change a result.
+
+    Raises
+    ------
+    LayoutError: accesses to an element would change their order, or a range reads elements that the loop writes.
+    BudgetError: that is out of the budget.
+    """
+    of: dict[int, int] = {}
+    for k, nest in enumerate(nests):
+        of.update((id(stmt), k) for stmt in statements(nest.body))
+    dependences = Dependences(f, seq(*(nest.stmt() for nest in nests)), scope)
+
+    def number(access: Access) -> int:
+        return of.get(id(access.site.stmt), -1)
+
+    for one, two in dependences.pairs():
+        early, late = (one, two) if number(one) <= number(two) else (two, one)
+        if number(early) == number(late):
+            continue
+        if number(early) < 0:
+            raise LayoutError(f"the range of a loop reads {one.storage.tensor.name}, which the loop writes")
+        a, b = nests[number(early)], nests[number(late)]
+        shared = len([1 for x, y in zip(a.loops, b.loops, strict=False) if x.var is y.var])
+        point = dependences.witness(early, late, _second_first(shared))
+        if point is not None:
+            line = dependences.text(early)
+            raise LayoutError(f"{shown(line)} cannot be split off: it depends on what the loop does before", (point,))

@@ -1,4 +1,4 @@
-"""`partition_loops`: index-set splitting into an interior without conditions, and borders.
+"""`partition_loops`: index-set splitting into an interior without conditions, and borders; `unroll`.
 
     for x in [0, 58):                                       for x in [0, 1): P[x] = 0.0
         P[x] = select((x >= 1) & (x < 57), A[x - 1], 0.0)   for x in [1, 57): P[x] = A[x - 1]
@@ -21,7 +21,7 @@ Budget: the nest grows by at most `TIMES` times its statements for copies of loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from bound.tir import walk
 from bound.tir.value import Operand
 from bound.tir.walk import Part
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, const
+from intset.expr.node import Cond, Expr, Var, const, constant_value
 from intset.expr.range import Range
 from intset.linear.form import Linear
 from lowering.nest.driver import Descent, Parts, StmtRules, done, each_operand, rewritten
@@ -48,15 +48,37 @@ from lowering.nest.ir import (
     seq,
     with_fields,
 )
+from lowering.nest.names import with_fresh_names
+from lowering.nest.printer import end_of
 from lowering.nest.scope import scope_of, written_in
-from lowering.nest.text import end_of
-from lowering.nest.walk import children, operands, range_ends, statements, substitute, tensors_read, transform
-from lowering.passes.affine import Loops, clamped, difference, extent, form_of, is_in_order, quotient, says, without
-from lowering.passes.alpha_renaming import with_fresh_names
-from lowering.passes.profitability import UNENDING, VECTOR, LoopWork, Worth
-from lowering.passes.simplify import drop_idle_branch
+from lowering.nest.walk import (
+    children,
+    operands,
+    range_ends,
+    rebuilt,
+    statements,
+    substitute,
+    tensors_read,
+    transform,
+    variables,
+)
+from lowering.passes.estimates import (
+    UNENDING,
+    VECTOR,
+    Loops,
+    LoopWork,
+    Worth,
+    clamped,
+    difference,
+    extent,
+    form_of,
+    is_in_order,
+    quotient,
+    says,
+    without,
+)
+from lowering.passes.simplify import FOLDED, DecidingNodes, decided, drop_idle_branch, folded, order_of
 from lowering.passes.stores.dead_code import without_unused
-from lowering.passes.values.constant_folding import FOLDED, DecidingNodes, folded, order_of
 from lowering.passes.values.cse import inline_values
 
 TIMES: Final = 2  # growth for loops with others inside, in multiples of the function's statements
@@ -65,6 +87,7 @@ FEWEST: Final = 96  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
 SHARE: Final = 0.25  # least share of decided iterations for which an outer loop is copied
 _WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+MOST: Final = 256  # statements that a loop may become
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,3 +538,48 @@ def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:
 
 def _first(pair: tuple[int, Stmt]) -> int:
     return pair[0]
+
+
+def unroll(f: Function) -> Function:
+    """The function with unrolled loops of constant extent written out, as far as each stays below `MOST` statements.
+
+    Conditions and integers that are constants then, and selections between them, are decided.
+    """
+    return f.with_body(rebuilt(f.body, _written_out))
+
+
+def _written_out(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, For) or stmt.kind is not LoopKind.UNROLLED or stmt.carried:
+        return stmt
+    low, count = (constant_value(e) for e in range_ends(stmt.range))
+    inside = list(statements(stmt.body))
+    if low is None or count is None or len(inside) * count > MOST:
+        return stmt
+    copies = [_at(stmt.body, stmt.var, low + k) for k in range(count)]
+    storage = _shared(copies)
+    return seq(*storage, *(_block(stmt, low + k, copy, storage) for k, copy in enumerate(copies)))
+
+
+def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
+    """Storage that all copies can share: allocated in each copy with equal ranges."""
+    made = [{part.tensor: part for part in flat(copy) if isinstance(part, Allocate)} for copy in copies]
+    named = {part.var for copy in copies for part in flat(copy) if isinstance(part, Let)}
+    return [
+        first
+        for tensor, first in (made[0] if made else {}).items()
+        if all(other[tensor].ranges == first.ranges for other in made) and named.isdisjoint(variables(*operands(first)))
+    ]
+
+
+def _block(loop: For, value: int, copy: Stmt, storage: Sequence[Allocate]) -> Stmt:
+    """One iteration with fresh names. A loop of one iteration remains around storage of its own."""
+    shared = {part.tensor for part in storage}
+    kept = [part for part in flat(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
+    body = with_fresh_names(seq(*kept))
+    if not any(isinstance(part, Allocate) for part in flat(body)):
+        return body
+    return replace(loop, var=Var(loop.var.name), range=Range(value, 1), body=body, kind=LoopKind.SERIAL)
+
+
+def _at(body: Stmt, var: Var, value: int) -> Stmt:
+    return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))

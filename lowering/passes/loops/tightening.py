@@ -38,11 +38,11 @@ from lowering.nest.ir import (
     flat,
     seq,
 )
+from lowering.nest.printer import range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
-from lowering.nest.text import range_between, range_text
 from lowering.nest.walk import bound_in, range_ends, replaced, statements
-from lowering.passes.affine import form_of, says, without
-from lowering.passes.report import Entry, PassReport
+from lowering.passes.estimates import form_of, says, without
+from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
 

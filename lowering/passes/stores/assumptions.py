@@ -23,7 +23,7 @@ from lowering.nest.ir import Allocate, Assume, Function, If, Let, Requirement, S
 from lowering.nest.scope import proof_of, proves, written_in
 from lowering.nest.undef import has_undef, permission
 from lowering.nest.walk import statements, tensors_read
-from lowering.passes.report import Entry, PassReport
+from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import ReachingValues
 
 

@@ -37,14 +37,21 @@ from lowering.nest.ir import (
     Store,
     checked_function,
 )
-from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves
-from lowering.nest.tensors import in_storage, is_outside, padding_of, storage_of
+from lowering.nest.scope import (
+    Scope,
+    in_storage,
+    is_outside,
+    padding_of,
+    parts_of_condition,
+    proof_of,
+    proves,
+    storage_of,
+)
 from lowering.nest.undef import deciding_tensors, has_undef
 from lowering.nest.walk import operands, statements
 from lowering.passes.definedness import why_not_total
-from lowering.passes.fixpoint import until_stable
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.report import Entry, PassReport
+from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.simplify import mirrored
 from lowering.passes.stores.assumptions import check_assumptions
 from lowering.passes.stores.reaching_values import ReachingValues

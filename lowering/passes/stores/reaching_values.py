@@ -20,9 +20,8 @@ from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.program import Path, always_read
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
-from lowering.nest.scope import Scope, proof_of, proves
-from lowering.nest.tensors import limits_of_elements
-from lowering.nest.text import text
+from lowering.nest.printer import text
+from lowering.nest.scope import Scope, limits_of_elements, proof_of, proves
 from lowering.nest.undef import has_undef, unclear_tensors
 from lowering.nest.walk import replaced, statements
 

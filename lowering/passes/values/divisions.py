@@ -1,24 +1,45 @@
-"""`lower_divisions`: floor divisions become machine operations, by the facts at their position."""
+"""Divisions of a nest: machine operations by the facts at their position, or values that loops carry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
+import intset
 from bound.tir import walk
 from bound.tir.value import fits_words
 from bound.tir.walk import Part
+from intset.budgets import STRENGTH_Z3
+from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import ops
-from intset.expr.dag import operations
-from intset.expr.node import Cond, Expr, Node, Var, constant_value
-from lowering.division import Lowered, lower_division
+from intset.expr.build import floordiv, floormod, logical_and, select
+from intset.expr.dag import conjuncts, free_vars, opaque_terms, operations, postorder
+from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
+from intset.facts import DERIVED, Fact
+from lowering.division import CarriedDivision, Lowered, induction, lower_division
 from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assert, For, Function, Stmt, checked_function, with_fields
-from lowering.nest.scope import Scope
-from lowering.nest.walk import map_operands, operands, range_ends, statements
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Carry,
+    For,
+    Function,
+    Let,
+    LoopKind,
+    Stmt,
+    checked_function,
+    seq,
+    tensor_of,
+    with_fields,
+)
+from lowering.nest.scope import Scope, scope_of
+from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
+from lowering.passes.definedness import map_integers
+from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
-from lowering.passes.values.integers import map_integers
+from lowering.passes.values.index_width import fits_by_intervals, product
 
 Note: TypeAlias = Callable[[Lowered[Node]], object]  # told of every expression that is lowered
 _LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
@@ -107,3 +128,222 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
         return changed if not is_data or fits_words(changed) or not fits_words(part) else part
 
     return map_integers(operand, change)
+
+
+class WidthCursor(Cursor):
+    """A cursor that records which integers the machine has computed before.
+
+    Attributes
+    ----------
+    computed: integers known to be representable here.
+    bits: the width of indices.
+    """
+
+    __slots__ = ("bits", "computed")
+    computed: tuple[Expr, ...]
+    bits: int
+
+    def inside(self, loop: For) -> WidthCursor:
+        low, extent = range_ends(loop.range)
+        ends = (low, extent, low + extent)
+        return super().inside(loop).moved(computed=(*self.computed, *(e for e in ends if e.args)))
+
+    def fits(self, e: Expr) -> bool:
+        """Whether every step of `e` is representable at every point, in whatever branch it is evaluated."""
+        if opaque_terms(e):
+            return False
+        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        below = [node for node in postorder((e,)) if isinstance(node, Expr) and node.op is not ops.CONST]
+        inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
+        facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
+        ctx = self.scope.ctx.extended(facts=facts)
+        with intset.using(tiers=tiers_within(Effort.DEFAULT)):
+            return all(
+                any(ctx.prove(node >= low) for low in (const(least), *self.computed))
+                and any(ctx.prove(node <= high) for high in (const(most), *self.computed))
+                for node in below
+                if node not in inputs
+            )
+
+
+def strength_reduce(f: Function, bits: int = 64) -> Function:
+    """Strength reduction: let serial loops carry `x // n` and `x % n` of their variable.
+
+    The divisor n is loop-invariant and not constant; divisions by constants are left to the C compiler. Loop-invariant
+    divisions move in front of the loop. Run this pass before `lower_divisions`, which lowers the remaining divisions,
+    the initial quotients included.
+
+    Guarantee: equal values; no step of a carried value overflows `bits`.
+    Premise: the number of elements of each array is representable in 64 bits; fewer bits need a proof.
+    """
+    checked_function(f, "strength_reduce")
+    scope = scope_of(f)
+    counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
+    seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
+    around = WidthCursor(scope).moved(computed=tuple(seen), bits=bits)
+    rules: StmtRules[WidthCursor] = {For: (_hoist_and_carry,)}
+    return f.with_body(rewritten(f.body, around, leave=rules))
+
+
+def _hoist_and_carry(loop: For, around: WidthCursor) -> Stmt:
+    """Move invariant divisions in front of a loop; a serial loop carries the others."""
+    lets, loop = hoist(loop, around.scope)
+    for let in lets:
+        around = around.after(let, let)
+    return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
+
+
+def _reduced(loop: For, around: WidthCursor) -> Stmt:
+    lets: list[Stmt] = []
+    carried = list(loop.carried)
+    new: dict[Expr, Var] = {}
+    known: dict[tuple[Expr, Expr], CarriedDivision] = {}  # by the canonical form of what is divided
+    always = always_evaluated(loop.body)
+    inside = around.inside(loop)
+    pairs = {e: (inside.scope.ctx.canonical(e.args[0]), e.args[1]) for e in _candidates(loop)}
+    for e, pair in pairs.items():
+        is_computed = e in always or all(arg in always or inside.fits(arg) for arg in e.args)
+        if pair in known or not is_computed or not _may_be_read_before(e, inside):
+            continue
+        with intset.using(tiers=tiers_within(Effort.FAST)):
+            step = induction(e, loop.var, loop.range, around.scope.ctx, around.bits)
+        if step is None:
+            continue
+        known[pair] = step
+        lets += [Let(var, value) for var, value in step.invariants.items()]
+        carried += carries(step, inside.scope.ctx)
+    for e, pair in pairs.items():
+        if pair in known:
+            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
+    if not new:
+        return loop
+    loop = _rewritten(loop, carried, new)
+    return seq(*lets, _chained(loop, around))
+
+
+def _chained(loop: For, around: WidthCursor) -> Stmt:
+    """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
+
+    A quotient that grows by d, or by d + 1 where its own remainder wraps, divides like a loop variable that does:
+
+        q' = q + dq + 1, r' = r - (m - dr - 1)   if r >= m - dr - 1   else  q' = q + dq, r' = r + dr + 1     by d + 1
+        q' = q + dq + 1, r' = r - (m - dr)       if r >= m - dr       else  q' = q + dq, r' = r + dr         by d
+
+    with dq = d // m and dr = d % m; d = 0 leaves both as they are. Every step lies in [-m, m].
+    """
+    carried = list(loop.carried)
+    new: dict[Expr, Var] = {}
+    lets: list[Let] = []
+    within, outside = around.inside(loop), around.scope.ctx
+    inside = within.scope.ctx
+    always = always_evaluated(loop.body)
+    runs = range_ends(loop.range)[1] >= 1
+    steps = {c.var: (c, *grows) for c in carried if (grows := _grows(c)) is not None}
+    for e in _divisions(loop.body):
+        x, m = e.args
+        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_in(loop.body)}:
+            continue
+        if opaque_terms(m) or not (e in always or within.fits(m)):
+            continue
+        with intset.using(tiers=tiers_within(Effort.FAST)):
+            if not inside.prove(m >= 0):
+                continue
+            unsafe = [cond for cond in (runs, m >= 1) if not outside.prove(cond)]
+        start, wraps, d = steps[x]
+        q, r = Var("q"), Var("r")
+        first_q, first_r = (_divided(divide, start.first, m, unsafe) for divide in (floordiv, floormod))
+        if constant_value(d) == 0:
+            is_last = r.eq(m - 1)
+            following_q = select(wraps, select(is_last, q + 1, q), q)
+            following_r = select(wraps, select(is_last, 0, r + 1), r)
+        else:
+            dq, dr = Var("dq"), Var("dr")
+            lets += [Let(dq, _divided(floordiv, d, m, unsafe)), Let(dr, _divided(floormod, d, m, unsafe))]
+            left = m - dr
+            more, as_much = r >= left - 1, r >= left
+            following_q = select(wraps, select(more, q + (dq + 1), q + dq), select(as_much, q + (dq + 1), q + dq))
+            following_r = select(wraps, select(more, r - (left - 1), r + dr + 1), select(as_much, r - left, r + dr))
+        facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
+        carried.append(Carry(q, first_q, following_q, start.after_last, facts[0]))
+        carried.append(Carry(r, first_r, following_r, True, facts[1]))
+        new |= {floordiv(x, m): q, floormod(x, m): r}
+    return seq(*lets, _rewritten(loop, carried, new)) if new else loop
+
+
+def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
+    """`e` divided by `m` in front of the loop; 0 if one of `unsafe` fails. `e` may itself be such a select."""
+    conditions = tuple(dict.fromkeys(unsafe))
+    if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
+        conditions = tuple(dict.fromkeys((*conjuncts(e.args[0]), *unsafe)))
+        e = e.args[1]
+    if constant_value(e) == 0:
+        return e
+    return select(logical_and(*conditions), divide(e, m), 0) if conditions else divide(e, m)
+
+
+def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
+    """The condition under which a carried quotient grows by d + 1 instead of d, and d."""
+    step, q = carry.following, carry.var
+    if step.op is not ops.SELECT:
+        return None
+    wraps, more, less = step.args
+    if less is q:
+        return (wraps, const(0)) if more is q + 1 else None
+    if less.op is not ops.ADD or less.args[0] is not q:
+        return None
+    d = less.args[1]
+    return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
+
+
+def _variables(step: CarriedDivision) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
+    return ((floordiv, step.quotient), (floormod, step.remainder))
+
+
+def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
+    """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
+    tensors = [tensor_of(term.data) for term in opaque_terms(e)]
+    if any(t is None or t in around.scope.written for t in tensors):
+        return False
+    return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
+
+
+def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For:
+    body = transform(loop.body, lambda operand: walk.rewrite(operand, dict(new)))
+    return replace(loop, body=body, carried=tuple(carried))
+
+
+def carries(step: CarriedDivision, inside: Context) -> tuple[Carry, Carry]:
+    """Quotient and remainder as loop-carried variables, with the facts that define them."""
+    after_last = bool(step.update_after_last)
+    q, r = step.quotient, step.remainder
+    meanings = (q.eq(floordiv(step.dividend, step.divisor)), r.eq(floormod(step.dividend, step.divisor)))
+    facts = [_where_defined(meaning, step.divisor, inside) for meaning in meanings]
+    return (
+        Carry(q, step.first_quotient, step.next_quotient, after_last, facts[0]),
+        Carry(r, step.first_remainder, step.next_remainder, True, facts[1]),  # never as large as the divisor
+    )
+
+
+def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
+    with intset.using(z3_rlimit=STRENGTH_Z3):  # `i < n * n` says it, but not in linear terms
+        return meaning if inside.prove(divisor.ne(0)) else divisor.eq(0) | meaning
+
+
+def _divisions(body: Stmt) -> list[Expr]:
+    """The floor divisions and remainders by what is no constant."""
+    below = (node for stmt in statements(body) for node in postorder(operands(stmt)) if isinstance(node, Expr))
+    divisions = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
+    return [node for node in dict.fromkeys(divisions) if constant_value(node.args[1]) is None]
+
+
+def _candidates(loop: For) -> list[Expr]:
+    """Divisions of loop-variant dividends by invariant divisors, free of variables bound further inside."""
+    inside = bound_in(loop) - {loop.var}
+    candidates: list[Expr] = []
+    for node in _divisions(loop.body):
+        x, n = node.args
+        if loop.var in free_vars(n) or loop.var not in free_vars(x):
+            continue
+        if not inside & set(free_vars(node)):
+            candidates.append(node)
+    return candidates

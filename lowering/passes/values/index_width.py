@@ -26,10 +26,10 @@ from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function, with_fields
+from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.text import end_of
 from lowering.nest.walk import operands, range_ends, statements, transform
-from lowering.passes.values.integers import parts_of
+from lowering.passes.definedness import parts_of
 
 BITS: Final = 32  # of the narrow type
 Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"

@@ -7,7 +7,7 @@ from typing import Any
 
 from bound import te, tir
 from bound.infer.accesses import TensorAccess, accesses, create_read_graph
-from bound.infer.phases.pass_up import initialise_leaves, storage_rank_of
+from bound.infer.phases.propagate import initialise_leaves, storage_rank_of
 from bound.itervar import IterVar
 from bound.schedule.attach import create_attach_path
 from bound.schedule.relations import IterVarRelation, Ranges, pass_down_domain, pass_up_index, split_guards

@@ -7,9 +7,8 @@ from itertools import product
 
 import pytest
 
-from bound.infer.footprints.box import SymbolicInterval
+from bound.infer.footprints.box import SymbolicInterval, independent_terms, sum_of_intervals
 from bound.infer.footprints.environment import LoopEnvironment, create_account
-from bound.infer.footprints.quotients import independent_terms, sum_of_intervals
 from intset import Context, Range, ShapeVar, Var, evaluate, minimum, parse
 from intset.expr.node import Expr, as_expr
 

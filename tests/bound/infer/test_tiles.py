@@ -12,7 +12,7 @@ import pytest
 
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
-from bound.infer.answers.numeric_counts import MAX, TOTAL, InstanceCount
+from bound.infer.answers.region import MAX, TOTAL, InstanceCount
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import Context, Range, ShapeVar, Var, ceildiv

@@ -7,8 +7,7 @@ import pytest
 from benchmarks import tiles
 from bound import infer_bound
 from bound.errors import ScheduleError
-from bound.infer.footprints.environment import LoopEnvironment, create_account
-from bound.infer.footprints.witnesses import Witnesses
+from bound.infer.footprints.environment import LoopEnvironment, Witnesses, create_account
 from intset import Context, Range, ShapeVar, Var
 from intset.linear.form import Linear
 

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.calls import counted
 from intset import POS_INF, Bounds, Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate
-from intset.coalescing import coalesced
 from intset.expr.node import as_expr
+from intset.frame import coalesced
 
 n, m, t = (ShapeVar(name, lower=1) for name in "nmt")
 io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from intset import Context, InputError, Range, ShapeVar, Var, floormod, names, using
+from intset import Context, InputError, Range, ShapeVar, Var, floormod, using
 from intset import cache as stored
+from intset.config import announce, withdraw
 from intset.prover.proof import PROOFS
 from tests import ROOT
 
@@ -167,12 +168,12 @@ def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nothing_is_kept_while_a_domain_is_registered(path: str) -> None:
-    names.announce("passing")
+    announce("passing")
     try:
         shown(4, cache=path)
         assert not Path(path).exists() or sqlite3.connect(path).execute(COUNT).fetchone()[0] == 0
     finally:
-        names.withdraw("passing")
+        withdraw("passing")
     shown(5, cache=path)
     assert sqlite3.connect(path).execute(COUNT).fetchone()[0] >= 1
 

@@ -11,7 +11,7 @@ from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, maximum, minimu
 from intset.expr.dag import substitute
 from intset.expr.evaluate import evaluate
 from intset.expr.node import as_cond
-from intset.simplify.cost import cost
+from intset.simplify.engine import cost
 from intset.testing.contexts import Setting, setting
 
 i, j, k = Var("i"), Var("j"), Var("k")

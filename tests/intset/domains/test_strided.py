@@ -13,13 +13,13 @@ from intset.arithmetic.strided import BOTTOM, OPTIMAL, TOP, TRANSFER, Strided, S
 from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
-from intset.testing import galois
+from intset.testing.contexts import UNARY, all_strided, alpha_strided, gamma_strided, image
 from tests.sweeps import daily
 
-VALUES = galois.all_strided(-5, 5)
+VALUES = all_strided(-5, 5)
 HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))
 ENDLESS = list(dict.fromkeys(make(lo, hi, m, r) for m in (1, 2, 3, 4) for r in range(m) for lo, hi in HALVES))
-POINTS = {v: list(galois.gamma_strided(v)) for v in VALUES}
+POINTS = {v: list(gamma_strided(v)) for v in VALUES}
 SHIFTS = (ops.SHL, ops.SHR)
 
 
@@ -54,12 +54,12 @@ def check(op: Op, best: Strided, *operands: Strided) -> str:
 def test_transfer(op: Op, reach: int) -> None:
     seen = {"value": 0, "bounds": 0, "": 0}
     window = [v for v in VALUES if v is None or (v[0] >= -reach and v[1] <= reach)]
-    for operands in product(window, repeat=1 if op in galois.UNARY else 2):
-        best = galois.alpha_strided(galois.image(op, *(POINTS[v] for v in operands)))
+    for operands in product(window, repeat=1 if op in UNARY else 2):
+        best = alpha_strided(image(op, *(POINTS[v] for v in operands)))
         seen[check(op, best, *operands)] += 1
     size = {4: 86, 5: 138}[reach]
     assert len(window) == size
-    cases = size if op in galois.UNARY else size * size
+    cases = size if op in UNARY else size * size
     assert sum(seen.values()) == cases
     if OPTIMAL[op] == "bounds of intervals":
         assert seen["bounds"] == sum(v is None or v[2] < 2 for v in window) ** 2 >= 45 * 45
@@ -75,7 +75,7 @@ def test_constant_divisor(op: Op) -> None:
     for lo, m, n in product(range(-7, 8, 2), range(1, 16), range(1, 13, 2)):
         a = (lo, lo + m * n, m, lo % m)
         for d in divisors:
-            best = galois.alpha_strided(galois.image(op, galois.gamma_strided(a), (d,)))
+            best = alpha_strided(image(op, gamma_strided(a), (d,)))
             assert check(op, best, a, const(d)) == "value"
             cases += 1
     assert cases == 8 * 15 * 6 * len(divisors)
@@ -87,7 +87,7 @@ def test_many_divisors(op: Op) -> None:
     for al, ah, am in ((-50, 50, 1), (0, 63, 1), (-37, -1, 4), (3, 17, 2), (70, 90, 5), (-9, -9, 0), (0, 0, 0)):
         for bl, bh, bm in ((1, 17, 1), (3, 60, 1), (-20, 40, 2), (-40, -2, 2), (-5, 30, 1), (20, 80, 3), (0, 99, 99)):
             a, b = (make(lo, hi, m, lo) for lo, hi, m in ((al, ah, am), (bl, bh, bm)))
-            best = galois.alpha_strided(galois.image(op, galois.gamma_strided(a), galois.gamma_strided(b)))
+            best = alpha_strided(image(op, gamma_strided(a), gamma_strided(b)))
             cases[check(op, best, a, b)] += 1
     assert sum(cases.values()) == 49 and cases["bounds" if OPTIMAL[op].endswith("bounds") else ""] >= 28
 
@@ -98,16 +98,16 @@ def test_bit_operations_on_wider_intervals(op: Op) -> None:
     for _ in range(1500):
         (a, b), (c, d) = (sorted(rng.randint(-40, 70) for _ in "ab") for _ in "ab")
         x, y = make(a, b, rng.choice((1, 1, 1, 2, 4, 6, 8)), a), make(c, d, rng.choice((1, 1, 1, 2, 4, 16)), c)
-        check(op, galois.alpha_strided(galois.image(op, galois.gamma_strided(x), galois.gamma_strided(y))), x, y)
+        check(op, alpha_strided(image(op, gamma_strided(x), gamma_strided(y))), x, y)
 
 
 def test_masks() -> None:
-    for a in galois.all_strided(-9, 9):
-        points, cases = galois.gamma_strided(a), 0
+    for a in all_strided(-9, 9):
+        points, cases = gamma_strided(a), 0
         for k in range(5):
             for op, mask in ((ops.BITAND, (1 << k) - 1), (ops.BITAND, -1 << k), (ops.BITOR, (1 << k) - 1),
                              (ops.BITOR, -1 << k), (ops.BITXOR, -1)):  # fmt: skip
-                best = galois.alpha_strided(galois.image(op, points, (mask,)))
+                best = alpha_strided(image(op, points, (mask,)))
                 assert TRANSFER[op](a, const(mask)) == best == TRANSFER[op](const(mask), a), (op, a, mask)
                 cases += 1
         assert cases == 25
@@ -128,12 +128,11 @@ def test_infinite_operands(op: Op) -> None:
     endless = [v for v in ENDLESS if v is None or v[2] <= steps]
     some = endless + [v for v in rng.sample(VALUES, 60) if v[2] <= steps]
     for _ in range(70):
-        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in galois.UNARY else 2]
+        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in UNARY else 2]
         rng.shuffle(operands)
         windows = ((1500, 20), (3000, 21)) if op is ops.SHR else ((40, 40), (70, 70))
         near, far = (
-            galois.alpha_strided(galois.image(op, *map(galois.gamma_strided, operands, (-n for n in sizes), sizes)))
-            for sizes in windows
+            alpha_strided(image(op, *map(gamma_strided, operands, (-n for n in sizes), sizes))) for sizes in windows
         )
         if near is None or far is None:
             assert near == far == TRANSFER[op](*operands)
@@ -153,7 +152,7 @@ def test_large_operands(op: Op) -> None:
     for _ in range(400):
         operands: list[Strided] = []
         points = []
-        for k in range(1 if op in galois.UNARY else 2):
+        for k in range(1 if op in UNARY else 2):
             size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
             lo, n, m = rng.randint(-size, size), rng.choice((0, 1, 3, rng.randint(2, size + 2))), rng.randint(1, size)
             n = min(n, 60) if op in SHIFTS and k else n
@@ -162,7 +161,7 @@ def test_large_operands(op: Op) -> None:
             inside = {0, n, *(rng.randint(0, n) for _ in range(5))}
             points.append({lo + t * m for t in inside})
         result = TRANSFER[op](*operands)
-        for x in galois.image(op, *points):
+        for x in image(op, *points):
             assert strided.contains(result, x), (operands, result, x)
 
 
@@ -171,12 +170,12 @@ def test_large_operands(op: Op) -> None:
 
 def test_lattice() -> None:
     values = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
-    sets = {v: set(galois.gamma_strided(v, -60, 60)) for v in values}
+    sets = {v: set(gamma_strided(v, -60, 60)) for v in values}
     assert len(values) == 108
     for a, b in product(values, repeat=2):
         joined, met = strided.join(a, b), strided.meet(a, b)
         assert strided.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
-        assert set(galois.gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
+        assert set(gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
         assert met is None or met == make(*met)
         assert strided.leq(a, joined) and strided.leq(b, joined) and met == strided.meet(b, a)
     for a in values:
@@ -191,7 +190,7 @@ def test_make() -> None:
     cases = 0
     for lo, hi, m, r in product(range(-4, 5), range(-4, 5), range(-4, 5), range(-2, 6)):
         points = [x for x in range(lo, hi + 1) if (x == r if m == 0 else (x - r) % m == 0)]
-        assert make(lo, hi, m, r) == galois.alpha_strided(points)
+        assert make(lo, hi, m, r) == alpha_strided(points)
         cases += 1
     assert cases == 9 * 9 * 9 * 8
     assert make(None, 7, 4, 1) == (None, 5, 4, 1) and make(None, None, -4, -1) == (None, None, 4, 3)
@@ -284,7 +283,7 @@ def test_no_point_is_defined() -> None:
 
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
 def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
-    if op in galois.UNARY:
+    if op in UNARY:
         assert TRANSFER[op](BOTTOM) is BOTTOM
     elif op is not ops.SELECT:
         for v in (const(3), make(-2, 9), TOP):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
-from intset.simplify.cost import COST
-from intset.simplify.engine import Simplifier, run
+from intset.simplify.engine import COST, Simplifier, run
 from intset.simplify.irreducible import settled
 from tests.sweeps import daily
 

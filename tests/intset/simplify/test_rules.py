@@ -17,8 +17,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Node, Var, const, make
 from intset.prover.smt import SmtSession
-from intset.simplify.pattern import CONDITIONS, CONSTANTS, Rule, variants
-from intset.simplify.rules import ALL, BITS
+from intset.simplify.rules import ALL, BITS, CONDITIONS, CONSTANTS, Rule, variants
 from tests.sweeps import daily
 
 NOTHING = object()

@@ -160,16 +160,17 @@ def test_domains_are_listed_and_a_broken_plugin_is_named(
 ) -> None:
     from importlib.metadata import EntryPoint
 
-    from intset import names
+    from intset import config
+    from intset.config import BUILT_IN, ENTRY_POINTS
     from intset.domains import registry
     from lowering.cli import reports
 
-    points = (EntryPoint("brittle", "no_such_module_anywhere:Domain", names.ENTRY_POINTS),)
-    for module in (names, registry, reports):
+    points = (EntryPoint("brittle", "no_such_module_anywhere:Domain", ENTRY_POINTS),)
+    for module in (config, registry, reports):
         monkeypatch.setattr(module, "entry_points", lambda: points)
     assert main(["domains", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["domains"]}
-    assert set(names.BUILT_IN) < set(listed) and all(listed[name]["exact_on"] for name in names.BUILT_IN)
+    assert set(BUILT_IN) < set(listed) and all(listed[name]["exact_on"] for name in BUILT_IN)
     assert "no_such_module_anywhere" in listed["brittle"]["failure"]
     assert main(["domains"]) == 0
     text = capsys.readouterr().out

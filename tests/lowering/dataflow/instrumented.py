@@ -10,8 +10,7 @@ from intset import Var, evaluate
 from lowering import Function
 from lowering.dataflow.program import definitions, expanded
 from lowering.nest.ir import Allocate, Assert, Assume
-from lowering.nest.printer import statement_lines
-from lowering.nest.text import text
+from lowering.nest.printer import statement_lines, text
 from lowering.nest.undef import has_undef
 from tests.lowering.plain_interpreter import Array, Interpreter, Place, TrapError
 

@@ -36,7 +36,7 @@ from intset.errors import ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Cond, Expr, Node, make
-from intset.simplify.cost import machine_cost, operation_cost
+from intset.simplify.engine import machine_cost, operation_cost
 from intset.testing.strategies import conditions, expressions
 from lowering import lower_division
 from lowering.division import missing_facts

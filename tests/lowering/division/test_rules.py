@@ -15,8 +15,7 @@ import pytest
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, floormod, select, truncdiv, truncmod
 from intset.expr.node import Expr, Node, Var, const, make
-from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, bounded_below, every
-from lowering.division.site import Fits, Need, Needs, Site
+from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Need, Needs, Site, bounded_below, every
 from tests.sweeps import daily
 
 BITS = 8

@@ -112,8 +112,7 @@ def test_storage_is_compact_where_memory_is_spared() -> None:
 
 def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a size that is run: as if memory were dear, and the program took long."""
-    for module in ("candidates", "choose"):
-        monkeypatch.setattr(f"lowering.forms.{module}.SMALL", 0)
+    monkeypatch.setattr("lowering.forms.choose.SMALL", 0)
     monkeypatch.setattr("lowering.forms.model.KEPT", 0)
     s = a_band(64)
     f = lower(s)

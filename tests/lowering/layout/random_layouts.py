@@ -12,7 +12,7 @@ from bound import dtypes
 from intset import const, evaluate, select
 from lowering import Function, IndexMap, LayoutError, element, simplify, transform_layout, undef
 from lowering.nest.ir import Seq
-from lowering.nest.tensors import padding_of, tensor_named, tensors_of
+from lowering.nest.scope import padding_of, tensor_named, tensors_of
 from tests.lowering.equivalence import NumpyRuns
 from tests.strategies.nests import EVERYTHING, Nest
 

@@ -24,7 +24,7 @@ from lowering import (
 )
 from lowering.layout.index_map import IndexNumber
 from lowering.nest.ir import Function
-from lowering.nest.tensors import tensors_of
+from lowering.nest.scope import tensors_of
 from tests.lowering.equivalence import numpy_runs
 from tests.lowering.layout.random_layouts import PACKED, Laid, random_layer
 from tests.lowering.passes.test_passes_random import OLD, PASSES

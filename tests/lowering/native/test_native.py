@@ -16,7 +16,7 @@ from bound.errors import ScheduleError
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
 from lowering import CheckError, CompilerError, lower, parse_nest, run, to_c
-from lowering.native import compiled_library
+from lowering.interpreter import compiled_library
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import close, problem
 from tests.strategies.schedules import Program, programs

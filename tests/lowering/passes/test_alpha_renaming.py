@@ -13,8 +13,8 @@ from bound.errors import ScheduleError
 from lowering import Function, lower, parse_nest, run, to_c, unique_names
 from lowering.codegen.c import _prepared
 from lowering.nest.ir import Allocate, Let, Stmt, seq
+from lowering.nest.names import with_fresh_names, with_own_storage
 from lowering.nest.walk import statements
-from lowering.passes.alpha_renaming import with_fresh_names, with_own_storage
 from tests.lowering.lowered import check_c, check_run, close, compile_c, problem, run_sanitized, text_of
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import sampled

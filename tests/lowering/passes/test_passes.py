@@ -27,7 +27,7 @@ from lowering import (
 from lowering.build.function import nest_of
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.walk import children, free_variables, map_operands, operands, statements
-from lowering.passes.loops.unrolling import unroll
+from lowering.passes.loops.index_set_splitting import unroll
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import of_corpus
 

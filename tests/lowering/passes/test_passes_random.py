@@ -38,20 +38,20 @@ from lowering.nest.walk import without_assumptions
 from lowering.passes import (
     accumulate,
     decide_rows,
+    estimates,
     follow_guards,
     inline_values,
     name_choices,
     name_minima,
     name_values,
     partition_loops,
-    profitability,
 )
-from lowering.passes.loops.delinearization import run_over_digits
-from lowering.passes.loops.unrolling import unroll
-from lowering.passes.stores import scalar_replacement
-from lowering.passes.stores.copy_elimination import forward_copies
+from lowering.passes.loops.index_set_splitting import unroll
+from lowering.passes.loops.interchange import run_over_digits
+from lowering.passes.simplify import fold_constants
+from lowering.passes.stores import placement
 from lowering.passes.stores.dead_code import drop_identities
-from lowering.passes.values.constant_folding import fold_constants
+from lowering.passes.stores.placement import forward_copies
 from tests.lowering.equivalence import NumpyRuns, PlainRuns, Runs, numpy_runs, plain_runs
 from tests.lowering.plain_interpreter import TrapError
 from tests.strategies.nests import EVERYTHING, Nest, nests
@@ -197,9 +197,9 @@ def test_a_pass_changes_its_nests_and_keeps_their_results(name: str, part: int) 
             continue
         with pytest.MonkeyPatch.context() as patch:
             if is_eager:
-                patch.setattr(profitability, "WORTH", 0.0)
-                patch.setattr(profitability, "SHORT", 1e9)
-            patch.setattr(scalar_replacement, "FEWEST", 1)
+                patch.setattr(estimates, "WORTH", 0.0)
+                patch.setattr(estimates, "SHORT", 1e9)
+            patch.setattr(placement, "FEWEST", 1)
             before = BEFORE_IT.get(name, unique_names)(runs.f)
             after = STEPS[name](before)
         assert str(parse_nest(str(after))) == str(after)
@@ -232,8 +232,8 @@ def prepared(f: Function, rng: random.Random) -> Function:
     """The nest after the passes before C, at zero profitability thresholds too."""
     with pytest.MonkeyPatch.context() as patch:
         if rng.random() < 0.5:
-            patch.setattr(profitability, "WORTH", 0.0)
-            patch.setattr(scalar_replacement, "FEWEST", 1)
+            patch.setattr(estimates, "WORTH", 0.0)
+            patch.setattr(placement, "FEWEST", 1)
         f = unique_names(f)
         f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
         for step in FOR_C.values():

@@ -11,7 +11,7 @@ import pytest
 from bound import te
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.walk import statements
-from lowering.passes.loops.delinearization import run_over_digits
+from lowering.passes.loops.interchange import run_over_digits
 from tests.lowering.lowered import check, check_c
 
 NEST = """\

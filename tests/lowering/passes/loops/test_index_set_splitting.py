@@ -16,11 +16,11 @@ from intset.expr.node import Expr, constant_value
 from lowering import lower, parse_nest, run, to_c
 from lowering.nest.ir import Assert, For, Function, Seq, Store
 from lowering.nest.walk import operands, range_ends, statements
-from lowering.passes.affine import Loops
+from lowering.passes.estimates import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
-from lowering.passes.stores.scalar_replacement import accumulate
-from lowering.passes.values.constant_folding import DecidingNodes, folded
+from lowering.passes.simplify import DecidingNodes, folded
+from lowering.passes.stores.placement import accumulate
 from tests.bound.corpus import CASES
 
 LENGTH = 16

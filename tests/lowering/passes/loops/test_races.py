@@ -13,7 +13,8 @@ from bound.errors import ScheduleError
 from lowering import lower, parse_nest
 from lowering.nest.ir import For, LoopKind
 from lowering.nest.walk import statements
-from lowering.passes.loops import races
+from lowering.passes.loops import fusion
+from lowering.passes.loops.fusion import _is_apart, races
 from tests.sweeps import daily
 
 
@@ -72,7 +73,7 @@ def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
     s[b].parallel(b.op.axis[0])
     assert "parallel" in str(lower(s))
     scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"
-    assert not list(races.races(parse_nest(scattered)))
+    assert not list(races(parse_nest(scattered)))
 
 
 @pytest.mark.parametrize("seed", daily(range(300), 10))
@@ -113,13 +114,13 @@ def test_random_loops_against_their_elements(seed: int, monkeypatch: pytest.Monk
                 touches.setdefault(read, set()).add(i)
         met |= {(p, a, b) for p, who in stores.items() for a in who for b in touches[p] if a != b}
     for _ in range(2):
-        found = list(races.races(f))
+        found = list(races(f))
         assert len(found) == bool(met), f
         for race in found:
             if race.element is not None and race.iterations is not None:
                 a, b = race.iterations
                 assert {(race.element, a, b), (race.element, b, a)} & met
-        monkeypatch.setattr(races, "_is_apart", lambda loop: False)
+        monkeypatch.setattr(fusion, "_is_apart", lambda loop: False)
 
 
 def test_what_an_index_tells_apart_does_not_meet() -> None:
@@ -131,7 +132,7 @@ def test_what_an_index_tells_apart_does_not_meet() -> None:
         body = f"            A[{p} * i + {q} * j + 30] = A[{r} * i + {s} * j + {30 + d}] + 1.0\n"
         f = parse_nest("def F(A: float32[64]):\n" + loops + body)
         (loop,) = (stmt for stmt in statements(f.body) if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL)
-        if not races._is_apart(loop):
+        if not _is_apart(loop):
             continue
         apart += 1
         inner = range(1, m + 1)
@@ -141,4 +142,4 @@ def test_what_an_index_tells_apart_does_not_meet() -> None:
             assert stored[i].isdisjoint(stored[other]) and stored[i].isdisjoint(touched[other]), f
     assert apart > 10
     f = parse_nest("def F(A: float32[64]):\n    for i in [0, 9) parallel:\n        A[2 * i - i // 2 * 2] = 1.0\n")
-    assert len(list(races.races(f))) == 1  # 1 and 2 meet
+    assert len(list(races(f))) == 1  # 1 and 2 meet

@@ -9,7 +9,7 @@ import pytest
 
 from bound import te
 from lowering import parse_nest, run, to_c
-from lowering.passes.stores.copy_elimination import forward_copies
+from lowering.passes.stores.placement import forward_copies
 from tests.compilers import compilers
 from tests.lowering.lowered import check, check_c
 

@@ -1,10 +1,11 @@
-"""What a pass reports of each place that it considered: `Entry`, collected in a `PassReport`."""
+"""Passes as a caller sees them: `until_stable`, which repeats one, and reports of the places that it considered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.expr.arguments import of_kind
 from lowering.nest.ir import Function
 from lowering.nest.printer import statement_lines
@@ -64,3 +65,19 @@ class PassReport:
             of_kind(list, report, "report")
             entries = [entry for one in (self, *more) for entry in one._said.values()]
             report += sorted(entries, key=lambda entry: entry.line)
+
+
+def until_stable(once: Callable[[Function], Function], f: Function) -> Function:
+    """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
+
+    Guarantee: a second call returns a nest of equal text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.
+    """
+    rounds, last = {str(f): f}, f
+    for _ in range(OVERCOMPUTE_ROUNDS):
+        last = once(last)
+        text = str(last)
+        if text in rounds:
+            texts = list(rounds)
+            return rounds[min(texts[texts.index(text) :], key=lambda each: (len(each), each))]
+        rounds[text] = last
+    return f

@@ -1,0 +1,400 @@
+"""Where elements are kept: at the destination of a copy, in a variable while loops update them, from index 0 on.
+
+    allocate row: float32[n]                               for i in [0, n):
+    for i in [0, n):                                           S[t + 1, i] = S[t, i] + X[t, i]
+        row[i] = S[t, i] + X[t, i]          becomes
+    for i in [0, n):
+        S[t + 1, i] = row[i]
+
+A copied tensor is computed at its destination. Conditions: the copy covers the whole allocation, nothing else reads the
+tensor afterwards, and statements in between do not access the destination: in one dimension their indices differ by a
+constant.
+
+    C[i] = 0.0                                     acc[0] = 0.0
+    for k in [0, n):                   becomes     for k in [0, n): acc[0] = acc[0] + A[i, k]
+        C[i] = C[i] + A[i, k]                      C[i] = acc[0]
+
+Scalar replacement: C compilers keep the element in memory unless they can exclude aliases; a chain of sums then waits
+for memory each time. Runs of adjacent statements qualify that access a tensor at one loop-invariant index only. The
+first of them stores unconditionally, so the element exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import intset
+from bound.declare import placeholder
+from bound.tensor import Tensor, element
+from bound.tir import walk
+from intset.config import Effort, tiers_within
+from intset.expr.dag import free_vars, opaque_terms
+from intset.expr.node import Expr, Var, const, constant_value
+from intset.expr.range import Range
+from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Let,
+    LoopKind,
+    Padding,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+    with_fields,
+)
+from lowering.nest.scope import Indices, Scope, element_accesses, redirected
+from lowering.nest.walk import bound_in, operands, range_ends, rebuilt, statements, tensors_read
+from lowering.passes.estimates import difference, is_same
+from lowering.passes.simplify import difference as shorter_difference
+from lowering.passes.simplify import shorter
+from lowering.passes.stores.dead_code import without_unused
+
+Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` for an axis of extent 1, whose only index is 0
+FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
+_SPREAD: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+
+
+class _CopyNest(NamedTuple):
+    """`target[indices] = source[loops]`, for all of the source."""
+
+    source: Tensor
+    target: Tensor
+    loops: tuple[Var | None, ...]
+    indices: tuple[Expr, ...]
+
+    def move(self, tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        """The destination of an element of the source; `None` for other tensors."""
+        if tensor is not self.source:
+            return None
+        new: dict[Var, Expr] = {v: e for v, e in zip(self.loops, indices, strict=True) if v is not None}
+        return self.target, tuple(walk.substitute(e, new) for e in self.indices)
+
+
+def forward_copies(f: Function) -> Function:
+    """Eliminate copies of allocated tensors.
+
+    Guarantee: the destination receives the same values.
+    """
+    uses: dict[Tensor, int] = {}
+    for stmt in statements(f.body):
+        for tensor in dict.fromkeys(_touched(stmt)):
+            uses[tensor] = uses.get(tensor, 0) + 1
+    return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
+
+
+def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
+    parts = list(body.stmts)
+    for stmt in body.stmts:
+        if not isinstance(stmt, Allocate) or stmt not in parts:
+            continue
+        for end in range(parts.index(stmt) + 1, len(parts)):
+            copy = _copy_of(parts[end], stmt)
+            if copy is None:
+                continue
+            between = parts[parts.index(stmt) + 1 : end]
+            copy = _before_names(copy, between)
+            if copy is None:
+                break
+            inside = sum(stmt.tensor in _touched(s) for part in between for s in statements(part))
+            if inside + 2 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
+                parts[end : end + 1] = []
+                parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
+            break
+    return seq(*parts) if len(parts) < len(body.stmts) else body
+
+
+def _before_names(copy: _CopyNest, between: Sequence[Stmt]) -> _CopyNest | None:
+    """The copy without the names that statements in front of it define; `None` if its place is read from a tensor."""
+    indices = copy.indices
+    if opaque_terms(*indices):
+        return None
+    for stmt in reversed(between):
+        if isinstance(stmt, Let) and any(stmt.var in e.free_vars() for e in indices):
+            if not isinstance(stmt.value, Expr) or not isinstance(stmt.var, Var) or opaque_terms(stmt.value):
+                return None
+            new: dict[Var, Expr] = {stmt.var: stmt.value}
+            indices = tuple(walk.substitute(e, new) for e in indices)
+    return copy._replace(indices=indices)
+
+
+def _touched(stmt: Stmt) -> list[Tensor]:
+    """The tensors that a statement itself reads, stores to or allocates."""
+    tensors = [access.tensor for access in element_accesses(stmt)]
+    tensors += [stmt.tensor] if isinstance(stmt, Allocate) else []
+    return tensors + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
+
+
+def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
+    """The whole-tensor copy that a statement consists of, if any."""
+    ranges: dict[Var, tuple[Expr, Expr]] = {}
+    while isinstance(stmt, For) and not stmt.carried:
+        ranges[stmt.var] = range_ends(stmt.range)
+        stmt = stmt.body
+    if not isinstance(stmt, Store) or walk.loaded_tensor(stmt.value) is not allocation.tensor:
+        return None
+    if stmt.tensor is allocation.tensor or stmt.tensor.dtype != allocation.tensor.dtype:
+        return None
+    loops: list[Var | None] = []
+    for index, r in zip(walk.read_indices(stmt.value), allocation.ranges, strict=True):
+        low, extent = range_ends(r)
+        if isinstance(index, Var) and index in ranges and index not in loops:
+            if (
+                constant_value(ranges[index][0]) != 0
+                or constant_value(low) != 0
+                or not is_same((ranges[index][1],), (extent,))
+            ):
+                return None
+            loops.append(index)
+        elif constant_value(index) == 0 and constant_value(low) == 0 and constant_value(extent) == 1:
+            loops.append(None)
+        else:
+            return None
+    return _CopyNest(allocation.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
+
+
+def _is_away(root: Stmt, copy: _CopyNest) -> bool:
+    """Whether a statement neither accesses the destination nor defines names for it."""
+    moving = {v for v in copy.loops if v is not None}
+    for stmt in statements(root):
+        if isinstance(stmt, Evaluate) or (isinstance(stmt, (Store, Allocate)) and stmt.tensor is copy.target):
+            return False
+        for access in element_accesses(stmt):
+            if access.tensor is copy.target:
+                pairs = zip(access.indices, copy.indices, strict=True)
+                if not any(moving.isdisjoint(b.free_vars()) and _is_apart(a, b) for a, b in pairs):
+                    return False
+    return True
+
+
+def _is_apart(a: Expr, b: Expr) -> bool:
+    return difference(a, b) not in (None, 0)
+
+
+def rebase(f: Function) -> Function:
+    """Let every allocation begin at 0. The minimum of its range becomes its `origin`.
+
+    Guarantee: each access reads or stores the same element.
+    """
+    checked_function(f, "rebase")
+    with intset.using(tiers=tiers_within(Effort.FAST)):
+        rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
+        return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
+
+
+class _Rebasing(Cursor):
+    """A cursor with the origins of the storage in sight."""
+
+    __slots__ = ("origins",)
+    origins: Origins
+
+    def after(self, old: Stmt, new: Stmt) -> _Rebasing:
+        here = super().after(old, new)
+        if not isinstance(old, Allocate):
+            return here
+        ends = [range_ends(r) for r in old.ranges]
+        lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
+        if old.tensor not in self.origins and all(low is not None and constant_value(low) == 0 for low in lows):
+            return here
+        return here.moved(origins={**self.origins, old.tensor: lows})
+
+
+def _from_zero(stmt: Allocate, cursor: _Rebasing) -> Allocate:
+    ranges = tuple(Range(0, range_ends(r)[1]) for r in stmt.ranges)
+    return with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
+
+
+def _padding(stmt: Allocate) -> Padding | None:
+    """The untouchable elements of an allocation, in indices that count from 0."""
+    if stmt.padding is None:
+        return None
+    lows = (range_ends(r)[0] for r in stmt.ranges)
+    moved = [v if constant_value(low) == 0 else v + low for v, low in zip(stmt.padding.indices, lows, strict=True)]
+    return with_fields(stmt.padding, cond=stmt.padding.at(moved))
+
+
+def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
+    """The tensor indices of the first element of the storage."""
+    lows = tuple(range_ends(r)[0] for r in stmt.ranges)
+    if stmt.steps is None:
+        return lows
+    found = []
+    for start, row in zip(stmt.origin or (), stmt.steps, strict=True):
+        total = start
+        for step, low in zip(row, lows, strict=True):
+            total = total + low * step if step else total
+        found.append(shorter(total, scope.ctx))
+    return tuple(found)
+
+
+def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
+    """Count the indices of allocated tensors from the start of their storage."""
+    if not cursor.origins:
+        return stmt
+
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        lows = cursor.origins.get(tensor)
+        if lows is None or all(low is not None and constant_value(low) == 0 for low in lows):
+            return None
+        pairs = zip(indices, lows, strict=True)
+        return tensor, tuple(const(0) if low is None else shorter_difference(i, low, cursor.scope) for i, low in pairs)
+
+    return redirected(stmt, move)
+
+
+def accumulate(f: Function) -> Function:
+    """Keep elements that loops update in variables.
+
+    Guarantee: each element undergoes the same operations, in order.
+    """
+    single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
+    enter: StmtRules[_Variables] = {Seq: (_keep_run,), For: (_keep_around_loop,)}
+    return f.with_body(rewritten(f.body, _Variables(single), enter, {Seq: (_drop_unused_storage,)}))
+
+
+class _Variables(Descent):
+    """The tensors that are variables already: of one element. Rules add those that they make."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: set[Tensor]) -> None:
+        self.tensors = tensors
+
+
+def _is_single(stmt: Allocate) -> bool:
+    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
+
+
+def _keep_run(block: Seq, variables: _Variables) -> Stmt:
+    """Keep the elements that runs of statements in a sequence combine into in variables."""
+    stmts = list(block.stmts)
+    for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
+        if tensor not in variables.tensors:
+            stmts = _kept(stmts, tensor, variables.tensors)
+    return seq(*stmts)
+
+
+def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
+    """Keep an element that a loop certainly stores to in a variable around the loop."""
+    return _alone(loop, variables.tensors) or loop
+
+
+def _drop_unused_storage(block: Seq, _: Descent) -> Stmt:
+    return without_unused(block)
+
+
+def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stmt]:
+    """Statements in sequence, with a variable for each place that runs of them store to in a tensor."""
+    replaced: list[Stmt] = []
+    is_own = any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in stmts)
+    while stmts:
+        first = stmts[0]
+        count = 1
+        if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
+            run = _run(stmts, tensor, first.indices)
+            if run and _is_worth(stmts[:run], tensor):
+                kept = _in_variable(stmts[:run], tensor, first.indices, variables)
+                stmts = stmts[run:]
+                is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
+                replaced += kept if is_read else kept[:-1]
+                continue
+            count = max(run, 1)
+        replaced += stmts[:count]
+        stmts = stmts[count:]
+    return replaced
+
+
+def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
+    """The number of leading statements that access a tensor at one index only, up to the last access.
+
+    Zero if the first statement, which stores there, reads the tensor elsewhere.
+    """
+    count = 0
+    named = set(free_vars(*indices))
+    for k, stmt in enumerate(stmts):
+        count_here = _accesses(stmt, tensor)
+        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
+            break
+        if count_here == 0:
+            continue
+        if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, indices, named):
+            break
+        count = k + 1
+    return count
+
+
+def _alone(loop: For, variables: set[Tensor]) -> Stmt | None:
+    """A variable around a loop that certainly stores to one element of a tensor, else `None`."""
+    inner: Stmt = loop
+    most = 0
+    while isinstance(inner, For):
+        count = constant_value(range_ends(inner.range)[1]) or 0
+        if count < 1:
+            return None
+        most, inner = max(most, count), inner.body
+    if most == 1:
+        return None
+    inside = bound_in(loop)
+    for store in inner.stmts if isinstance(inner, Seq) else (inner,):
+        if not isinstance(store, Store) or store.tensor in variables or opaque_terms(*store.indices):
+            continue
+        named = set(free_vars(*store.indices))
+        if not named & inside and _only_at(loop, store.tensor, store.indices, named):
+            return seq(*_in_variable([loop], store.tensor, store.indices, variables))
+    return None
+
+
+def _only_at(stmt: Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
+    """Whether a statement accesses a tensor at one index only, in loops that permit a variable."""
+    for inner in statements(stmt):
+        if isinstance(inner, (Assert, Evaluate)) or (isinstance(inner, Allocate) and inner.tensor is tensor):
+            return False
+        if isinstance(inner, For) and (inner.kind in _SPREAD or named & {inner.var, *(c.var for c in inner.carried)}):
+            return False
+        if isinstance(inner, Let) and inner.var in named:
+            return False
+        if any(a.tensor is tensor and not is_same(a.indices, indices) for a in element_accesses(inner)):
+            return False
+    return True
+
+
+def _accesses(stmt: Stmt, tensor: Tensor) -> int:
+    """How often the text of a statement touches a tensor."""
+    total = 0
+    for inner in statements(stmt):
+        total += isinstance(inner, Allocate) and inner.tensor is tensor
+        total += sum(access.tensor is tensor for access in element_accesses(inner))
+        if isinstance(inner, Evaluate):
+            total += tensor in inner.reads or tensor in inner.writes
+    return total
+
+
+def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
+    touching = [stmt for stmt in stmts if _accesses(stmt, tensor)]
+    if any(isinstance(inner, For) for stmt in touching for inner in statements(stmt)):
+        return True
+    return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
+
+
+def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variables: set[Tensor]) -> list[Stmt]:
+    """Statements that update a variable instead of an element, and store it at the end."""
+    acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
+    variables.add(acc)
+    start = (const(0),)
+
+    def move(accessed: Tensor, _: Indices) -> tuple[Tensor, Indices] | None:
+        return (acc, start) if accessed is tensor else None
+
+    changed = [rebuilt(stmt, lambda s: redirected(s, move)) for stmt in stmts]
+    first = stmts[0]
+    is_read = not isinstance(first, Store) or tensor in tensors_read(*operands(first))
+    begin = [Store(acc, start, element(tensor, indices))] if is_read else []
+    return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, indices, element(acc, start))]
