@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeAlias
 
 from intset import config as configuration
 from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
-from intset.config import AUTO, generation
+from intset.config import AUTO
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr.arguments import listed
@@ -382,7 +382,7 @@ class Context(Displayed):
         goal = condition if isinstance(condition, Cond) else as_cond(condition, "the condition to prove")
         chosen = configuration.current(self.domain)
         frame = self.frame if Assuming.entered.get() else self._root
-        cached: Proof | None = frame.answers.get((goal, chosen, generation))
+        cached: Proof | None = frame.answers.get((goal, chosen, configuration.generation))
         if cached is not None:
             return from_cache("prove", goal, cached) if TRACES else cached
         return prove_once(frame, goal, chosen)
@@ -588,7 +588,7 @@ class Context(Displayed):
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
         kept = () if keep == () else listed_vars(keep, "keep")
-        registered = generation
+        registered = configuration.generation
         scope = self.frame
         if isinstance(over, Mapping):
             scope, exprs = at_sizes(scope, exprs, kept, over)

@@ -699,10 +699,11 @@ _OF_FLOATS: Final = {
 
 
 def _with_float(name: str, a: object, b: object) -> Operand:
-    """An operation of an integer and a Python float: both become `float32`, as in TVM."""
+    """An operation of an integer and a Python float, both as `float32`, or a product with a condition, as in TVM."""
     if name not in _OF_FLOATS:
         raise InputError(f"{name} of {shown(a)} and {shown(b)}: it is for integers")
-    return binary(_OF_FLOATS[name], a, b)
+    counted = (select(x, 1, 0) if isinstance(x, Cond) else x for x in (a, b))
+    return binary(_OF_FLOATS[name], *counted)
 
 
 FLOATS.binary = _with_float

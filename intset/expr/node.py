@@ -489,7 +489,9 @@ _NEITHER_MINE: Cond = NotImplemented
 
 
 class FloatOperators:
-    """What an operation of an integer and a Python float is; refused unless a layer with float values sets `binary`.
+    """What an operation of an integer and a Python float is, and a product with a condition, which counts 1 or 0.
+
+    Refused unless a layer with float values sets `binary`.
 
     `binary` takes the name of the operation, "add" or "lt" and the like, "truediv" for `/`, and the operands.
     """
@@ -507,11 +509,10 @@ FLOATS = FloatOperators()
 def _binary(op: Op, a: object, b: object) -> Expr:
     if isinstance(a, Expr) and isinstance(b, Expr):
         return intern(Term, op, (a, b), None)
-    if FLOATS.binary is not None and (isinstance(b, float) or isinstance(a, float)):
+    foreign = (float, Cond) if op is ops.MUL else float
+    if FLOATS.binary is not None and (isinstance(b, foreign) or isinstance(a, foreign)):
         promoted: Expr = FLOATS.binary(op.name, a, b)
         return promoted
-    if op is ops.MUL:  # a condition counts 1 or 0
-        a, b = (make(ops.SELECT, (x, const(1), const(0))) if isinstance(x, Cond) else x for x in (a, b))
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:

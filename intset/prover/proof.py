@@ -12,9 +12,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
+from intset import config as configuration
 from intset.cache import StoredQuestion
 from intset.check.certificate import Certificate
-from intset.config import Config, current, generation, pinned
+from intset.config import Config, current, pinned
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError, MachineOverflowError
 from intset.expr import ops
@@ -256,7 +257,7 @@ def prove_once(frame: Frame, goal: Cond, config: Config, is_recorded: bool = Fal
     """
     if not is_recorded and (TRACES or LOG.isEnabledFor(DEBUG)):
         return recorded("prove", goal, lambda: prove_once(frame, goal, config, True))
-    registered = generation
+    registered = configuration.generation
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
     proof = PROOFS.get(exact)
@@ -304,7 +305,7 @@ def _store(stored: StoredQuestion, frame: Frame, proof: Proof) -> None:
 def prove_in(frame: Frame, goal: Cond) -> Proof:
     """The proof of `goal` in `frame`, under the configuration in force."""
     config = current()
-    known = frame.answers.get((goal, config, generation))
+    known = frame.answers.get((goal, config, configuration.generation))
     if isinstance(known, Proof):
         return from_cache("prove", goal, known) if TRACES else known
     return prove_once(frame, goal, config)
