@@ -1,4 +1,4 @@
-"""The tests, in rooms named as the packages they are about."""
+"""The tests, in rooms named after packages."""
 
 import atexit
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Dozens of tests start a process. Where Python is told to write no bytecode, each of them would compile every module
-# anew, which takes seconds: for the length of a run it is kept aside.
+# anew, which takes seconds. A run keeps the bytecode aside.
 if sys.dont_write_bytecode and sys.pycache_prefix is None:
     _kept = tempfile.TemporaryDirectory(prefix="intset-bytecode-")
     atexit.register(_kept.cleanup)

@@ -585,7 +585,7 @@ def decide_branch(branch: If, cursor: Cursor) -> Stmt:
 
 
 def _decided(cond: Cond, ctx: Context) -> bool | None:
-    """The truth value that a condition provably has; one that takes both at known points needs no proof."""
+    """The proved truth value of a condition; both values at known points end the search."""
     taken = taken_values(ctx.frame.known, cond, ctx.frame.conditions)
     if False not in taken and ctx.prove(cond):
         return True

@@ -14,7 +14,7 @@ from lowering.tvm.outside import ANSWERS, outside
 
 
 class TempDirectory:
-    """A folder that is removed with the object that stands for it, or by `remove()`.
+    """A temporary folder; `remove()` or the end of its object deletes it.
 
     Attributes
     ----------

@@ -208,7 +208,7 @@ def load_json(json_str: str) -> Any:
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Do nothing: attributes of operations, such as effects, are not asked for; a decorator without `value`."""
+    """Do nothing: attributes of operations, such as effects, have no meaning here; a decorator without `value`."""
     return (lambda function: function) if value is None else value
 
 

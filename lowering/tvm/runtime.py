@@ -169,7 +169,7 @@ def empty(
 
 
 def from_dlpack(external: Any) -> NDArray:
-    """The memory of another library's array, or of a capsule that holds it.
+    """The memory of a foreign array or capsule.
 
     Raises
     ------

@@ -132,7 +132,7 @@ class Claims(Oracle):
         return [self.setting.env(params) for params in self.rng.sample(left, min(max(1, self.places // 2), len(left)))]
 
     def joined(self, e: Expr, domain: str | None) -> None:
-        """A union and an intersection with what is far and near."""
+        """Unions and intersections with far and near sets."""
         found, truth = self.ctx.value_set(e, keep=self.setting.keep, domain=domain), self.truth(e)
         for made, points in ((found | FAR, lambda own: own | {40, 41}), (found & NEAR, lambda own: own & {0, 1, 2, 3})):
             for params in self.some(self.setting.points):
@@ -172,7 +172,7 @@ class Claims(Oracle):
     # -- regions ------------------------------------------------------------------------------------------------------
 
     def algebra(self, exprs: tuple[Expr, ...], names: list[str], domain: str | None = None) -> None:
-        """The image of two expressions, and what `ALGEBRA` makes of it."""
+        """The image of two expressions under each operation of `ALGEBRA`."""
         keep, truth = self.setting.keep, self.setting.values(*exprs)
         region = self.ctx.image(exprs, keep=keep, domain=domain)
         every = {params: truth.get(params, set()) for params in self.setting.points}
@@ -184,7 +184,7 @@ class Claims(Oracle):
                 self.region_of(found, made, (name, domain, exprs), counts=not points(set()))
 
     def relation(self, exprs: tuple[Expr, ...], first: int, names: Iterable[str]) -> None:
-        """A relation between two tuples, and what `RELATIONS` makes of it."""
+        """A relation between two tuples under each operation of `RELATIONS`."""
         truth = self.setting.values(*exprs)
         relation = self.ctx.relation(exprs[:first], exprs[first:])
         for name in names:
@@ -258,7 +258,7 @@ class Claims(Oracle):
     # -- conditions ---------------------------------------------------------------------------------------------------
 
     def narrow(self, cond: Cond) -> None:
-        """The projection holds where the condition holds for all other variables, and nowhere else if it is exact."""
+        """The projection implies the condition for all other variables; an exact one is implied by it."""
         for keep in ([], list(self.setting.ranges)[:1], list(self.setting.ranges)):
             answer = self.ctx.narrow(cond, keep)
             groups: dict[tuple[int, ...], bool] = {}

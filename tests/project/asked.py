@@ -59,7 +59,7 @@ CHANGING = (
     "reorder",
     "at_hand",
 )  # methods that change what they are asked of
-NUMBERS = ("serial", "uid", "glance")  # of variables: numbers for an order and for caches, others in each process
+NUMBERS = ("serial", "uid", "glance")  # of variables: process-local numbers for order and caches
 NUMBERED = r"\bp\d+\b"  # texts of isl number parameters by what was asked before
 DUNDERS = ("__repr__", "__str__", "__len__", "__bool__", "__iter__", "__int__", "__float__")
 

@@ -163,7 +163,7 @@ class Nest:
         low, end, first, last = self._range(scope)
         kind = rng.choice(("", "", "", "", " unrolled")) if not self.exact else ""
         has_twin = self._chance(30)
-        if has_twin:  # both over two arrays, so the loops depend on each other
+        if has_twin:  # two shared arrays: dependent loops
             few = rng.sample(list(scope.arrays), min(2, len(scope.arrays)))
             scope = scope._replace(arrays={name: scope.arrays[name] for name in few})
         lines = [f"for {var} in [{low}, {end}){kind}:", *self._body(scope.inside(var, first, last))]
@@ -406,7 +406,7 @@ class Nest:
         return lines
 
     def _tile(self, scope: Scope, flat: str, names: list[tuple[str, int]]) -> list[str]:
-        """Statements on the element `flat`: a store, or two that depend on each other; a read that may be outside."""
+        """Statements on the element `flat`: one store, or two dependent stores; one read possibly outside."""
         rng = self.rng
         target, other = rng.sample("ABC", 2)
         dtype, (var, extent) = self.types[target], names[-1]
@@ -539,7 +539,7 @@ class Nest:
         return f"select({guard}, {value}, {self.rng.randint(0, 3)})"
 
     def _guarded(self, scope: Scope) -> tuple[str, str]:
-        """A value that may trap, after a condition that prevents it."""
+        """A possibly trapping value behind a preventing condition."""
         rng, v = self.rng, self.rng.choice(list(scope.ranges))
         k, e = rng.randint(0, 3), self._number(scope)
         ways = [(f"{v} != {k}", f"{rng.randint(2, 7)} // ({v} - {k})")]

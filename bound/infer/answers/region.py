@@ -294,7 +294,7 @@ def ends_over_sizes(env: LoopEnvironment, v: Var) -> tuple[Expr, Expr]:
 
 
 def number_of(env: LoopEnvironment, extents: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The extents of a side, and 0 where one of them has no value: no element is there."""
+    """The extents of a side; an extent without value becomes 0, an empty side."""
     forms = tuple(extents)
     needs = env.unmet(*forms)
     return (select(logical_and(*needs), minimum(*forms), 0),) if needs else forms
@@ -607,7 +607,7 @@ class StageRegion(Region):
             raise UndecidedError(f"the region has no condition that could be written: {error}") from error
 
     def _members(self, point: Sequence[Expr]) -> list[Cond]:
-        """The conditions of membership, each with a value where those before it hold; `BudgetError`."""
+        """Membership conditions; each is defined where its predecessors hold. Raises `BudgetError`."""
         conditions = self._footprint.conditions(point)
         return [*self._env.unmet(*conditions), *conditions]
 

@@ -381,7 +381,7 @@ class LoopEnvironment:
         return low if low == high else None
 
     def unmet(self, *roots: Node) -> list[Cond]:
-        """The conditions, not known to hold, of a value of all roots: divisors that may be 0."""
+        """Unproved definedness conditions of the roots: divisors that may be 0."""
         partial = [e for e in roots if is_partial(e)]
         return [need for need in definedness(partial) if not _is_met(self.normalizer, need)]
 

@@ -35,7 +35,7 @@ from intset.linear.signs import without_quotients
 
 GUARDS: Final = 400_000  # operations of the domain, for one membership guard
 IMPLIED_GUARDS: Final = 60_000  # operations of the domain, for one implication
-IMPLIED_NODES: Final = 40  # of a guard that is asked about beside guards of twice as many; a longer one is kept
+IMPLIED_NODES: Final = 40  # a longer guard is kept unasked where all guards together have twice as many
 CONTRADICTED_GUARDS: Final = 10_000  # operations of the domain, for a contradiction with products as variables
 MIXED_INSTANCES: Final = 256  # iterations tried in search of ones that violate each of the guards of a nest alone
 
@@ -237,7 +237,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
 
     Method, in order: the prover; with products or quotients of sizes, also the prover after solving facts for sizes,
     for each value of short loops; then a contradiction between the negated guard and the rest, times sizes. A long
-    guard among long ones is not asked about.
+    guard among long guards counts as not implied.
     """
     if not is_small(IMPLIED_NODES, (guard,)) and not is_small(2 * IMPLIED_NODES, (guard, *others)):
         return False

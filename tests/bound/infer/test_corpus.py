@@ -42,7 +42,7 @@ def stored(b: BoundsMap, tensor: Tensor) -> int:
 
 
 def bounds_of(name: str, **options: Any) -> BoundsMap:
-    """The bounds of a schedule of the corpus at its sizes."""
+    """A corpus schedule's bounds at its sizes."""
     return infer_bound(CASES[name]["fn"](), at=CASES[name]["sub"] or None, **options)
 
 

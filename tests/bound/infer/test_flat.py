@@ -328,7 +328,7 @@ def test_random_tiles(seeds: range) -> None:
 
 
 def empty(sizes: Mapping[str, int]) -> list[dict[str, int]]:
-    """All sizes positive but one that is 0, for each size, and all sizes 0."""
+    """Sizes with one 0 each, the others positive; then zeros alone."""
     return [*({**sizes, name: 0} for name in sizes), dict.fromkeys(sizes, 0)]
 
 

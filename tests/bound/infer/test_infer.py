@@ -177,7 +177,7 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
         f"{ON_THREADS}; B set_scope local; B compute_at C i.outer; b = infer(s); check(b)",
         {"stored(b, B), 'threadIdx.x' in [v.name for v in b.required(B).params]": ([16], False)},
     ),
-    # of an axis, of a reduction, and of a stage in a loop; threads without work do nothing
+    # threads of an axis, a reduction, an attached stage; idle threads do nothing
     "more threads than work set the range": (
         """
         A = given(6, 28); B = pointwise(A); k = axis(0, 28)
@@ -342,7 +342,7 @@ def test_an_inlined_stage_stores_nothing_and_a_placeholder_has_no_loops() -> Non
 
 # -- what it tells ----------------------------------------------------------------------------------------------------
 
-TOLD: dict[str, tuple[str, str, str, str]] = {  # a program, what is asked, texts that are there, texts that are not
+TOLD: dict[str, tuple[str, str, str, str]] = {  # program, question, expected texts, excluded texts
     "who asked for what": (
         TAIL.format(16, "guard", "outer"), "infer(s).explain(C)",
         "C: computed at the root | D reads C[i] | asks for [0, 9] | : [0, 9]: 10 elements | computed: what is required",

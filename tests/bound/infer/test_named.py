@@ -51,7 +51,7 @@ HALIDE = (  # where Halide 21 needs more, research/halide.md, section 4a: the sh
     ("nested tails, unchecked", 128, "i:100", "B[i]", "C split i 64; C split i.inner 8 tail=round_up", None,
      [100]),
 )  # fmt: skip
-# a program, and of each tensor: elements required at most by one instance, in all, and extents of its storage
+# program; for each tensor: required elements (largest instance, total), storage extents
 CASES: dict[str, tuple[str, dict[str, tuple[int | None, int | None, list[int] | None]]]] = {
     # -- reported to TVM
     **{

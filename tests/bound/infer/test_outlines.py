@@ -22,7 +22,7 @@ _SIZES = (1, 5, 40, 301)  # of symbolic extents and tiles
 
 
 def _reads(rng: random.Random, kind: str, p: Tensor, dims: int) -> Callable[..., Any]:
-    """The formula of one stage of a chain over its predecessor."""
+    """A chain stage's formula over its predecessor."""
     taps = [[rng.randint(0, 2) for _ in range(dims)] for _ in range(rng.randint(2, 4))]
     if kind == "stride":
         return lambda *i: p(*(2 * x for x in i)) + p(*(2 * x + tap % 2 for x, tap in zip(i, taps[0], strict=True)))

@@ -1,4 +1,4 @@
-"""Drawn instances that refute signs: each is an instance, and no sign that is derived without them is lost."""
+"""Drawn instances that refute signs: each is an instance; signs derived without them remain."""
 
 from __future__ import annotations
 

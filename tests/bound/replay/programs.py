@@ -54,7 +54,7 @@ SHOWN = {f.__name__: f for f in (positions, depths, loops)}
 
 
 def written(text: str, **names: Any) -> Written:
-    """A program whose text may call what is above; the calls are names of `replay`."""
+    """A program from text; its calls are the functions of `replay`."""
     calls = {name: getattr(replay, name) for name in replay.__all__ if name[0].islower()}
     return Written(text, **calls, lowered=lowered, refusal=refusal, kinds=kinds, rules=rules, **names)
 

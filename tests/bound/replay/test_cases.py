@@ -128,7 +128,7 @@ CASES = {
         )
         for call, last in (("inline_most(s)", 3), ("inline_all_at(s, T5, -1, 'best_effort')", 1))
     },
-    "fused in a chain": (  # T3 has two loops: the first is shared with T4 behind it, and with T2 before it
+    "fused in a chain": (  # T3 has two loops: its producer T2 and its consumer T4 share the first
         """
         T0 = given(2, 3, 4); T1 = pointwise(T0); T2 = pointwise(T1); T3 = pointwise(T2); T4 = pointwise(T3)
         T5 = pointwise(T4)

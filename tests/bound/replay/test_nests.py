@@ -14,7 +14,7 @@ from tests.bound.replay.programs import check_shown, lowered, positions, two_red
 
 
 def shows_regions(s: Any, *tensors: Any) -> Any:
-    """What is inferred; each region that is required lies in the one that is computed."""
+    """What is inferred; computed regions contain required ones."""
     b = infer_bound(s)
     assert all(b.required(t) <= b.computed(t) for t in tensors)
     return b

@@ -55,7 +55,7 @@ def test_texts(text: str) -> None:
     e: Any = there(term)
     again = exporter()(e)
     array: dict[Any, int] = {k: (k * 7) % 5 for k in range(-30, 30)}
-    array |= {(k,): v for k, v in array.items()}  # pymbolic's index may be a tuple of one
+    array |= {(k,): v for k, v in array.items()}  # pymbolic indexes by one-element tuples
     for a, b in itertools.product(range(-6, 7), repeat=2):
         names = {"i": a, "j": b, "a": array}
         names |= {"min": min, "max": max, "abs": abs}

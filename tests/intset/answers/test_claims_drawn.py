@@ -62,7 +62,7 @@ def contained(claims: Claims, drawn: Drawn) -> None:
 
 
 def conditions(claims: Claims, drawn: Drawn) -> None:
-    """Every question about a condition, as a goal and as a fact."""
+    """All questions about a condition: as goal, as fact."""
     *_, cond = drawn.goals
     claims.narrow(cond)
     claims.solve(cond)

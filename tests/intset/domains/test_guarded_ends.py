@@ -18,7 +18,7 @@ GUARDED: tuple[tuple[tuple[Cond, ...], Expr], ...] = (
     ((i <= k,), k - i),
     ((i * 2 < n + 5,), i * 4 + j),  # the guard bounds one variable
     ((j < m, i < n - 3), i * 2 - j),
-    ((i * 16 + j < n,), i),  # the guard bounds it by the least value of another
+    ((i * 16 + j < n,), i),  # the guard bounds i by j's least value
     ((j + 2 < m, k.eq(1)), j - i * 2 + k),
 )
 

@@ -97,7 +97,7 @@ def test_a_sign_is_refuted_by_a_point() -> None:
 
 
 def test_members_of_a_table_of_ranges_that_grows() -> None:
-    """The loops of a schedule enter one normalizer one after the other."""
+    """A schedule's loops enter one normalizer in turn."""
     m, j = ShapeVar("m", lower=0), Var("j")
     numeric: dict[Var, Interval] = {}
     limits: dict[Var, tuple[Linear | None, Linear | None]] = {}

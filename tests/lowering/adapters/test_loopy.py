@@ -29,7 +29,7 @@ SIZES = {"n": 6, "m": 4, "p": 5}
 
 
 class Case(NamedTuple):
-    """A kernel with the facts to declare about it."""
+    """A kernel with its declared facts."""
 
     domains: str
     code: str

@@ -20,7 +20,7 @@ nn, image = topi.nn, topi.image
 Shapes = tuple[tuple[Any, ...], ...]
 FLAT: Shapes = ((4, 6),)
 IMAGE: Shapes = ((1, 4, 8, 8),)
-INDEX = (5, "int32")  # one index of an axis of 4 for each of 5 elements
+INDEX = (5, "int32")  # five indices into an axis of 4
 
 
 def kernel(*shape: int) -> Shapes:

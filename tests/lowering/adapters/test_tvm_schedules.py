@@ -187,7 +187,7 @@ def test_iterations_of_split_loops_are_one_variable_again(make: Any, script: Scr
 
 KINDS = {
     "B[i, j] = A[i, j]": "SS",
-    "B[0, j] = B[0, j] + A[i, j]": "SR",  # in the order of the indices, then of the loops
+    "B[0, j] = B[0, j] + A[i, j]": "SR",  # indices first, then loops
     "B[0, j] = max(B[0, j], A[i, j])": "SR",
     "B[0, j] = B[0, j] * 0.5 + A[i, j]": "SO",  # its order matters
     "B[0, j] = A[i, j]": "SO",  # the last one stays

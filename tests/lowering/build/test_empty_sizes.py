@@ -1,8 +1,8 @@
-"""Lowered schedules at all small sizes, 0 among them: every element of an argument is what its formula says.
+"""Lowered schedules at all small sizes, 0 among them: arguments equal their formulas.
 
 Programs are random: pipelines with reductions, shifted and guarded reads, stages inlined, attached and at the root, any
-of them among the arguments; scans of one to three states of different shapes. Arrays for results hold a mark before a
-call, so an element that nothing stores is seen, and so is one outside of an array that is empty.
+of them among the arguments; scans of one to three states of different shapes. Arrays for results are marked before a
+call: the mark shows unstored elements, and stores outside an empty array.
 """
 
 from __future__ import annotations

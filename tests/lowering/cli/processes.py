@@ -54,7 +54,7 @@ open(f"{sys.argv[2]}/statuses", "w").write(json.dumps(statuses))
 
 @dataclass(frozen=True)
 class Line:
-    """The words of a command line, and where its streams go: a file, a pipe without a reader, or nothing."""
+    """A command line and its streams: each goes to a file, to a pipe without reader, or is closed."""
 
     words: tuple[str, ...]
     out: Stream = "open"

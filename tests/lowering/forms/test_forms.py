@@ -123,7 +123,7 @@ def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("shift", [5, -5])
 def test_one_tile_that_wraps_is_seen(shift: int) -> None:
-    """Every tile but one reads a region of its own size; the wrapping tile has the whole tensor as its box."""
+    """All tiles but one read regions of tile size; the wrapping tile's box is the whole tensor."""
     a = te.placeholder((40_000,), name="A")
     t = te.compute((40_000,), lambda i: a[i] + 1.0, name="T")
     c = te.compute((40_000,), lambda i: t[(i + shift) % 40_000], name="C")

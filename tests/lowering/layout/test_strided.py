@@ -80,7 +80,7 @@ def test_drawn_layouts_against_their_definitions(first):
 
 
 def strides_divide(a: Layout) -> bool:
-    """Whether each stride is a multiple of the span of the modes below."""
+    """Whether the span of the lower modes divides each stride."""
     filled = 1
     for d, extent in sorted((int(d), int(extent)) for extent, d in a.modes if extent != 1 and d != 0):
         if d % filled:

@@ -24,7 +24,7 @@ STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-W
 
 
 def made_twice(root: Stmt) -> list[str]:
-    """Tensors and variables with more than one definition in a nest."""
+    """Tensors and variables that a nest defines twice."""
     made: Counter[Any] = Counter()
     for stmt in statements(root):
         if isinstance(stmt, Allocate):
