@@ -480,7 +480,10 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
     first, last = iv.dom.min, iv.dom.max
     assert isinstance(first, Expr) and isinstance(last, Expr)
     context = Context(ranges)
-    low, high = context.value_set(first).min, context.value_set(last).max
+    lows, highs = context.value_set(first), context.value_set(last)
+    if lows.is_empty:  # the axes around it have no values
+        return Range(0, 0)
+    low, high = lows.min, highs.max
     if not isinstance(high, Expr) and opaque_terms(last):
         high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)  # data decides
     if not isinstance(low, Expr) or not isinstance(high, Expr):

@@ -67,7 +67,14 @@ class FlatAxes:
 
 
 def fused_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> list[FlatAxes]:
-    """The axes of a tensor over which fused loops of its stage or of a reader run as one."""
+    """The axes of a tensor over which fused loops of its stage or of a reader run as one.
+
+    None for a reduction over nothing: its loops, whose image the flat questions ask for, never run, but the nest that
+    initialises it does.
+    """
+    reduced = bounds.op.reduce_axis if isinstance(bounds.op, ComputeOp) else ()
+    if any(simple.number(as_expr(bounds.ranges[iv].extent)) == 0 for iv in reduced):
+        return []
     groups: dict[tuple[int, ...], None] = {}
     own = data_axes(bounds.op)
     for axes in _fusions(bounds):

@@ -472,3 +472,25 @@ def test_outputs_of_scans_that_are_no_arguments_have_storage(backend: str) -> No
     found = np.full(4, MARK, "int32")
     run(f, {other: found}, backend=backend)
     np.testing.assert_array_equal(found, [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+@pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_reduction_over_nothing_stores_its_initial_value_in_compact_storage(
+    size: int, symbolic: bool, backend: str
+) -> None:
+    n: Any = te.size_var("n") if symbolic else size
+    a, k = te.placeholder((n + 1,), "int32", name="A"), te.reduce_axis((0, n), "k")
+    b = te.compute((3,), lambda j: te.max(a[k] + j, axis=k), name="B")
+    s = te.create_schedule(b.op)
+    _, ki = s[b].split(k, factor=4)
+    partial = s.rfactor(b, ki)
+    total = next(stage for stage in s.stages if stage.name == "B.repl")
+    fused = total.fuse(total.op.axis[0], total.op.reduce_axis[0])
+    s[partial].compute_at(total, fused)
+    out = total.op.output(0)
+    f = lower(s, [a, out], compact=True)
+    given, found = np.arange(size + 1, dtype="int32"), np.zeros(3, "int32")
+    run(f, {a: given, out: found}, {n: size} if symbolic else {}, backend=backend)
+    np.testing.assert_array_equal(found, [max([*(given[:size] + j), -(2**31)]) for j in range(3)])

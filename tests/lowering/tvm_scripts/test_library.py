@@ -353,3 +353,16 @@ def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
     )
     with pytest.raises(InputError, match="halves: missing a required argument: 'is_kept'"):
         halves(A, 1)
+
+
+def test_no_rows_whose_length_data_decides() -> None:
+    starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
+
+    def row(i: Any) -> Any:
+        k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
+        return te.sum(data[starts[i] + k], axis=k)
+
+    rows = te.compute((0,), row, "rows")
+    f = tvm.lower(te.create_schedule(rows.op), [starts, data, rows])
+    given = {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")}
+    assert run(f, given)["rows"].shape == (0,)
