@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex, overload
 
 from bound import declare as below
 from bound import dtypes, infer_bound
 from bound.declare import Annotated
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.itervar import IterVar
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
@@ -29,7 +28,7 @@ from intset.spaces.space import VarKey
 from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
-from lowering.nest.ir import Assert, For, Function, Stmt, seq
+from lowering.nest.ir import Assert, For, Function, Stmt, Store, seq
 from lowering.nest.walk import statements
 from lowering.passes import (
     decide_rows,
@@ -205,19 +204,29 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
+_ENDLESS: Final = dtypes.int_range("int32")[1] - 1  # iterations of a reduction over all that an element may say
+_LONGEST: Final = 1 << 20  # iterations of one of its loops that may be a tile
+
+
 def _refuse_endless(f: Function, s: Schedule) -> None:
     """Refuse a reduction whose length data decides, where no loop ends with the data."""
-    ops_of = [stage.op for stage in s.stages if isinstance(stage.op, ComputeOp)]
-    most = dtypes.int_range("int32")[1] - 1
-    name = next((op.name for op in ops_of for iv in op.reduce_axis if iv.dom and _least(iv.dom) >= most), None)
-    for loop in statements(f.body) if name is not None else ():
-        if not isinstance(loop, For) or not isinstance(loop.var, IterVar) or not loop.var.is_reduce:
+    endless: dict[str, set[str]] = {}  # by tensor, the reduction loops of its stage; a nest has axes of its own
+    for stage in s.stages:
+        reduced = stage.op.reduce_axis if isinstance(stage.op, ComputeOp) else ()
+        if any(iv.dom is not None and _least(iv.dom) >= _ENDLESS for iv in reduced):
+            loops = {leaf.name for leaf in stage.leaf_iter_vars if leaf.is_reduce}
+            endless |= {tensor.name: loops for tensor in stage.op.outputs}
+    for loop in statements(f.body) if endless else ():
+        if not isinstance(loop, For) or _least(loop.range) < _LONGEST:
             continue
-        if _least(loop.range) >= 1 << 20:
-            raise ScheduleError(
-                f"stage {name}: data decides how long the reduction is, and {loop.var.name} does not end with it: it is"
-                " to be inside of the loops that choose the data, not bound or fused, and nothing is computed at it"
-            )
+        stored = (inner.tensor.name for inner in statements(loop.body) if isinstance(inner, Store))
+        for name in stored:
+            if loop.var.name in endless.get(name, ()):
+                raise ScheduleError(
+                    f"stage {name}: data decides how long the reduction is, and {loop.var.name} does not end with it: "
+                    "it is to be inside of the loops that choose the data, not bound or fused, and nothing is computed "
+                    "at it"
+                )
 
 
 def _least(r: Range) -> int:

@@ -504,15 +504,17 @@ class FloatOperators:
 
 
 FLOATS = FloatOperators()
+_COUNTED: Final = (float, Cond)
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
     if isinstance(a, Expr) and isinstance(b, Expr):
         return intern(Term, op, (a, b), None)
-    foreign = (float, Cond) if op is ops.MUL else float
-    if FLOATS.binary is not None and (isinstance(b, foreign) or isinstance(a, foreign)):
-        promoted: Expr = FLOATS.binary(op.name, a, b)
-        return promoted
+    if FLOATS.binary is not None:
+        foreign = _COUNTED if op is ops.MUL else float
+        if isinstance(b, foreign) or isinstance(a, foreign):
+            promoted: Expr = FLOATS.binary(op.name, a, b)
+            return promoted
     left = a if isinstance(a, Expr) else _operand(a)
     right = b if isinstance(b, Expr) else _operand(b)
     if left is None or right is None:

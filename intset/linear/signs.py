@@ -200,7 +200,7 @@ def is_refuted(known: Normalizer, form: Linear) -> bool:
 def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ()) -> frozenset[bool]:
     """Truth values that a condition takes at members of the scope at which all `conditions` hold.
 
-    A value that it takes refutes the proof of the opposite one.
+    Each taken value refutes a proof of the opposite value.
     """
     taken: set[bool] = set()
     for member in _members(known):

@@ -138,7 +138,7 @@ def shape_asserts(
     at: fixed sizes.
     sizes: variables that bounds inference assumed nonnegative because a shape mentions them. Variables with a range in
         the user's context are exempt.
-    shapes: the extents of arrays that other nests of the schedule assert, extended by those of this one.
+    shapes: a cache of array extents, common to all nests of the schedule.
     """
     checks: list[Assert] = []
     bound: set[Var] = set()

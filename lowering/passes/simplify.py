@@ -510,7 +510,7 @@ class _GuardsAround(Descent):
 
 
 def drop_stated_parts(branch: If, here: _GuardsAround) -> Stmt:
-    """Drop parts of a condition that a branch around states: a stage attached below a guard has it too."""
+    """Drop parts of a condition that an enclosing branch states, as attached stages repeat guards."""
     if not here.conds or not isinstance(branch.cond, Cond):
         return branch
     parts = list(conjuncts(branch.cond))

@@ -403,7 +403,7 @@ _OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedStmt(ir.Seq):
-    """A statement of TVM whose only effect here is that of its body, with its fields by name."""
+    """A TVM statement with named fields: its body alone has an effect here."""
 
     kind: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)

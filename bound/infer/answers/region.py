@@ -11,11 +11,11 @@ symbol with a `NumericFunction`: `evaluate` computes it, and arithmetic and cond
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import groupby
 from math import prod
 from operator import mul
 from typing import Any, Final, NamedTuple, Protocol
@@ -101,11 +101,9 @@ class InstanceCount:
             if sum(map(len, spans)) > REGION_POINTS:
                 raise BudgetError(f"more than {REGION_POINTS} instances are to be counted", "REGION_POINTS")
             instances = [(*point, x) for point, span in zip(instances, spans, strict=True) for x in span]
-        counts: Counter[tuple[int, ...]] = Counter()
-        outer = len(sizes) + len(self.loops) - self.axes
-        for point in instances:
-            counts[point[:outer]] += number(*point)
-        return counts.total() if self.word == TOTAL else max(counts.values(), default=0)
+        outer = len(sizes) + len(self.loops) - self.axes  # points of one instance follow one another
+        counts = (sum(number(*point) for point in points) for _, points in groupby(instances, lambda p: p[:outer]))
+        return sum(counts) if self.word == TOTAL else max(counts, default=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -213,7 +213,7 @@ class _Splitting:
     ----------
     left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
         innermost ones.
-    ends_at_cut: whether loops stay as they are from the first cut on.
+    ends_at_cut: whether the first cut ends the search; later loops stay whole.
     has_cut: whether a loop was cut.
     """
 

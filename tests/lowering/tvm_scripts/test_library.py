@@ -366,3 +366,19 @@ def test_no_rows_whose_length_data_decides() -> None:
     f = tvm.lower(te.create_schedule(rows.op), [starts, data, rows])
     given = {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")}
     assert run(f, given)["rows"].shape == (0,)
+
+
+def test_a_long_reduction_beside_one_that_data_ends_is_lowered() -> None:
+    many = 1 << 21
+    a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
+    k = te.reduce_axis((0, many), "k")
+    whole = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole")
+
+    def row(i: Any) -> Any:
+        j = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
+        return te.sum(a[starts[i] + j], axis=j)
+
+    rows = te.compute((2,), row, "rows")
+    f = tvm.lower(te.create_schedule([whole.op, rows.op]), [a, starts, whole, rows])
+    found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
+    assert found["whole"].tolist() == [many] and found["rows"].tolist() == [3, 2]
